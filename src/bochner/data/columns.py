@@ -1,0 +1,227 @@
+"""Reading one column of a table.
+
+A column of any origin becomes one of two plain things. Everything that can be put on a
+line becomes a float64 matrix of its *parts* (``PARTS``), missing values being NaN; text becomes
+integer codes and their labels.
+"""
+
+import numbers
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "number": ("",),
+    "text": (),
+    "mixed": (),
+    "date": ("days", "year", "week"),
+    "datetime": ("days", "year", "week", "day"),
+    "duration": ("seconds",),
+    "time": ("day",),
+}
+"""The parts of each kind of column: days and seconds are numbers, year, week and day are turns of a circle."""
+
+LINEAR = ("", "days", "seconds")
+
+
+def read(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
+    """Read one column.
+
+    Parameters
+    ----------
+    column : narwhals.Series or array of shape (n,)
+    name : str
+        Named in errors.
+    expected : str, optional
+        The kind that earlier rows had, or None. A "mixed" column reads numbers as text; a column
+        without any value takes the expected kind.
+
+    Returns
+    -------
+    kind : str
+        A key of `PARTS`.
+    values : array of shape (n, parts), or (codes of shape (n,), labels)
+        NaN, or the code -1, where a value is missing.
+
+    Raises
+    ------
+    TypeError
+        For a type that has no encoding.
+    ValueError
+        For infinite or complex numbers, and where the kind is not the expected one.
+    """
+    if isinstance(column, nw.Series) and (column.dtype == nw.Object or str(_native_dtype(column)) == "object"):
+        column = column.to_numpy()
+    if isinstance(column, np.ndarray):
+        kind, values = _read_array(column, name, expected)
+    else:
+        kind, values = _read_series(column, name)
+    if isinstance(values, np.ndarray):
+        refuse_infinite(values, [name])
+    if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
+        return kind, values
+    if not missing(values).all():
+        raise ValueError(f"column {name!r} holds {kind} values where earlier rows held {expected} values")
+    n = len(values[0] if isinstance(values, tuple) else values)
+    return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
+
+
+def missing(values: Any) -> np.ndarray:
+    """Boolean array of shape (n,): where a column that was read has no value."""
+    return values[0] < 0 if isinstance(values, tuple) else np.isnan(values[:, 0])
+
+
+def refuse_infinite(values: np.ndarray, names: Sequence[str] | None, start: int = 0) -> None:
+    """Raise ValueError at the first infinite entry of a matrix whose first row is row `start`."""
+    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)):
+        return
+    bad = np.isinf(values)
+    if bad.any():
+        row = int(bad.any(axis=1).argmax())
+        name = column_name(names, int(bad[row].argmax()))
+        raise ValueError(f"Input X contains infinity: column {name!r}, row {start + row}")
+
+
+def column_name(names: Sequence[str] | None, j: int) -> str:
+    """Name of column `j`, in scikit-learn's way where the table has none."""
+    return f"x{j}" if names is None else names[j]
+
+
+def _read_series(series: nw.Series, name: str) -> tuple[str, Any]:
+    """Read a column whose type its frame declares."""
+    import pyarrow as pa
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return "number", series.cast(nw.Float64).to_numpy()[:, None]
+    native, dtype = series.to_native(), _native_dtype(series)
+    if str(dtype) == "category":
+        return "text", (native.cat.codes.to_numpy(), [str(label) for label in native.cat.categories])
+    if series.dtype == nw.Unknown and (isinstance(dtype, np.dtype) or str(dtype).startswith("Sparse[")):
+        return _read_array(native.to_numpy(), name, None)
+    if series.dtype == nw.Datetime:
+        series = series.dt.replace_time_zone(None)
+    try:
+        array = series.to_arrow()
+    except (pa.ArrowException, TypeError):
+        raise _unusable(name, dtype) from None
+    return _read_arrow(array, name)
+
+
+def _native_dtype(series: nw.Series) -> Any:
+    """Type in the words of the column's own library, or narwhals' where it has no `dtype`."""
+    return getattr(series.to_native(), "dtype", series.dtype)
+
+
+def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
+    """Read an Arrow array by its type."""
+    import pyarrow as pa
+    from pyarrow import types as is_a
+
+    kind = array.type
+    if is_a.is_dictionary(kind) or is_a.is_string(kind) or is_a.is_large_string(kind) or kind == pa.string_view():
+        if not is_a.is_dictionary(kind):
+            array = (array.cast(pa.large_string()) if kind == pa.string_view() else array).dictionary_encode()
+        labels = array.dictionary.to_pylist()
+        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        if None in labels:
+            codes = np.where(np.append([label is None for label in labels], False)[codes], -1, codes)
+        return "text", (codes, [str(label) for label in labels])
+    if is_a.is_date(kind):
+        return "date", _turns(86400.0 * _floats(array, pa.date32(), pa.int32()), "date")
+    if is_a.is_timestamp(kind):
+        return "datetime", _turns(_floats(array, pa.timestamp("us"), pa.int64()) / 1e6, "datetime")
+    if is_a.is_duration(kind):
+        return "duration", _floats(array, pa.duration("us"), pa.int64())[:, None] / 1e6
+    if is_a.is_time(kind):
+        return "time", _turns(_floats(array, pa.time64("us"), pa.int64()) / 1e6, "time")
+    if is_a.is_null(kind):
+        return "number", np.full((len(array), 1), np.nan)
+    if is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind) or is_a.is_boolean(kind):
+        return "number", _floats(array)[:, None]
+    raise _unusable(name, kind)
+
+
+def _floats(array: Any, *types: Any) -> np.ndarray:
+    """Cast an Arrow array through `types` to float64, nulls becoming NaN."""
+    import pyarrow as pa
+
+    for kind in types:
+        array = array.cast(kind, safe=False)
+    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
+    """Parts of moments given in seconds since 1970: days, and positions in the year, the week (from Monday), the day.
+
+    Positions lie in [0, 1) and move without jumps, so that 6 a.m. on a Monday is 1/28 of the week.
+    """
+    gap = np.isnan(seconds)
+    seconds = np.where(gap, 0.0, seconds)
+    days = seconds / 86400.0
+    year = np.floor(days).astype("M8[D]").astype("M8[Y]")
+    begin, end = (y.astype("M8[D]").astype(np.int64) for y in (year, year + 1))
+    parts = {
+        "days": days,
+        "year": (days - begin) / (end - begin),
+        "week": (days + 3.0) % 7.0 / 7.0,
+        "day": seconds % 86400.0 / 86400.0,
+    }
+    out = np.stack([parts[part] for part in PARTS[kind]], axis=1)
+    out[gap] = np.nan
+    return out
+
+
+def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[str, Any]:
+    """Read a NumPy column of any dtype; objects are judged by what they are."""
+    import pyarrow as pa
+
+    if values.dtype.kind in "biuf":
+        return "number", values.astype(np.float64)[:, None]
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: column {name!r}")
+    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in ("D", "s", "ms", "us", "ns"):
+        values = values.astype(f"{values.dtype.kind}8[us]")
+    elif values.dtype.kind in "UT":
+        values = values.astype(object)
+    if expected == "mixed" and values.dtype == object:
+        return _read_objects(values, name, as_text=True)
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, OverflowError):
+        return _read_objects(values, name)
+    return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name)
+
+
+def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple[str, Any]:
+    """Read Python objects: numbers as numbers unless `as_text`, numbers and strings as text."""
+    known = np.array([not _is_missing(value) for value in values])
+    for value in values[known]:
+        if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+            raise ValueError(f"Complex data not supported: column {name!r}")
+        if not isinstance(value, (str, numbers.Real, Decimal, np.bool_)):
+            raise _unusable(name, type(value).__name__)
+    if not (as_text or any(isinstance(value, str) for value in values[known])):
+        out = np.full((len(values), 1), np.nan)
+        out[known, 0] = [float(value) for value in values[known]]
+        return "number", out
+    labels: dict[str, int] = {}
+    codes = np.full(len(values), -1)
+    codes[known] = [labels.setdefault(str(value), len(labels)) for value in values[known]]
+    return "mixed", (codes, list(labels))
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and pandas' NA and NaT."""
+    if isinstance(value, (float, np.floating, Decimal)):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _unusable(name: str, kind: Any) -> TypeError:
+    return TypeError(
+        f"column {name!r} has type {kind}, but an argument must be a string, a date or a number: "
+        "drop the column, or turn it into one of these"
+    )

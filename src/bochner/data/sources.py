@@ -1,0 +1,61 @@
+"""Where rows come from: re-iterable blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+class Block(NamedTuple):
+    """Consecutive rows: X of shape (b, d), dense or CSR; y of shape (b, K); weight of shape (b,) or None."""
+
+    X: NDArray | sp.csr_array
+    y: NDArray
+    weight: NDArray | None
+
+
+class ArraySource:
+    """Rows of arrays, sparse matrices or data frames held in memory.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or data frame of n rows
+    y : array of shape (n, K)
+    weight : array of shape (n,), optional
+    encode : callable, optional
+        Turns a slice of X into a numeric matrix, block by block, so that no encoded copy of all rows is ever held.
+    """
+
+    def __init__(
+        self, X: Any, y: NDArray, weight: NDArray | None = None, encode: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.X, self.y, self.weight, self.encode = X, y, weight, encode
+        self.n_rows = len(y)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield the rows in order, at most `rows` at a time."""
+        for start in range(0, self.n_rows, rows):
+            yield self._block(slice(start, min(start + rows, self.n_rows)))
+
+    def _block(self, part: slice) -> Block:
+        X = rows_of(self.X, part)
+        weight = None if self.weight is None else self.weight[part]
+        return Block(X if self.encode is None else self.encode(X), self.y[part], weight)
+
+    def take(self, indices: NDArray[np.intp]) -> ArraySource:
+        """Return a source of some of the rows, in the order of `indices`."""
+        weight = None if self.weight is None else self.weight[indices]
+        return ArraySource(rows_of(self.X, indices), self.y[indices], weight, self.encode)
+
+
+def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
+    """Rows of an array, a sparse matrix or a data frame of any library that narwhals knows."""
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return X[part]
+    import narwhals as nw
+
+    return nw.from_native(X, eager_only=True)[part].to_native()

@@ -1,0 +1,250 @@
+"""Tables of numbers, text and dates as float32 matrices for shift-invariant kernels."""
+
+from collections import Counter
+from numbers import Integral
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from narwhals.dependencies import is_into_dataframe, is_into_series
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+
+from bochner.data.columns import column_name, read
+from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn, encodings
+from bochner.data.table_statistic import BLOCK, TableStatistic, table_columns
+
+__all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn"]
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Encode a table as a float32 matrix on whose rows distances make sense.
+
+    Numbers are standardised; numbers with two distinct values, and booleans, become 0 and 1; strings
+    and categories become one 0/1 column each; dates and datetimes become days since 1970 and points
+    on the circles of the year, the week and, for datetimes, the day; durations become seconds, times
+    of day points on a circle. Times with a zone are read as wall time.
+
+    A missing number or date becomes the column's mean (a point on a circle: its centre) and, where the
+    fit saw one, a 1 in an extra column `<name>_missing`. A missing category is a category. Columns
+    without any value in the fit, and circles on which the fit saw one point only, have no output.
+
+    Sparse input stays sparse: it is scaled but not centred, a shift that these kernels do not see.
+
+    Parameters
+    ----------
+    with_std : bool, default=True
+        Whether to scale numeric columns. If not they are only centred, also those with two values.
+    max_categories : int, default=100
+        Categories kept per column, the most frequent ones; the others share a column `<name>_other`.
+
+    Attributes
+    ----------
+    statistic_ : TableStatistic
+        The sum over all rows seen; all else follows from it.
+    columns_ : list of NumberColumns, TextColumn and TimeColumn
+        The encodings.
+    n_features_out_ : int
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        Only where the table has string names.
+
+    Notes
+    -----
+    Every category ever seen is counted, so memory grows with the distinct strings of a column.
+    """
+
+    statistic_: TableStatistic
+    columns_: list[Any]
+    n_features_out_: int
+
+    def __init__(self, *, with_std: bool = True, max_categories: int = 100):
+        self.with_std = with_std
+        self.max_categories = max_categories
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
+        """Learn the encoding.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+            pandas, polars or Arrow tables; arrays of numbers, strings or objects.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w equal rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            For columns that are neither numbers, text nor dates.
+        ValueError
+            For empty tables, repeated column names, infinite and complex numbers.
+        """
+        return self._update(X, sample_weight, None)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
+        """Add rows to those already seen; parameters as in `fit`."""
+        return self._update(X, sample_weight, getattr(self, "statistic_", None))
+
+    def transform(self, X: Any) -> Any:
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+
+        Returns
+        -------
+        Z : float32 array, or CSR where X is sparse, of shape (n, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            Where columns, or the kinds of their values, differ from those of the fit.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if sp.issparse(X):
+            return self._sparse(X)
+        out = np.zeros((X.shape[0], self.n_features_out_), np.float32)
+        numeric = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        if numeric and all(isinstance(column, NumberColumns) for column in self.columns_):
+            for column in self.columns_:
+                _write_numbers(column, X, out, self.statistic_.names)
+        else:
+            self._write_columns(X, out)
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the output columns, unique.
+
+        Parameters
+        ----------
+        input_features : array of str of shape (n_features_in_,), optional
+            Must equal `feature_names_in_` where that exists.
+
+        Returns
+        -------
+        names : object array of shape (n_features_out_,)
+        """
+        check_is_fitted(self)
+        inputs = _check_feature_names_in(self, input_features)
+        names = [""] * self.n_features_out_
+        for column in self.columns_:
+            for at, name in column.names(inputs):
+                names[at] = str(name)
+        return np.array(_unique(names), dtype=object)
+
+    def _update(self, X: Any, sample_weight: Any, before: TableStatistic | None) -> "TableEncoder":
+        if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
+            raise ValueError(f"max_categories must be an integer of at least 1, got {self.max_categories!r}")
+        X = self._validated(X, reset=before is None)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
+            if (sample_weight < 0).any():
+                raise ValueError("Negative values in sample_weight")
+            if not sample_weight.any():
+                raise ValueError("Sample weights must contain at least one non-zero number")
+        statistic = TableStatistic.of(X, sample_weight, kinds=before.expected() if before else None)
+        if before is not None:
+            statistic = before + statistic
+        self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories)
+        self.statistic_ = statistic
+        return self
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """X as a data frame, an array or a CSR matrix of the expected width and names."""
+        if is_into_dataframe(X):
+            arrow = type(X).__module__.startswith("pyarrow.")
+            counts = Counter(X.column_names if arrow else X.columns)
+            if twice := [name for name, count in counts.items() if count > 1]:
+                raise ValueError(f"column names must be unique, but these repeat: {twice}")
+        elif not sp.issparse(X):
+            X = _array(X)
+        elif X.ndim != 2:
+            raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
+        dtype = getattr(X, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        for size, what in zip(X.shape, ("sample", "feature"), strict=True):
+            if size == 0:
+                raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return X
+
+    def _write_columns(self, X: Any, out: np.ndarray) -> None:
+        series, names = table_columns(X)
+        for column in self.columns_:
+            for i, j in enumerate(np.atleast_1d(column.index).tolist()):
+                _, values = read(series[j], column_name(names, j), self.statistic_.kinds[j])
+                if isinstance(column, NumberColumns):
+                    column.write(values, out, names, part=slice(i, i + 1))
+                elif isinstance(column, TextColumn):
+                    column.write(values[0], values[1], out)
+                else:
+                    column.write(values, out)
+
+    def _sparse(self, X: Any) -> Any:
+        if not self.statistic_.sparse:
+            raise ValueError("cannot transform sparse input: the encoder was fitted on dense data, which it centres")
+        X = X.tocsr()
+        (column,) = self.columns_
+        with np.errstate(over="ignore"):
+            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(np.float32)
+        if not np.isfinite(data).all():
+            raise ValueError("Input X contains NaN, infinity or a value too large for float32")
+        return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+
+def _array(X: Any) -> np.ndarray:
+    """Array of shape (n, p) of whatever is neither a data frame nor sparse."""
+    if is_into_series(X):
+        raise ValueError("Expected 2D input, got a Series. Reshape your data, for example by X.to_frame()")
+    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise TypeError(f"cannot encode a lazy {type(X).__name__}: collect or compute it first")
+    array = np.asarray(X)
+    if isinstance(X, (list, tuple)) and array.dtype.kind in "US":
+        array = np.array(X, dtype=object)
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
+            "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
+            "single sample."
+        )
+    return array
+
+
+def _write_numbers(column: NumberColumns, X: np.ndarray, out: np.ndarray, names: list[str] | None) -> None:
+    """Encode an array of numbers in blocks of rows."""
+    every = len(column.index) == X.shape[1]
+    step = max(1, BLOCK // X.shape[1])
+    for s in range(0, len(X), step):
+        block = X[s : s + step]
+        column.write(block if every else block[:, column.index], out[s : s + step], names, s)
+
+
+def _unique(names: list[str]) -> list[str]:
+    """`names` with _2, _3, ... after those that repeat an earlier one."""
+    taken, out = set(names), []
+    used: set[str] = set()
+    for name in names:
+        new, k = name, 2
+        while new in used or (new != name and new in taken):
+            new, k = f"{name}_{k}", k + 1
+        used.add(new)
+        out.append(new)
+    return out

@@ -1,0 +1,224 @@
+"""The columns of an encoded table: one small class for each way to encode, and the choice among them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bochner.data.columns import LINEAR, PARTS, column_name, missing, refuse_infinite
+from bochner.data.table_statistic import TableStatistic, part_offsets
+
+
+@dataclass
+class NumberColumns:
+    """The numeric columns of a table, z = (x - shift) / scale, missing values replaced by `fill`.
+
+    Attributes
+    ----------
+    index : int array of shape (k,)
+        Input columns.
+    shift, scale, fill : float64 arrays of shape (k,)
+    at, gap_at : int arrays of shape (k,)
+        Output columns of the values and of the 0/1 indicators of missing ones; -1 for none.
+    """
+
+    index: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+    fill: np.ndarray
+    at: np.ndarray
+    gap_at: np.ndarray
+
+    def write(
+        self,
+        values: np.ndarray,
+        out: np.ndarray,
+        names: Sequence[str] | None,
+        start: int = 0,
+        part: slice = slice(None),
+    ) -> None:
+        """Encode `values` of shape (n, k), whose first row is row `start`, into the zeroed `out`."""
+        at, gap_at = self.at[part], self.gap_at[part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = np.subtract(values, self.shift[part], dtype=np.float64)
+            z = np.divide(z, self.scale[part], out=np.empty(z.shape, np.float32), casting="same_kind")
+        if not np.isfinite(z).all():
+            refuse_infinite(values, [column_name(names, j) for j in self.index[part]], start)
+            gap = np.isnan(values)
+            np.copyto(z, self.fill[part], where=gap, casting="same_kind")
+            _refuse_overflow(z, [column_name(names, j) for j in self.index[part]], start)
+            has = gap_at >= 0
+            out[:, gap_at[has]] = gap[:, has]
+        if at[-1] - at[0] == len(at) - 1:
+            out[:, at[0] : at[-1] + 1] = z
+        else:
+            out[:, at] = z
+
+    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yield (output column, name)."""
+        for j, at, gap_at in zip(self.index.tolist(), self.at.tolist(), self.gap_at.tolist(), strict=True):
+            yield at, inputs[j]
+            if gap_at >= 0:
+                yield gap_at, f"{inputs[j]}_missing"
+
+
+def _refuse_overflow(z: np.ndarray, names: Sequence[str], start: int) -> None:
+    bad = ~np.isfinite(z)
+    if bad.any():
+        row = int(bad.any(axis=1).argmax())
+        name = names[int(bad[row].argmax())]
+        raise ValueError(f"column {name!r}, row {start + row}: value too large for float32 after scaling")
+
+
+@dataclass
+class TimeColumn:
+    """A column of dates, moments, durations or times of day: a number, and points on circles.
+
+    Attributes
+    ----------
+    index : int
+        Input column.
+    kind : str
+    start : int
+        First output column.
+    shift, scale, fill : float
+        Of the number, if the kind has one.
+    cycles : list of int
+        The parts that become a cosine and a sine: those that varied in the fit.
+    gaps : bool
+        Whether an indicator of missing values closes the columns.
+    """
+
+    index: int
+    kind: str
+    start: int
+    shift: float
+    scale: float
+    fill: float
+    cycles: list[int]
+    gaps: bool
+
+    @property
+    def width(self) -> int:
+        """Number of output columns."""
+        return (PARTS[self.kind][0] in LINEAR) + 2 * len(self.cycles) + self.gaps
+
+    def write(self, parts: np.ndarray, out: np.ndarray) -> None:
+        """Encode `parts` of shape (n, parts) into the zeroed `out`."""
+        gap, j = missing(parts), self.start
+        if PARTS[self.kind][0] in LINEAR:
+            out[:, j] = np.where(gap, self.fill, (parts[:, 0] - self.shift) / self.scale)
+            j += 1
+        for part in self.cycles:
+            angle = 2.0 * np.pi * parts[:, part]
+            out[:, j] = np.where(gap, 0.0, np.cos(angle))
+            out[:, j + 1] = np.where(gap, 0.0, np.sin(angle))
+            j += 2
+        if self.gaps:
+            out[:, j] = gap
+
+    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yield (output column, name)."""
+        parts = PARTS[self.kind]
+        suffixes = [parts[0]] if parts[0] in LINEAR else []
+        suffixes += [f"{parts[part]}_{wave}" for part in self.cycles for wave in ("cos", "sin")]
+        suffixes += ["missing"] if self.gaps else []
+        return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+
+
+@dataclass
+class TextColumn:
+    """A column of strings or categories: one 0/1 column for each category kept.
+
+    Attributes
+    ----------
+    index : int
+        Input column.
+    start : int
+        First output column.
+    categories : list of str
+        Sorted.
+    other, gaps : bool
+        Whether a column for all other categories, and one for missing values, follow.
+    """
+
+    index: int
+    start: int
+    categories: list[str]
+    other: bool
+    gaps: bool
+
+    @property
+    def width(self) -> int:
+        """Number of output columns."""
+        return len(self.categories) + self.other + self.gaps
+
+    def write(self, codes: np.ndarray, labels: list[str], out: np.ndarray) -> None:
+        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`."""
+        place = {category: self.start + i for i, category in enumerate(self.categories)}
+        other = self.start + len(place)
+        target = [place.get(label, other if self.other else -1) for label in labels]
+        target.append(other + self.other if self.gaps else -1)
+        column = np.array(target)[codes]
+        rows = np.flatnonzero(column >= 0)
+        out[rows, column[rows]] = 1.0
+
+    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yield (output column, name)."""
+        suffixes = self.categories + ["other"] * self.other + ["missing"] * self.gaps
+        return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+
+
+def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) -> tuple[list[Any], int]:
+    """Encodings of all columns that have values, and the number of output columns."""
+    names, gaps = statistic.names, statistic.missing > 0
+    offsets = part_offsets(statistic.kinds)
+    shift, scale, fill = _affine(statistic, with_std)
+    for bad in np.flatnonzero(~np.isfinite(scale) | ~np.isfinite(shift)).tolist():
+        name = column_name(names, int(np.searchsorted(offsets, bad, side="right")) - 1)
+        raise ValueError(f"column {name!r} holds values too large to standardise: divide it by a constant")
+    width = np.zeros(len(statistic.kinds), np.int64)
+    number = np.array([kind == "number" for kind in statistic.kinds]) & (statistic.missing < statistic.rows)
+    width[number] = 1 + gaps[number]
+    others: list[Any] = []
+    for j in np.flatnonzero(~number & (statistic.missing < statistic.rows)).tolist():
+        if str(j) in statistic.categories:
+            kept, other = _most_frequent(statistic.categories[str(j)], max_categories)
+            others.append(TextColumn(j, 0, kept, other, bool(gaps[j])))
+        else:
+            o, end = offsets[j : j + 2].tolist()
+            varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9
+            cycles = [i for i, part in enumerate(PARTS[statistic.kinds[j]]) if part not in LINEAR and varies[i]]
+            affine = float(shift[o]), float(scale[o]), float(fill[o])
+            others.append(TimeColumn(j, statistic.kinds[j], 0, *affine, cycles, bool(gaps[j])))
+        width[j] = others[-1].width
+    start = np.cumsum(width) - width
+    for column in others:
+        column.start = int(start[column.index])
+    index = np.flatnonzero(number)
+    part = offsets[index]
+    gap_at = np.where(gaps, start + 1, -1)[index]
+    numbers = NumberColumns(index, shift[part], scale[part], fill[part], start[index], gap_at)
+    return ([numbers] if len(index) else []) + others, int(width.sum())
+
+
+def _affine(statistic: TableStatistic, with_std: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shift, scale and replacement of missing values of every part: float64 arrays."""
+    s = statistic.summary
+    size = np.maximum(np.abs(s.low), np.abs(s.high))
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        constant = ~(s.high - s.low > 4 * np.finfo(np.float64).eps * size)
+        binary = ~s.many & ~constant & with_std
+        shift = np.where(binary | constant, s.low, s.mean)
+        scale = np.where(binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0)
+        scale = np.where(constant, np.where(s.low == s.high, 1.0, np.maximum(size, 1.0)), scale)
+        empty = s.weight == 0
+        shift, scale = np.where(empty | statistic.sparse, 0.0, shift), np.where(empty, 1.0, scale)
+        return shift, scale, (s.mean - shift) / scale
+
+
+def _most_frequent(counts: dict[str, float], limit: int) -> tuple[list[str], bool]:
+    """The `limit` heaviest categories, sorted, and whether there are others."""
+    ranked = sorted(counts, key=lambda category: (-counts[category], category))
+    return sorted(ranked[:limit]), len(ranked) > limit

@@ -1,0 +1,287 @@
+"""What an encoding needs to know of a table, as a sum over blocks of its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+
+from bochner.data.columns import PARTS, column_name, missing, read, refuse_infinite
+
+BLOCK = 1 << 17
+"""Entries of the float64 temporaries."""
+
+
+@dataclass
+class Summary:
+    """Weighted moments and extremes of several variables, NaN being missing.
+
+    Two summaries add by Chan, Golub & LeVeque (1983), equation 2.1: with weights u and v, means m and
+    m + d, and sums of squared deviations s and t, the union has weight u + v, mean m + d v / (u + v)
+    and squares s + t + d^2 u v / (u + v). Within a block, equation 1.7: what rounding leaves of the sum of
+    the deviations corrects the mean and the squares.
+
+    Attributes
+    ----------
+    weight, mean, squares, low, high : float64 arrays of shape (q,)
+        Sum of weights, mean, sum of squared deviations, least and greatest value.
+    many : bool array of shape (q,)
+        Whether some value lies between `low` and `high`: there are more than two distinct ones.
+    """
+
+    weight: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    many: np.ndarray
+
+    @classmethod
+    def empty(cls, q: int) -> "Summary":
+        """Summary of no rows."""
+        return cls(np.zeros(q), np.zeros(q), np.zeros(q), np.full(q, np.inf), np.full(q, -np.inf), np.zeros(q, bool))
+
+    @classmethod
+    def of(cls, values: np.ndarray, weight: np.ndarray) -> "Summary":
+        """Summary of finite or missing float64 `values` of shape (n, q), with positive weights of shape (n,)."""
+        n, q = values.shape
+        if n == 0:
+            return cls.empty(q)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = _total(weight, values)
+            if np.isfinite(total).all():
+                weights = np.full(q, weight.sum())
+                mean, low, high = total / weights, values.min(axis=0), values.max(axis=0)
+                deviations = values - mean
+            else:
+                known = ~np.isnan(values)
+                weights = _total(weight, known)
+                total = _total(weight, np.where(known, values, 0.0))
+                mean = np.divide(total, weights, out=np.zeros(q), where=weights > 0)
+                low = np.where(known, values, np.inf).min(axis=0)
+                high = np.where(known, values, -np.inf).max(axis=0)
+                deviations = np.where(known, values - mean, 0.0)
+            residual = np.divide(_total(weight, deviations), weights, out=np.zeros(q), where=weights > 0)
+            squares = _total(weight, np.square(deviations, out=deviations)) - weights * residual**2
+        return cls(weights, mean + residual, np.maximum(squares, 0.0), low, high, _some_between(values, low, high))
+
+    @classmethod
+    def of_sparse(cls, X: Any, weight: np.ndarray) -> "Summary":
+        """Summary of the columns of a canonical CSR matrix, in one pass over its entries."""
+        n, q = X.shape
+        data, column = X.data.astype(np.float64), X.indices
+        stored = np.repeat(weight, np.diff(X.indptr))
+        full = weight.sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.bincount(column, stored * data, q) / full
+            squares = np.bincount(column, stored * (data - mean[column]) ** 2, q)
+            squares += np.maximum(full - np.bincount(column, stored, q), 0.0) * mean**2
+        zeros = np.bincount(column, minlength=q) < n
+        low, high = np.where(zeros, 0.0, np.inf), np.where(zeros, 0.0, -np.inf)
+        np.minimum.at(low, column, data)
+        np.maximum.at(high, column, data)
+        between = (data > low[column]) & (data < high[column])
+        many = np.bincount(column[between], minlength=q) > 0
+        many |= zeros & (low < 0.0) & (high > 0.0)
+        return cls(np.full(q, full), mean, squares, low, high, many)
+
+    def __add__(self, other: "Summary") -> "Summary":
+        weight = self.weight + other.weight
+        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight > 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = other.mean - self.mean
+            squares = self.squares + other.squares + step**2 * self.weight * share
+            mean = self.mean + step * share
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        extremes = np.stack([self.low, self.high, other.low, other.high])
+        many = self.many | other.many | _some_between(extremes, low, high)
+        return Summary(weight, mean, squares, low, high, many)
+
+    def take(self, part: Any) -> "Summary":
+        """Summary of some of the variables."""
+        return Summary(**{name: array[part] for name, array in vars(self).items()})
+
+
+def _total(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Weighted sum over rows; not by BLAS, whose threads cost more than they save on so little work."""
+    return np.einsum("i,ij->j", weight, values)
+
+
+def _some_between(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Which columns have a value strictly inside (low, high)? The first rows nearly always tell."""
+    head = values[:32]
+    many = np.array(((head > low) & (head < high)).any(axis=0))
+    rest = np.flatnonzero(~many)
+    if len(rest) and len(values) > len(head):
+        tail = values[:, rest]
+        many[rest] = ((tail > low[rest]) & (tail < high[rest])).any(axis=0)
+    return many
+
+
+def _stack(summaries: Sequence[Summary]) -> Summary:
+    """Summary of the variables of all `summaries`."""
+    return Summary(**{name: np.concatenate([vars(s)[name] for s in summaries]) for name in vars(Summary.empty(0))})
+
+
+@dataclass
+class TableStatistic:
+    """Statistic of a block of rows; the statistic of two blocks is the sum of theirs.
+
+    Rows of weight zero do not count at all.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that count.
+    kinds : list of str, one per column
+        Keys of `PARTS`. A column without any value yet merges with every kind.
+    names : list of str or None
+        Column names, for errors.
+    sparse : bool
+    missing : int array, one per column
+        Rows without a value; `rows - missing` have one.
+    summary : Summary
+        Of the parts of all columns, in order.
+    categories : dict of str to dict of str to float
+        Weight of every category of a column of text, by the column's number.
+    """
+
+    rows: int
+    kinds: list[str]
+    names: list[str] | None
+    sparse: bool
+    missing: np.ndarray
+    summary: Summary
+    categories: dict[str, dict[str, float]]
+
+    @classmethod
+    def of(
+        cls, X: Any, sample_weight: np.ndarray | None = None, *, kinds: Sequence[str | None] | None = None
+    ) -> "TableStatistic":
+        """Statistic of one block of rows.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n, p)
+        sample_weight : array of shape (n,), optional
+            Not negative.
+        kinds : sequence of str or None, optional
+            Kinds that earlier blocks had.
+        """
+        weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if sp.issparse(X):
+            return _of_sparse(X, weight)
+        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+            step = max(1, BLOCK // X.shape[1])
+            starts = range(0, max(len(X), 1), step)
+            return reduce(add, (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts))
+        return _of_columns(X, weight, kinds)
+
+    def __add__(self, other: "TableStatistic") -> "TableStatistic":
+        if len(self.kinds) != len(other.kinds) or self.sparse != other.sparse:
+            raise ValueError("blocks of one table must have the same width, and be all dense or all sparse")
+        a, b = self, other
+        if a.kinds != b.kinds:
+            kinds = [self._kind_with(other, j) for j in range(len(self.kinds))]
+            a, b = a._as_kinds(kinds), b._as_kinds(kinds)
+        categories = {j: dict(counts) for j, counts in a.categories.items()}
+        for j, counts in b.categories.items():
+            for category, weight in counts.items():
+                categories[j][category] = categories[j].get(category, 0.0) + weight
+        rows, gaps, summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
+        return replace(a, rows=rows, missing=gaps, summary=summary, categories=categories)
+
+    def expected(self) -> list[str | None]:
+        """Kind of each column, None where no value has been seen."""
+        if (self.missing < self.rows).all():
+            return list(self.kinds)
+        return [kind if gaps < self.rows else None for kind, gaps in zip(self.kinds, self.missing, strict=True)]
+
+    def _kind_with(self, other: "TableStatistic", j: int) -> str:
+        mine, theirs = self.kinds[j], other.kinds[j]
+        if mine == theirs or other.missing[j] == other.rows:
+            return mine
+        if self.missing[j] == self.rows:
+            return theirs
+        if {mine, theirs} == {"text", "mixed"}:
+            return "mixed"
+        name = column_name(self.names, j)
+        raise ValueError(f"column {name!r} holds {theirs} values where earlier rows held {mine} values")
+
+    def _as_kinds(self, kinds: list[str]) -> "TableStatistic":
+        """The same statistic, its columns without values turned into columns of other kinds."""
+        offsets, parts, categories = part_offsets(self.kinds), [Summary.empty(0)], {}
+        for j, (old, new) in enumerate(zip(self.kinds, kinds, strict=True)):
+            same = PARTS[old] == PARTS[new]
+            parts.append(self.summary.take(slice(*offsets[j : j + 2])) if same else Summary.empty(len(PARTS[new])))
+            if not PARTS[new]:
+                categories[str(j)] = self.categories.get(str(j), {})
+        return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
+
+
+def part_offsets(kinds: Sequence[str]) -> np.ndarray:
+    """First part of each column, and their number: int array of shape (p + 1,)."""
+    return np.cumsum([0, *(len(PARTS[kind]) for kind in kinds)])
+
+
+def table_columns(X: Any) -> tuple[list[Any], list[str] | None]:
+    """Columns and names of a data frame, or of a NumPy array (whose names are None)."""
+    if isinstance(X, np.ndarray):
+        return list(X.T), None
+    frame = nw.from_native(X, eager_only=True)
+    return list(frame.iter_columns()), [str(name) for name in frame.columns]
+
+
+def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
+    X = X.tocsr()
+    if np.isnan(X.data).any():
+        raise ValueError("Input X contains NaN, which sparse input may not")
+    if X.nnz and np.isinf(X.data).any():
+        entry = int(np.isinf(X.data).argmax())
+        row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+        raise ValueError(f"Input X contains infinity: column {column_name(None, X.indices[entry])!r}, row {row}")
+    if not (weight > 0).all():
+        X, weight = X[weight > 0], weight[weight > 0]
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    n, p = X.shape
+    return TableStatistic(n, ["number"] * p, None, True, np.zeros(p, np.int64), Summary.of_sparse(X, weight), {})
+
+
+def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic:
+    """Statistic of an array of numbers whose first row is row `start` of the table."""
+    values = X.astype(np.float64, order="C")
+    refuse_infinite(values, None, start)
+    if not (weight > 0).all():
+        values, weight = values[weight > 0], weight[weight > 0]
+    gaps = np.isnan(values).sum(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], np.int64)
+    return TableStatistic(len(values), ["number"] * X.shape[1], None, False, gaps, Summary.of(values, weight), {})
+
+
+def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) -> TableStatistic:
+    """Statistic of a table whose columns differ in kind."""
+    columns, names = table_columns(X)
+    keep = slice(None) if (weight > 0).all() else weight > 0
+    weight = weight[keep]
+    found, gaps, parts = [], [], [Summary.empty(0)]
+    categories: dict[str, dict[str, float]] = {}
+    for j, column in enumerate(columns):
+        kind, values = read(column, column_name(names, j), kinds[j] if kinds else None)
+        gap = missing(values)[keep]
+        found.append(kind)
+        gaps.append(int(gap.sum()))
+        if isinstance(values, tuple):
+            codes, labels = values[0][keep][~gap], values[1]
+            totals = np.bincount(codes, weight[~gap], len(labels))
+            seen = np.bincount(codes, minlength=len(labels)) > 0
+            counts = categories.setdefault(str(j), {})
+            for i in np.flatnonzero(seen).tolist():
+                counts[labels[i]] = counts.get(labels[i], 0.0) + float(totals[i])
+        else:
+            parts.append(Summary.of(values[keep], weight))
+    return TableStatistic(len(weight), found, names, False, np.array(gaps, np.int64), _stack(parts), categories)

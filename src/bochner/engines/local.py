@@ -1,0 +1,110 @@
+"""Threads and memory of the machine at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+MIN_ROWS_PER_THREAD = 64
+
+
+def n_threads() -> int:
+    """Threads for compiled loops: the processors of this process, at most ``NUMBA_NUM_THREADS`` where that is set."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("NUMBA_NUM_THREADS", "")
+    return min(processors, int(limit)) if limit.isdecimal() and int(limit) else processors
+
+
+def for_rows(loop: Callable[[int, int], None], n_rows: int) -> None:
+    """Call ``loop(start, stop)`` on pieces that cover ``range(n_rows)``, each piece in a thread of its own.
+
+    Inside, BLAS runs on one thread, so that every core works on its own rows in its own cache: for the tall, thin
+    products of feature maps this is 1.4 times as fast as one product on all threads. Few rows run in the caller.
+    """
+    pieces = min(n_threads(), n_rows // MIN_ROWS_PER_THREAD)
+    if pieces < 2:
+        loop(0, n_rows)
+        return
+    edges = [n_rows * k // pieces for k in range(pieces + 1)]
+    with _single_threaded_blas():
+        futures = [_pool(os.getpid()).submit(loop, a, b) for a, b in pairwise(edges[1:])]
+        try:
+            loop(edges[0], edges[1])
+        finally:
+            for future in futures:
+                future.result()
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Threads of this process; a forked child, whose number differs, makes its own."""
+    return ThreadPoolExecutor(max_workers=max(os.cpu_count() or 1, 2), thread_name_prefix="bochner")
+
+
+_limits: list[Any] = []
+_limits_lock = Lock()
+
+
+@contextmanager
+def _single_threaded_blas() -> Iterator[None]:
+    """One BLAS thread; the former number comes back when the last of the callers that overlap in time has left."""
+    with _limits_lock:
+        _limits.append(None if _limits else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _limits_lock:
+            if len(_limits) == 1:
+                _limits[0].restore_original_limits()
+                _limits.clear()
+            else:
+                _limits.pop()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may still take, by the system's and the container's account; None where unknown."""
+    figures = []
+    try:
+        meminfo = Path("/proc/meminfo").read_text()
+        figures.append(int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024)
+    except (OSError, IndexError, ValueError):
+        pass
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        figures.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    if not figures and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        figures.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(figures) if figures else None
+
+
+def require_memory(n_bytes: int, what: str, cure: str) -> None:
+    """Raise MemoryError, before any work, where `n_bytes` for `what` exceed the memory at hand.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Peak bytes needed.
+    what : str
+        What needs them, a noun phrase to begin the message with.
+    cure : str
+        What the user can do instead, a sentence.
+    """
+    available = available_memory()
+    if available is not None and n_bytes > available:
+        raise MemoryError(f"{what} needs {n_bytes / 1e9:,.1f} GB and {available / 1e9:,.1f} GB are free. {cure}")

@@ -1,0 +1,222 @@
+"""The algebra of kernels: sums, products, scalings, and the terms that feature maps see."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from bochner.kernels.stationary import Stationary
+
+Term = tuple[float, tuple["Stationary", ...]]
+
+
+class Kernel(ABC):
+    """A shift-invariant kernel k(x, y) = k(x - y).
+
+    Kernels add, multiply and scale (``2.0 * Gaussian() + Laplacian() * Matern(nu=1.5)``), compare and hash by value,
+    and carry scikit-learn's ``get_params`` and ``set_params``, so that ``clone`` and ``GridSearchCV`` over
+    ``kernel__lengthscale`` work. As with scikit-learn's estimators, ``set_params`` changes the kernel in place: a
+    kernel that serves as a dictionary key should be left as it is.
+    """
+
+    @abstractmethod
+    def terms(self) -> list[Term]:
+        """Expand into a sum of products, ``[(variance, (leaf, ...)), ...]``, the form that feature maps consume."""
+
+    @abstractmethod
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray: ...
+
+    @abstractmethod
+    def _validate(self) -> None: ...
+
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Exact kernel matrix.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        Y : array of shape (m, d), default=None
+            The rows to compare with; X itself where None.
+
+        Returns
+        -------
+        array of shape (n, m), float64
+
+        Raises
+        ------
+        TypeError
+            If X or Y is sparse.
+        ValueError
+            If the shapes do not fit one another or the lengthscales.
+        """
+        X = _rows(X, "X")
+        Y = X if Y is None else _rows(Y, "Y")
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must have the same number.")
+        self.check_features(X.shape[1])
+        return self._gram(X, Y)
+
+    @property
+    def variance(self) -> float:
+        """The kernel at distance zero, k(x, x)."""
+        return float(sum(variance for variance, _ in self.terms()))
+
+    def check_features(self, n_features: int) -> None:
+        """Raise ValueError where a per-feature lengthscale does not have `n_features` entries."""
+        for _, leaves in self.terms():
+            for leaf in leaves:
+                leaf.scales(n_features)
+
+    def __add__(self, other: Kernel) -> Sum:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(self, other) if isinstance(other, Real) else NotImplemented
+
+    __rmul__ = __mul__
+
+    @classmethod
+    def _parameters(cls) -> list[str]:
+        return list(inspect.signature(cls).parameters)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor parameters by name; with `deep`, those of inner kernels too, as ``left__lengthscale``."""
+        params = {name: getattr(self, name) for name in self._parameters()}
+        if deep:
+            inner = {name: value for name, value in params.items() if isinstance(value, Kernel)}
+            for name, kernel in inner.items():
+                params |= {f"{name}__{key}": value for key, value in kernel.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Kernel:
+        """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner kernel."""
+        for name, value in params.items():
+            head, _, rest = name.partition("__")
+            if head not in self._parameters():
+                raise ValueError(f"{type(self).__name__} has no parameter {head!r}; it has {self._parameters()}.")
+            if rest:
+                getattr(self, head).set_params(**{rest: value})
+            else:
+                setattr(self, head, value)
+        self._validate()
+        return self
+
+    def _key(self) -> tuple:
+        return (type(self), *(_hashable(value) for value in self.get_params(deep=False).values()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kernel) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={_short(value)}" for name, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({inside})"
+
+
+class Sum(Kernel):
+    """Sum of two kernels, written ``left + right``."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+        self._validate()
+
+    def _validate(self) -> None:
+        _check_kernels(self.left, self.right)
+
+    def terms(self) -> list[Term]:
+        """Terms of the left kernel, then those of the right."""
+        return self.left.terms() + self.right.terms()
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        return self.left._gram(X, Y) + self.right._gram(X, Y)
+
+
+class Product(Kernel):
+    """Product of two kernels, written ``left * right``."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+        self._validate()
+
+    def _validate(self) -> None:
+        _check_kernels(self.left, self.right)
+
+    def terms(self) -> list[Term]:
+        """Every term of the left kernel times every term of the right."""
+        return [(a * b, left + right) for a, left in self.left.terms() for b, right in self.right.terms()]
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        return self.left._gram(X, Y) * self.right._gram(X, Y)
+
+
+class Scaled(Kernel):
+    """A kernel times a positive number, written ``factor * kernel``.
+
+    Raises
+    ------
+    ValueError
+        If `factor` is not positive and finite: what results is no kernel.
+    """
+
+    def __init__(self, kernel: Kernel, factor: float) -> None:
+        self.kernel = kernel
+        self.factor = factor
+        self._validate()
+
+    def _validate(self) -> None:
+        _check_kernels(self.kernel)
+        check_positive(self.factor, "factor")
+
+    def terms(self) -> list[Term]:
+        """Terms of the kernel, each variance times the factor."""
+        return [(self.factor * variance, leaves) for variance, leaves in self.kernel.terms()]
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        return self.factor * self.kernel._gram(X, Y)
+
+
+def check_positive(value: Any, name: str) -> None:
+    """Raise TypeError unless `value` is a real number, ValueError unless it is positive and finite."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
+    if not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}.")
+
+
+def _check_kernels(*kernels: object) -> None:
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"Kernels combine with kernels and positive numbers, got {type(kernel).__name__}.")
+
+
+def _rows(X: ArrayLike, name: str) -> NDArray:
+    if sp.issparse(X):
+        raise TypeError(f"{name} is sparse; an exact kernel matrix needs a dense array: pass {name}.toarray().")
+    X = np.asarray(X)
+    if X.dtype != np.float32:
+        X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions (rows, features), got shape {X.shape}.")
+    return X
+
+
+def _hashable(value: Any) -> Any:
+    array = np.asarray(value) if not isinstance(value, Kernel) else None
+    return value if array is None else tuple(array.tolist()) if array.ndim else array.item()
+
+
+def _short(value: Any) -> str:
+    return np.array2string(value, separator=", ", threshold=6) if isinstance(value, np.ndarray) else repr(value)

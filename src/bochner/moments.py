@@ -1,0 +1,94 @@
+"""The mergeable statistic of ridge regression."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+class Centred(NamedTuple):
+    """Moments about the weighted means, which is what an unpenalised intercept leaves of the problem."""
+
+    gram: NDArray  # (D, D)
+    cross: NDArray  # (D, K)
+    total: NDArray  # (K,), sums of squares of the targets
+    feature_mean: NDArray  # (D,)
+    target_mean: NDArray  # (K,)
+
+
+class Moments:
+    """Weighted sums of products of the columns of A = [Z, Y, 1]: the matrix A'WA in float64, and the row count.
+
+    It holds Z'WZ, Z'WY, Y'WY and all weighted sums and means, and adds: the moments of two sets of rows are the sum
+    of theirs. A block's product is taken in the precision of the block by one symmetric BLAS call and added in float64.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns D of Z.
+    n_outputs : int
+        Columns K of Y.
+    dtype : dtype, default=float32
+        Precision of the blocks.
+    """
+
+    def __init__(self, n_features: int, n_outputs: int, dtype: DTypeLike = np.float32) -> None:
+        self.n_features, self.n_outputs, self.dtype = n_features, n_outputs, np.dtype(dtype)
+        self.n_columns = n_features + n_outputs + 1
+        self.matrix = np.zeros((self.n_columns, self.n_columns))
+        self.n_rows = 0
+        self._product: NDArray | None = None
+
+    def workspace(self, rows: int) -> NDArray:
+        """Return an empty array for a block of A; its first `n_features` columns are for the features."""
+        return np.empty((rows, self.n_columns), self.dtype)
+
+    def add_block(self, A: NDArray, y: NDArray, weight: NDArray | None = None) -> None:
+        """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
+
+        Parameters
+        ----------
+        A : array of shape (b, D + K + 1)
+        y : array of shape (b, K)
+        weight : array of shape (b,), optional
+        """
+        A[:, self.n_features : -1] = y
+        A[:, -1] = 1
+        if weight is not None:
+            A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
+        if self._product is None:
+            self._product = np.empty(self.matrix.shape, self.dtype)
+        np.matmul(A.T, A, out=self._product)
+        self.matrix += self._product
+        self.n_rows += len(A) if weight is None else int(np.count_nonzero(weight))
+
+    def __add__(self, other: Moments) -> Moments:
+        total = Moments(self.n_features, self.n_outputs, np.promote_types(self.dtype, other.dtype))
+        total.matrix = self.matrix + other.matrix
+        total.n_rows = self.n_rows + other.n_rows
+        return total
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights; the number of rows where there are none."""
+        return float(self.matrix[-1, -1])
+
+    @property
+    def n_effective(self) -> float:
+        """Rows for the count of degrees of freedom: a weight of 3 is three rows, small weights do not make it fewer."""
+        return max(self.weight, float(self.n_rows))
+
+    def centred(self) -> Centred:
+        """Moments about the weighted means."""
+        D = self.n_features
+        means = self.matrix[-1, :-1] / self.weight
+        feature_mean, target_mean = means[:D], means[D:]
+        gram = self.matrix[:D, :D].copy()
+        for start in range(0, D, 512):
+            part = slice(start, start + 512)
+            gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
+        cross = self.matrix[:D, D:-1] - self.weight * np.outer(feature_mean, target_mean)
+        squares = np.diagonal(self.matrix)[D:-1] - self.weight * target_mean**2
+        return Centred(gram, cross, np.maximum(squares, 0.0), feature_mean, target_mean)

@@ -1,0 +1,1 @@
+"""Small algebra on reduced statistics."""
