@@ -1,6 +1,17 @@
 """Large-scale kernel machines by random features (Rahimi and Recht, NIPS 2007)."""
 
-from bochner.features import FourierFeatures
-
-__all__ = ["FourierFeatures"]
 __version__ = "0.1.0.dev0"
+
+from bochner.data.table import TableEncoder
+from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+from bochner.features import FourierFeatures
+from bochner.persistence import load, save
+
+__all__ = [
+    "FourierFeatures",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "TableEncoder",
+    "load",
+    "save",
+]

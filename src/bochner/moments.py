@@ -92,3 +92,9 @@ class Moments:
         cross = self.matrix[:D, D:-1] - self.weight * np.outer(feature_mean, target_mean)
         squares = np.diagonal(self.matrix)[D:-1] - self.weight * target_mean**2
         return Centred(gram, cross, np.maximum(squares, 0.0), feature_mean, target_mean)
+
+    def centred_trace(self) -> float:
+        """Trace of the centred Gram matrix: total variance of the features."""
+        D = self.n_features
+        squares = np.diagonal(self.matrix)[:D] - self.matrix[-1, :D] ** 2 / self.weight
+        return float(np.maximum(squares, 0.0).sum())

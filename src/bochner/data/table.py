@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
+from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
@@ -107,11 +108,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             Where columns, or the kinds of their values, differ from those of the fit.
         """
+        return self.encode(X, np.float32)
+
+    def encode(self, X: Any, dtype: DTypeLike) -> Any:
+        """Encode rows like `transform`, in single or double precision."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         if sp.issparse(X):
-            return self._sparse(X)
-        out = np.zeros((X.shape[0], self.n_features_out_), np.float32)
+            return self._sparse(X, np.dtype(dtype))
+        out = np.zeros((X.shape[0], self.n_features_out_), dtype)
         numeric = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
         if numeric and all(isinstance(column, NumberColumns) for column in self.columns_):
             for column in self.columns_:
@@ -189,15 +194,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 else:
                     column.write(values, out)
 
-    def _sparse(self, X: Any) -> Any:
+    def _sparse(self, X: Any, dtype: np.dtype) -> Any:
         if not self.statistic_.sparse:
             raise ValueError("cannot transform sparse input: the encoder was fitted on dense data, which it centres")
         X = X.tocsr()
         (column,) = self.columns_
         with np.errstate(over="ignore"):
-            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(np.float32)
+            data = np.divide(X.data, column.scale[X.indices], dtype=np.float64).astype(dtype)
         if not np.isfinite(data).all():
-            raise ValueError("Input X contains NaN, infinity or a value too large for float32")
+            raise ValueError(f"Input X contains NaN, infinity or a value too large for {dtype}")
         return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
     def __sklearn_tags__(self) -> Any:

@@ -42,7 +42,7 @@ class NumberColumns:
         at, gap_at = self.at[part], self.gap_at[part]
         with np.errstate(over="ignore", invalid="ignore"):
             z = np.subtract(values, self.shift[part], dtype=np.float64)
-            z = np.divide(z, self.scale[part], out=np.empty(z.shape, np.float32), casting="same_kind")
+            z = np.divide(z, self.scale[part], out=np.empty(z.shape, out.dtype), casting="same_kind")
         if not np.isfinite(z).all():
             refuse_infinite(values, [column_name(names, j) for j in self.index[part]], start)
             gap = np.isnan(values)
@@ -68,7 +68,7 @@ def _refuse_overflow(z: np.ndarray, names: Sequence[str], start: int) -> None:
     if bad.any():
         row = int(bad.any(axis=1).argmax())
         name = names[int(bad[row].argmax())]
-        raise ValueError(f"column {name!r}, row {start + row}: value too large for float32 after scaling")
+        raise ValueError(f"column {name!r}, row {start + row}: value too large for {z.dtype} after scaling")
 
 
 @dataclass

@@ -15,6 +15,7 @@ v = min(w, 1) is left out: one of w equal rows, or the whole of a row of small w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from bochner.design import Design
 
 
-PATH_LENGTH = 60
+PATH_LENGTH = 40
+SCORED_OUTPUTS = 16
 SPECTRAL_LIMIT = 3000
+
+
+Score = Callable[[NDArray], NDArray]
 
 
 class Factor(ABC):
@@ -50,8 +55,8 @@ class Factor(ABC):
         """Coefficients, shape (D, K)."""
 
     @abstractmethod
-    def quadratic(self, Z: NDArray, alpha: float) -> NDArray:
-        """Quadratic form z'(G + alpha I)^-1 z of each centred row of Z, shape (n,)."""
+    def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
+        """Quadratic form z'(G + alpha I)^-1 z of each centred row z of Z, shape (A, n)."""
 
     @abstractmethod
     def gcv(self, alphas: ArrayLike) -> NDArray:
@@ -85,9 +90,9 @@ class SpectralFactor(Factor):
     def coef(self, alpha: float) -> NDArray:
         return self.vectors @ (self.rotated / (self.values + alpha)[:, np.newaxis])
 
-    def quadratic(self, Z: NDArray, alpha: float) -> NDArray:
+    def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
         U = Z @ self.vectors.astype(Z.dtype, copy=False)
-        return np.square(U, out=U) @ (1 / (self.values + alpha)).astype(Z.dtype)
+        return (1 / (self.values + alphas[:, np.newaxis])).astype(Z.dtype) @ np.square(U, out=U).T
 
     def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
         """Trace of the hat matrix, intercept included, shape (A,)."""
@@ -130,9 +135,13 @@ class CholeskyFactor(Factor):
     def coef(self, alpha: float) -> NDArray:
         return cho_solve((self._factor(alpha), True), self.cross, check_finite=False)
 
-    def quadratic(self, Z: NDArray, alpha: float) -> NDArray:
-        half = solve_triangular(self._factor(alpha).astype(Z.dtype, copy=False), Z.T, lower=True, check_finite=False)
-        return np.einsum("ij,ij->j", half, half)
+    def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
+        forms = []
+        for alpha in alphas:
+            lower = self._factor(alpha).astype(Z.dtype, copy=False)
+            half = solve_triangular(lower, Z.T, lower=True, check_finite=False)
+            forms.append(np.einsum("ij,ij->j", half, half))
+        return np.array(forms)
 
     def gcv(self, alphas: ArrayLike) -> NDArray:
         """Generalised cross-validation with Hutchinson's estimate of the trace, from 64 fixed random signs.
@@ -164,41 +173,46 @@ def factorise(moments: Moments, n_alphas: int) -> Factor:
 
 def alpha_bounds(moments: Moments) -> tuple[float, float]:
     """Range of sensible alphas: from the rounding error of the Gram matrix to the whole of its trace."""
-    trace = max(float(np.trace(moments.centred().gram)), 1e-300)
-    return trace * (1e-7 if moments.dtype == np.float32 else 1e-11), trace
+    trace = moments.centred_trace() or 1.0
+    return trace * (1e-7 if moments.dtype == np.float32 else 1e-8), trace
 
 
-def choose_alpha(factor: Factor, bounds: tuple[float, float]) -> tuple[float, NDArray, NDArray]:
-    """Minimise generalised cross-validation over alpha within bounds.
+def choose_alpha(factor: Factor, score: Score, bounds: tuple[float, float]) -> tuple[float, NDArray, NDArray]:
+    """Minimise a score over alpha within bounds.
 
     Returns
     -------
     alpha : float
+        The largest of those with the least score.
     alphas, scores : arrays of shape (A,)
         What was tried, ascending, and its scores.
     """
     if isinstance(factor, SpectralFactor):
         alphas = np.geomspace(*bounds, PATH_LENGTH)
-        scores = factor.gcv(alphas)
+        scores = score(alphas)
     else:
-        alphas, scores = _descend(factor, bounds)
-    return float(alphas[np.argmin(scores)]), alphas, scores
+        alphas, scores = _descend(score, bounds)
+    return best_alpha(alphas, scores), alphas, scores
 
 
-def _descend(factor: Factor, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
-    """Walk downhill in log alpha from the geometric middle until the least score is bracketed, then halve the step."""
+def best_alpha(alphas: NDArray, scores: NDArray) -> float:
+    """Return the largest alpha among those with the least score."""
+    return float(alphas[np.flatnonzero(scores == scores.min())[-1]])
+
+
+def _descend(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
+    """Walk downhill in log alpha from the middle until the least score is bracketed, then halve the step."""
     tried: dict[float, float] = {}
 
-    def score(log_alpha: float) -> float:
+    def at(log_alpha: float) -> float:
         if log_alpha not in tried:
-            tried[log_alpha] = float(factor.gcv(np.exp(log_alpha))[0])
+            tried[log_alpha] = float(score(np.exp([log_alpha]))[0])
         return tried[log_alpha]
 
     low, high = np.log(bounds)
     best, width = (low + high) / 2, np.log(step)
     while width > np.log(step) / 3:
-        around = [min(max(best + shift, low), high) for shift in (-width, 0.0, width)]
-        lowest = min(around, key=score)
+        lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=at)
         if lowest == best:
             width /= 2
         best = lowest
@@ -206,24 +220,55 @@ def _descend(factor: Factor, bounds: tuple[float, float], step: float = 6.0) -> 
     return np.exp(logs), np.array([tried[log] for log in logs])
 
 
-def leave_one_out(design: Design, factor: Factor, alpha: float) -> NDArray:
-    """Exact leave-one-out predictions, shape (n, K).
+class LeaveOneOut:
+    """Exact leave-one-out predictions and their score for a set of training rows.
+
+    Called with alphas it returns, for each, the weighted mean squared leave-one-out error summed over the outputs;
+    more than 16 outputs are first condensed to 16 random combinations, which keep the sum in expectation.
 
     Parameters
     ----------
     design : Design
         Of the rows that the factor's moments were summed over, all or some of them.
     factor : Factor
-    alpha : float
     """
-    coef = factor.coef(alpha)
-    intercept = factor.intercept(coef)
-    predictions = []
-    for Z, y, weight in design.mapped():
-        fitted = Z @ coef + intercept
-        leverage = 1 / factor.weight + factor.quadratic(Z - factor.feature_mean.astype(Z.dtype), alpha)
+
+    def __init__(self, design: Design, factor: Factor) -> None:
+        self.design, self.factor = design, factor
+
+    def _leverage(self, Z: NDArray, weight: NDArray | None, alphas: NDArray) -> NDArray:
+        centred = Z - self.factor.feature_mean.astype(Z.dtype)
+        leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas)
         if weight is not None:
             leverage = leverage * np.minimum(weight, 1.0)
-        leverage = np.minimum(leverage, 1 - 1e-9)[:, np.newaxis]
-        predictions.append(fitted - leverage / (1 - leverage) * (y - fitted))
-    return np.concatenate(predictions)
+        return np.minimum(leverage, 1 - 1e-9)
+
+    def __call__(self, alphas: NDArray) -> NDArray:
+        n_outputs = self.factor.cross.shape[1]
+        mix = np.eye(n_outputs)
+        if n_outputs > SCORED_OUTPUTS:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
+            mix = signs / np.sqrt(SCORED_OUTPUTS)
+        coefs = [self.factor.coef(alpha) for alpha in alphas]
+        intercepts = [self.factor.intercept(coef) @ mix for coef in coefs]
+        coefs = [coef @ mix for coef in coefs]
+        total, rows = np.zeros(len(alphas)), 0.0
+        for Z, y, weight in self.design.mapped():
+            scale = 1 / (1 - self._leverage(Z, weight, alphas))
+            targets = y @ mix
+            for a, (coef, intercept) in enumerate(zip(coefs, intercepts, strict=True)):
+                squares = ((targets - Z @ coef.astype(Z.dtype) - intercept) ** 2).sum(axis=1) * scale[a] ** 2
+                total[a] += squares.sum() if weight is None else squares @ weight
+            rows += len(y) if weight is None else weight.sum()
+        return total / rows
+
+    def predict(self, alpha: float) -> NDArray:
+        """Leave-one-out predictions, shape (n, K)."""
+        coef = self.factor.coef(alpha)
+        intercept = self.factor.intercept(coef)
+        predictions = []
+        for Z, y, weight in self.design.mapped():
+            fitted = Z @ coef + intercept
+            h = self._leverage(Z, weight, np.array([alpha])).T
+            predictions.append(fitted - h / (1 - h) * (y - fitted))
+        return np.concatenate(predictions)

@@ -1,0 +1,1 @@
+"""What is left open is chosen from the data."""

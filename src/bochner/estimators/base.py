@@ -1,0 +1,167 @@
+"""What the regressor and the classifier share."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from narwhals.dependencies import is_into_dataframe
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bochner.data.sources import ArraySource
+from bochner.data.table import TableEncoder
+from bochner.design import Design
+from bochner.engines.progress import progress
+from bochner.features import FourierFeatures
+from bochner.features.base import KernelParameter
+from bochner.kernels import Kernel
+from bochner.moments import Moments
+from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
+from bochner.tuning.bandwidth import NAMED, choose_kernel
+from bochner.tuning.size import choose_n_components
+
+CHOICES = {"features": ("auto", "fourier"), "metric": ("auto", "isotropic"), "loss": ("squared",)}
+CRITERIA = ("auto", "gcv", "loo")
+SCORED_ROWS = 4096
+DOUBLE_PRECISION_WORK = 3e10
+
+
+class KernelMachine(KernelParameter):
+    """Ridge regression on random features, with whatever is left open chosen from the data."""
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "auto",
+        features: str = "auto",
+        n_components: int | str = "auto",
+        metric: str = "auto",
+        alpha: Any = "auto",
+        loss: str = "squared",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.features = features
+        self.n_components = n_components
+        self.metric = metric
+        self.alpha = alpha
+        self.loss = loss
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, X: Any, Y: NDArray, weight: NDArray | None) -> LeaveOneOut:
+        """Fit the columns of Y, shape (n, K), on checked X; return the leave-one-out of the scored rows."""
+        rng = check_random_state(self.random_state)
+        self.encoder_ = TableEncoder(with_std=not isinstance(self.kernel, Kernel)).fit(X, sample_weight=weight)
+        rows = len(Y) if weight is None else max(float(weight.sum()), float(np.count_nonzero(weight)))
+        D = choose_n_components(rows) if isinstance(self.n_components, str) else int(self.n_components)
+        dtype = np.dtype(np.float64 if rows * D**2 <= DOUBLE_PRECISION_WORK else np.float32)
+        source = ArraySource(X, Y, weight, partial(self.encoder_.encode, dtype=dtype))
+        seed = int(rng.randint(2**31))
+        self.kernel_ = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, rows, seed)
+        self.features_ = FourierFeatures(self.kernel_, D, random_state=seed).draw(self.encoder_.n_features_out_)
+        with progress("Fitting", len(Y), bool(self.verbose)) as advance:
+            moments = Design(source, self.features_, dtype, advance).moments()
+        scored = Design(self._scored_rows(source, rng), self.features_, dtype)
+        factor = self._solve(moments, scored)
+        self.coef_ = factor.coef(self.alpha_).astype(dtype)
+        self.intercept_ = factor.intercept(self.coef_)
+        return LeaveOneOut(scored, factor)
+
+    def _choose_kernel(self, source: ArraySource, rows: float, seed: int) -> Kernel:
+        columns = self.encoder_.columns_
+        numbers = len(columns) == 1 and len(columns[0].scale) == self.encoder_.n_features_out_
+        scales = columns[0].scale if numbers else None
+        return choose_kernel(source, self.kernel, scales, self._given_alphas(), rows, seed)
+
+    def _given_alphas(self) -> NDArray | None:
+        return None if isinstance(self.alpha, str) else np.unique(np.asarray(self.alpha, dtype=np.float64))
+
+    def _scored_rows(self, source: ArraySource, rng: np.random.RandomState) -> ArraySource:
+        """Rows whose leave-one-out errors choose alpha: all of them where they are few."""
+        if source.n_rows <= SCORED_ROWS or (isinstance(self.alpha, str) and self.alpha == "loo"):
+            return source
+        return source.take(np.sort(rng.choice(source.n_rows, SCORED_ROWS, replace=False)))
+
+    def _solve(self, moments: Moments, scored: Design) -> Factor:
+        """Factorise the moments, and set alpha as it is given or as its criterion chooses it."""
+        given = self._given_alphas()
+        factor = factorise(moments, 2 if given is None else len(given))
+        gcv = isinstance(self.alpha, str) and self.alpha == "gcv"
+        score: Score = factor.gcv if gcv else LeaveOneOut(scored, factor)
+        if given is None:
+            self.alpha_, self.alphas_, self.alpha_scores_ = choose_alpha(factor, score, alpha_bounds(moments))
+        else:
+            scores = score(given) if len(given) > 1 else None
+            self.alphas_, self.alpha_scores_ = given, scores
+            self.alpha_ = float(given[0]) if scores is None else best_alpha(given, scores)
+        return factor
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """Fitted function at the rows of X, shape (n, K)."""
+        check_is_fitted(self)
+        X = self._rows(X, reset=False)
+        encode = partial(self.encoder_.encode, dtype=self.coef_.dtype)
+        source = ArraySource(X, np.empty((X.shape[0], 0)), None, encode)
+        return Design(source, self.features_, self.coef_.dtype).predict(self.coef_, self.intercept_)
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+        if is_into_dataframe(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        if getattr(getattr(X, "dtype", None), "kind", None) in ("U", "S"):
+            raise ValueError("X is an array of strings; pass a data frame, whose text columns are encoded.")
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, Kernel) and self.kernel not in ("auto", *NAMED):
+            raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {self.kernel!r}.")
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+        D = self.n_components
+        if not (D == "auto" if isinstance(D, str) else isinstance(D, Integral) and not isinstance(D, bool)):
+            raise TypeError(f"n_components must be an integer or 'auto', got {D!r}.")
+        if not isinstance(D, str) and D < 1:
+            raise ValueError(f"n_components must be positive, got {D}.")
+        self._check_alpha()
+
+    def _check_alpha(self) -> None:
+        if isinstance(self.alpha, str):
+            if self.alpha not in CRITERIA:
+                raise ValueError(f"alpha must be a positive number, a sequence of them, or one of {CRITERIA}.")
+            return
+        alphas = np.atleast_1d(np.asarray(self.alpha))
+        if alphas.dtype.kind not in "iuf" or alphas.ndim > 1 or alphas.size == 0:
+            raise TypeError(f"alpha must be a positive number, a sequence of them, or one of {CRITERIA}.")
+        if not np.all((alphas > 0) & np.isfinite(alphas)):
+            raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}.")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+    """Weights of the rows, or None; ValueError for negative ones and where all are zero."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")
+    if not weight.any():
+        raise ValueError("sample_weight is zero in every row; at least one must be positive.")
+    return weight
+
+
+def require_target(estimator: KernelMachine, y: Any) -> None:
+    """Raise ValueError where there is no target."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")

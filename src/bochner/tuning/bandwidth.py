@@ -1,0 +1,130 @@
+"""The kernel and its lengthscale from the data, where only a name is given.
+
+A kernel's shape matters less than its lengthscale, which is tried in steps of 1.5 around the spread of the columns:
+the root of their summed variances, the distance scale of a Euclidean kernel, or half of their summed deviations, that
+of a kernel of the L1 distance. Each trial is a small ridge regression on a sample of the rows, scored by its exact
+leave-one-out error at the best alpha. Where all columns are numbers, one trial asks whether they had better keep
+their common unit, as the pixels of images should, than be scaled to unit variance each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.features import FourierFeatures
+from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic, Stationary
+from bochner.solvers.ridge import LeaveOneOut, alpha_bounds, choose_alpha, factorise
+from bochner.tuning.size import choose_n_components
+
+NAMED: dict[str, Callable[..., Stationary]] = {
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "cauchy": Cauchy,
+    "matern12": partial(Matern, nu=0.5),
+    "matern32": partial(Matern, nu=1.5),
+    "matern52": partial(Matern, nu=2.5),
+    "rationalquadratic": RationalQuadratic,
+}
+AUTO = ("gaussian", "laplacian")
+STEP = 1.5
+FARTHEST = 12
+FEWEST_ROWS = 10
+ROUNDS = ((4096, 512), (16384, 1024))  # rows and features of the trials
+
+
+class _Trials:
+    """Leave-one-out scores of kernels on a sample of encoded rows, each computed once.
+
+    Where alphas are given, they are scaled as the sum of squares is by the sampling, so that they mean the same.
+    """
+
+    def __init__(self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int) -> None:
+        self.alphas = alphas if alphas is None else alphas * min(n_rows / source.n_rows, 1.0)
+        if source.n_rows > n_rows:
+            rows = np.random.default_rng(seed).choice(source.n_rows, n_rows, replace=False)
+            source = source.take(np.sort(rows))
+        (block,) = source.blocks(source.n_rows)
+        self.source, self.n_components, self.seed = ArraySource(*block), n_components, seed
+        self.spread = _deviations(block.X, block.weight)
+        self.scores: dict[Stationary, float] = {}
+
+    def score(self, kernel: Stationary) -> float:
+        """Leave-one-out error at the best alpha."""
+        if kernel not in self.scores:
+            features = FourierFeatures(kernel, self.n_components, random_state=self.seed).draw(len(self.spread))
+            design = Design(self.source, features, np.float64)
+            moments = design.moments()
+            factor = factorise(moments, 2)
+            score = LeaveOneOut(design, factor)
+            if self.alphas is None:
+                scores = choose_alpha(factor, score, alpha_bounds(moments))[2]
+            else:
+                scores = score(self.alphas)
+            self.scores[kernel] = float(scores.min())
+        return self.scores[kernel]
+
+    def kernel(self, name: str, units: NDArray, power: int) -> Stationary:
+        """Kernel of the columns over `units`, its lengthscale STEP^power times their spread."""
+        spread = self.spread / units
+        base = spread.sum() / 2 if name == "laplacian" else np.linalg.norm(spread)
+        scale = float(base) * STEP**power
+        return NAMED[name](scale * units if units.any() and np.ptp(units) else scale * float(units[0]))
+
+    def descend(self, name: str, units: NDArray, power: int) -> int:
+        """Walk from a power to one whose neighbours are no better."""
+        while True:
+            around = sorted((power, power + 1, power - 1), key=lambda p: self.score(self.kernel(name, units, p)))
+            if around[0] == power or abs(power) > FARTHEST:
+                return power
+            power = around[0]
+
+
+def choose_kernel(
+    source: ArraySource, name: str, scales: NDArray | None, alphas: NDArray | None, rows: float, seed: int
+) -> Stationary:
+    """Choose the lengthscale of a named kernel, or the kernel too.
+
+    Parameters
+    ----------
+    source : ArraySource
+        Encoded on the way out.
+    name : str
+        A key of `NAMED`, or "auto" for the better of Gaussian and Laplacian.
+    scales : array of shape (d,) or None
+        What one unit of each encoded column is in the unit of the input; None where that has no meaning.
+    alphas : array of shape (A,) or None
+        The ridge terms allowed; None where they are chosen too.
+    rows : float
+        How many rows the weights stand for.
+    seed : int
+    """
+    names = AUTO if name == "auto" else (name,)
+    trials = _Trials(source, ROUNDS[0][0], min(choose_n_components(rows), ROUNDS[0][1]), alphas, seed)
+    one = np.ones(len(trials.spread))
+    if rows < FEWEST_ROWS or not trials.spread.any():
+        return NAMED[names[0]](float(np.linalg.norm(trials.spread)) or 1.0)
+    ways = [one] if scales is None else [one, 1 / scales]
+    units = min(ways, key=lambda way: trials.score(trials.kernel(names[0], way, 0)))
+    powers = {candidate: trials.descend(candidate, units, 0) for candidate in names}
+    best = min(names, key=lambda candidate: trials.score(trials.kernel(candidate, units, powers[candidate])))
+    if source.n_rows >= ROUNDS[1][0]:
+        trials = _Trials(source, *ROUNDS[1], alphas, seed)
+        powers[best] = trials.descend(best, units, powers[best])
+    return trials.kernel(best, units, powers[best])
+
+
+def _deviations(X: Any, weight: NDArray | None) -> NDArray:
+    """Weighted standard deviations of the columns, shape (d,)."""
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    share = weight / weight.sum()
+    mean = share @ X
+    square = share @ (X.power(2) if sp.issparse(X) else np.square(X, dtype=np.float64))
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
