@@ -707,6 +707,7 @@ def test_describe(path):
         "n_tensors": 1,
         "tensor_bytes": 16,
         "file_bytes": path.stat().st_size,
+        "metadata": {},
     }
     assert tree["left"] == {
         "class": "Scaled",
@@ -714,6 +715,33 @@ def test_describe(path):
         "kernel": {"class": "Gaussian", "lengthscale": "array float64 (2,)"},
     }
     assert tree["right"]["nu"] == "inf"
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(st.dictionaries(st.text(), st.text(), max_size=4))
+def test_metadata_of_the_caller(tmp_path_factory, metadata):
+    path = tmp_path_factory.getbasetemp() / "metadata.safetensors"
+    save(Gaussian(lengthscale=2.0), path, metadata=metadata)
+    assert describe(path)["metadata"] == metadata
+    assert load(path) == Gaussian(lengthscale=2.0)
+
+
+def test_metadata_of_the_caller_are_checked(path):
+    save(Gaussian(), path, metadata={"target": "price"})
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"price", b"prime"))
+    refused(path, "checksum")
+    for text in ("[]", '{"a":1}', "{", '{"a":"b","a":"c"}', None, 1):
+        path.write_bytes(content)
+        rewrite_header(path, lambda header, text=text: header["__metadata__"].update(metadata=text))
+        refused(path, "Cannot load")
+
+
+@pytest.mark.parametrize("metadata", [{"rows": 1}, {1: "rows"}, {"a": None}])
+def test_metadata_are_strings(path, metadata):
+    with pytest.raises(TypeError, match="metadata"):
+        save(Gaussian(), path, metadata=metadata)
+    assert not path.exists()
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)

@@ -64,7 +64,7 @@ class ModelFileError(ValueError):
     """A model file is damaged, foreign, or of a format version that this release does not read."""
 
 
-def save(model: Any, path: Path) -> None:
+def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write a model to one file, which takes the place of `path` only once it is complete.
 
     The same model gives the same bytes. A NumPy generator as `random_state` is stored as None: what was drawn with it
@@ -75,13 +75,16 @@ def save(model: Any, path: Path) -> None:
     model : fitted estimator, feature map, table encoder, or kernel
     path : str or path-like
         By convention it ends in ``.safetensors``.
+    metadata : dict of str to str, optional
+        Kept beside the model under the checksum; `describe` returns it.
 
     Raises
     ------
     NotFittedError
         If `model` is an estimator that is not fitted.
     TypeError
-        If its class, or the value of an attribute, cannot be saved; the message names the attribute.
+        If its class, or the value of an attribute, cannot be saved; the message names the attribute. If `metadata`
+        holds anything but strings.
     ValueError
         If it contains itself, nests deeper than 64 levels, or holds too much text for the header.
 
@@ -96,7 +99,7 @@ def save(model: Any, path: Path) -> None:
     ...     load(path)
     Gaussian(lengthscale=2.0)
     """
-    _save(model, path, CLASSES)
+    _save(model, path, CLASSES, metadata)
 
 
 def load(path: Path) -> Any:
@@ -118,9 +121,9 @@ def describe(path: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``format_version``, ``library_version``, ``class``, ``n_tensors``, ``tensor_bytes``, ``file_bytes``, and
-        ``tree``: nested dicts, lists and scalars fit for JSON, an object as its class and its attributes, a numeric
-        array as ``"array float32 (500, 54)"``.
+        ``format_version``, ``library_version``, ``class``, ``n_tensors``, ``tensor_bytes``, ``file_bytes``,
+        ``metadata``, and ``tree``: nested dicts, lists and scalars fit for JSON, an object as its class and its
+        attributes, a numeric array as ``"array float32 (500, 54)"``.
 
     Raises
     ------
@@ -137,33 +140,39 @@ def describe(path: Path) -> dict[str, Any]:
         "n_tensors": len(header.tensors),
         "tensor_bytes": header.size - len(header.raw),
         "file_bytes": header.size,
+        "metadata": header.metadata,
         "tree": tree,
     }
 
 
-def _save(model: Any, path: Path, registry: Registry) -> None:
-    _write(path, _pack(*_encode(model, registry)))
+def _save(model: Any, path: Path, registry: Registry, metadata: Mapping[str, str] | None = None) -> None:
+    metadata = dict(metadata or {})
+    if not all(type(text) is str for item in metadata.items() for text in item):
+        raise TypeError("metadata must be a dict of strings to strings.")
+    _write(path, _pack(*_encode(model, registry), metadata))
 
 
-def _pack(tree: Any, tensors: dict[str, NDArray]) -> list[Any]:
+def _pack(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None = None) -> list[Any]:
     order = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     buffers = [tensors[name].reshape(-1).view(np.uint8) for name in order]
-    blank = _header(tree, {name: tensors[name] for name in order})
+    blank = _header(tree, {name: tensors[name] for name in order}, metadata)
     mark = b'"checksum":"%s"'
     return [blank.replace(mark % BLANK.encode(), mark % _digest([blank, *buffers]).encode(), 1), *buffers]
 
 
-def _header(tree: Any, tensors: dict[str, NDArray]) -> bytes:
+def _header(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None) -> bytes:
     from bochner import __version__
 
-    metadata = {
+    strings = {
         "format": FORMAT,
         "format_version": str(VERSION),
         "library_version": __version__,
         "checksum": BLANK,
         "tree": json.dumps(tree, allow_nan=False, separators=(",", ":")),
     }
-    entries: dict[str, Any] = {"__metadata__": metadata}
+    if metadata:
+        strings["metadata"] = json.dumps(metadata, separators=(",", ":"))
+    entries: dict[str, Any] = {"__metadata__": strings}
     end = 0
     for name, tensor in tensors.items():
         begin, end = end, end + tensor.nbytes
@@ -340,6 +349,7 @@ class _Header(NamedTuple):
     format_version: int
     library_version: str
     checksum: str
+    metadata: dict[str, str]
     tree: Any
     tensors: list[str]
 
@@ -379,12 +389,21 @@ def _read_header(file: BinaryIO) -> _Header:
         raise _Fault("it is not a bochner model", FOREIGN)
     written = _read_version(metadata)
     library, checksum, tree = (metadata.get(key) for key in ("library_version", "checksum", "tree"))
+    own = _read_metadata(metadata.pop("metadata", "{}"))
     if len(metadata) != 5 or not isinstance(library, str) or not isinstance(tree, str) or not library.isprintable():
         raise _Fault("its metadata are incomplete")
     if not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-f]{64}", checksum):
         raise _Fault("its checksum is malformed")
     _check_size(entries, size - 8 - length)
-    return _Header(head + text, size, written, library, checksum, _parse(tree.encode(errors="replace")), list(entries))
+    nodes = _parse(tree.encode(errors="replace"))
+    return _Header(head + text, size, written, library, checksum, own, nodes, list(entries))
+
+
+def _read_metadata(text: Any) -> dict[str, str]:
+    own = _parse(text.encode(errors="replace")) if isinstance(text, str) else None
+    if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
+        raise _Fault("its metadata are malformed")
+    return own
 
 
 def _check_size(entries: dict[str, Any], room: int) -> None:

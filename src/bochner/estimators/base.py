@@ -93,12 +93,14 @@ class KernelMachine(KernelParameter):
         factor = factorise(moments, 2 if given is None else len(given))
         gcv = isinstance(self.alpha, str) and self.alpha == "gcv"
         score: Score = factor.gcv if gcv else LeaveOneOut(scored, factor)
+        self.alpha_scores_: NDArray | None = None
         if given is None:
             self.alpha_, self.alphas_, self.alpha_scores_ = choose_alpha(factor, score, alpha_bounds(moments))
+        elif len(given) == 1:
+            self.alpha_, self.alphas_ = float(given[0]), given
         else:
-            scores = score(given) if len(given) > 1 else None
-            self.alphas_, self.alpha_scores_ = given, scores
-            self.alpha_ = float(given[0]) if scores is None else best_alpha(given, scores)
+            self.alphas_, self.alpha_scores_ = given, score(given)
+            self.alpha_ = best_alpha(given, self.alpha_scores_)
         return factor
 
     def _scores(self, X: Any) -> NDArray[np.float64]:

@@ -1,0 +1,50 @@
+"""Sections of docs/benchmarks.md, each rewritten by the script that measures it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+HEAD = "# Benchmarks\n\nWritten by the scripts in `benchmarks/`; each section names the command that renews it.\n"
+
+
+def machine() -> str:
+    """Processor, cores, and versions, in one line."""
+    names = re.findall(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo")) or [platform.processor() or "unknown"]
+    vectors = "AVX-512" if "avx512f" in _read("/proc/cpuinfo") else "AVX2" if "avx2" in _read("/proc/cpuinfo") else ""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("bochner", "numpy", "scipy", "scikit-learn", "numba"))
+    return f"{names[0]} {vectors}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}."
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def write_section(title: str, command: str, body: str) -> None:
+    """Replace the section of that title, or add it, and print it."""
+    text = f"## {title}\n\n`{command}`, {date.today()}. {machine()}\n\n{body.strip()}\n"
+    print(text)
+    page = PAGE.read_text() if PAGE.exists() else HEAD
+    parts = re.split(r"(?m)^(?=## )", page)
+    kept = [part.rstrip() + "\n" for part in parts]
+    at = [i for i, part in enumerate(kept) if part.startswith(f"## {title}\n")]
+    if at:
+        kept[at[0]] = text
+    else:
+        kept.append(text)
+    PAGE.write_text("\n".join(kept))

@@ -1,0 +1,87 @@
+"""Expected errors become one line and an exit code; only the unexpected shows a traceback."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+FAULT, INTERRUPTED = 1, 130
+
+
+class Fault(Exception):
+    """What is wrong with the data or the model, where, and the cure."""
+
+
+def printable(text: Any) -> str:
+    """Text in one line, without anything that could steer a terminal."""
+    words = str(text).replace("\r\n", "\n").split("\n")
+    line = " ".join(word.strip() for word in words if word.strip()) if len(words) > 1 else words[0]
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in line)
+
+
+def listed(names: Iterable[str], limit: int = 12) -> str:
+    """Names in quotes, the first few of many."""
+    names = list(names)
+    shown = ", ".join(f"'{printable(name)}'" for name in names[:limit])
+    return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+
+
+def no_column(name: str, columns: list[str], where: Any) -> Fault:
+    """Fault of a column that is not in a file, with the names that come close."""
+    lower = {column.lower(): column for column in reversed(columns)}
+    close = [lower[match] for match in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
+    cure = f"did you mean {listed(close)}?" if close else f"its columns are {listed(columns)}"
+    return Fault(f"{where}: there is no column '{name}'; {cure}")
+
+
+@contextmanager
+def about(path: Any) -> Iterator[None]:
+    """Name a file in the errors of work on its content."""
+    try:
+        yield
+    except (Fault, OSError):
+        raise
+    except (ValueError, TypeError, NotImplementedError) as error:
+        text = str(error)
+        raise Fault(text if text.startswith(f"{path}:") else f"{path}: {text}") from error
+
+
+@contextmanager
+def guarded(traceback: bool) -> Iterator[None]:
+    """Turn expected errors into one line on standard error and an exit code, and keep warnings of libraries silent.
+
+    With `traceback`, or the environment variable BOCHNER_DEBUG, errors pass as they are.
+    """
+    if traceback or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
+        yield
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except KeyboardInterrupt:
+        _leave("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        raise
+    except (Fault, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
+        _leave(f"error: {_line(error)}", FAULT)
+
+
+def _leave(line: str, code: int) -> None:
+    typer.echo(line, err=True)
+    raise typer.Exit(code) from None
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return printable(f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}")
+    if isinstance(error, MemoryError):
+        return printable(error) or "not enough memory; use fewer rows, or a smaller --n-components"
+    return printable(error) or type(error).__name__

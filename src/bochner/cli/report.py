@@ -1,0 +1,171 @@
+"""Reports on a terminal, in a pipe, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bochner.cli.faults import listed, printable
+
+NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "r2": "R²", "rmse": "RMSE"}
+PIPE_WIDTH = 10_000
+
+
+def show(report: dict[str, Any], as_json: bool) -> None:
+    """Print a report, for people or as one JSON object."""
+    if as_json:
+        print(json.dumps(_strict(report), allow_nan=False, indent=2))
+        return
+    console = Console(highlight=False, markup=False, emoji=False, file=sys.stdout)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, no_color=True)
+    with console.capture() as capture:
+        {"demo": _demo, "fit": _fit, "predict": _predict, "evaluate": _evaluate, "inspect": _inspect}[
+            report["command"]
+        ](console, report)
+        for note in report["notes"]:
+            console.print(Text.assemble(("note: ", "yellow"), printable(note)))
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _strict(value: Any) -> Any:
+    """Value fit for strict JSON: numbers that are not finite become null."""
+    if isinstance(value, dict):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def _fit(console: Console, report: dict[str, Any]) -> None:
+    why = report["task_inferred_because"]
+    other = "regression" if report["task"] == "classification" else "classification"
+    rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
+    if report["rows_without_target"]:
+        rows += f"; {report['rows_without_target']:,} rows without a target left out"
+    facts = {
+        "data": f"{report['data']}: {rows}",
+        "target": report["target"],
+        "task": report["task"] + (f": {why} (--task {other} for the other)" if why else ""),
+        "model": model_line(report["model"]),
+        "fitted on": f"{report['rows_train']:,} rows; {report['rows_test']:,} held out",
+    }
+    if not report["rows_test"]:
+        facts["fitted on"] = f"{report['rows_train']:,} rows; none held out, so that there is no score"
+    _facts(console, facts)
+    _scores(console, report["scores"], "held-out rows")
+    if report["scores"]:
+        baseline = report["baseline"]
+        value = baseline["value"] if "share" in baseline else number(baseline["value"])
+        console.print(Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim"))
+    if report["out"]:
+        again = ", fitted again on" if report["rows_test"] else ", fitted on"
+        console.print(Text(f"Saved {printable(report['out'])}{again} all {report['rows_saved_model']:,} rows."))
+    console.print(Text(f"{report['seconds']:.1f} s", "dim"))
+
+
+def _predict(console: Console, report: dict[str, Any]) -> None:
+    out, columns = printable(report["out"]), report["columns_written"]
+    console.print(Text(f"Wrote {out}: {report['rows']:,} rows, columns {listed(columns)}."))
+    if report["columns_ignored"]:
+        console.print(Text(f"Ignored columns that the model does not use: {listed(report['columns_ignored'])}.", "dim"))
+
+
+def _evaluate(console: Console, report: dict[str, Any]) -> None:
+    rows = f"{report['rows']:,} rows"
+    if report["rows_without_target"]:
+        rows += f"; {report['rows_without_target']:,} without a target left out"
+    _facts(console, {"model": report["model"], "data": f"{report['data']}: {rows}", "target": report["target"]})
+    _scores(console, report["scores"], f"{report['rows_test']:,} rows")
+
+
+def _inspect(console: Console, report: dict[str, Any]) -> None:
+    classes, columns, rows = report["classes"], report["columns"], report["rows_train"]
+    kinds = list(columns.values())
+    counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
+    facts = {
+        "file": f"{report['model_file']}: {report['file_bytes'] / 1e6:,.2f} MB, format {report['format_version']}, "
+        f"by bochner {report['library_version']}",
+        "holds": report["model"]["class"] + (f", fitted on {rows:,} rows" if rows else ""),
+        "target": "not named" if report["target"] is None else report["target"],
+        "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
+        "columns": f"{len(columns):,} ({counts}): {listed(columns, 20)}",
+        "model": model_line(report["model"]),
+    }
+    _facts(console, {key: value for key, value in facts.items() if value})
+    _scores(console, report["scores"], "held-out rows")
+
+
+def _demo(console: Console, report: dict[str, Any]) -> None:
+    table = _table("data", "size", "score", "held out", "95 % interval", "baseline", "seconds")
+    for row in report["results"]:
+        size = f"{row['rows']:,} x {row['columns']}"
+        interval = _interval(row["interval"])
+        cells = row["data"], size, NAMES[row["score"]], number(row["value"]), interval, number(row["baseline"])
+        table.add_row(*cells, f"{row['seconds']:.1f}")
+    console.print(Text("Two lines of Python on data that scikit-learn brings along:\n"))
+    console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
+    console.print(table)
+    console.print(Text("The baseline predicts the most frequent class, or the mean. Next: bochner fit --help", "dim"))
+
+
+def _facts(console: Console, facts: dict[str, Any]) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in facts.items():
+        table.add_row(Text(key), Text(printable(value)))
+    console.print(table)
+
+
+def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None:
+    if not scores:
+        return
+    table = _table(where, "score", "95 % interval", "baseline")
+    for key, score in scores.items():
+        table.add_row(NAMES[key], number(score["value"]), _interval(score["interval"]), number(score["baseline"]))
+    console.print(table)
+
+
+def _table(first: str, *names: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _interval(interval: list[float] | None) -> str:
+    return "" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
+
+
+def number(value: float | None) -> str:
+    """A number as people read it: four digits, and thousands in groups."""
+    if value is None:
+        return "undefined"
+    if 1000 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    if abs(value) < 1:
+        return f"{value:.3f}" if abs(value) >= 5e-4 or value == 0 else f"{value:.1e}"
+    return f"{value:.4g}"
+
+
+def model_line(facts: dict[str, Any]) -> str:
+    """Kernel, lengthscale, number of features and ridge term in one line."""
+    scale = facts["lengthscale"]
+    text = f"{facts['kernel']} kernel"
+    if scale and scale["min"] == scale["max"]:
+        text += f", lengthscale {number(scale['min'])}"
+    elif scale:
+        text += f", lengthscales {number(scale['min'])} to {number(scale['max'])}, median {number(scale['median'])}"
+    return f"{text}; {facts['n_components']:,} features; alpha {number(facts['alpha'])}"

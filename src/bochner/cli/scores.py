@@ -1,0 +1,95 @@
+"""Scores on held-out rows, each with its uncertainty and the score of a baseline.
+
+A score is a mean over rows, or a function of two, so that its standard error follows from the spread over the rows
+(to first order). Intervals are of 95 %: the value plus and minus 1.96 standard errors, Wilson's for the accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Z = 1.959963984540054
+
+
+def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray) -> dict[str, Any]:
+    """Accuracy and log loss.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        Positions of the true classes, -1 for one that the model does not know.
+    predicted : array of shape (n,)
+        Positions of the predicted classes.
+    proba : array of shape (n, K)
+    shares : array of shape (K,)
+        Shares of the classes in training: the baseline predicts the most frequent one, with these probabilities.
+    """
+    n, right = len(labels), predicted == labels
+    known = labels >= 0
+    rows = labels[known]
+    loss, plain = (-np.log(np.maximum(p, np.finfo(float).eps)) for p in (proba[known, rows], shares[rows]))
+    p = float(right.mean())
+    accuracy = _score(p, math.sqrt(p * (1 - p) / n), float((labels == shares.argmax()).mean()))
+    accuracy["interval"] = wilson(int(right.sum()), n)
+    return {"accuracy": accuracy, "log_loss": _mean(loss, plain)}
+
+
+def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
+    """R^2 and the root of the mean squared error (RMSE).
+
+    With e_i the errors, v_i the squared deviations from the mean of y, and bars for means, R^2 = 1 - r, r = e2 / v, has
+    by the delta method the standard error sd(e_i^2 - r v_i) / (v sqrt n), and RMSE that of sd(e_i^2) / (2 RMSE sqrt n).
+
+    Parameters
+    ----------
+    y, predicted : arrays of shape (n,)
+    mean : float
+        What the baseline predicts: the mean of the target in training.
+    """
+    errors, plain, spread = (y - predicted) ** 2, (y - mean) ** 2, (y - y.mean()) ** 2
+    rmse, total = math.sqrt(errors.mean()), spread.mean()
+    error = _standard_error(errors)
+    se = None if error is None else error / (2 * rmse) if rmse else 0.0
+    scores = {"r2": _score(None, None, None), "rmse": _score(rmse, se, math.sqrt(plain.mean()), low=0.0)}
+    if total > 0:
+        ratio = errors.mean() / total
+        spread_of = _standard_error(errors - ratio * spread)
+        se = None if spread_of is None else spread_of / total
+        scores["r2"] = _score(1 - ratio, se, 1 - plain.mean() / total, high=1.0)
+    return scores
+
+
+def wilson(right: int, n: int) -> list[float]:
+    """Wilson's 95 % interval of a share of `right` in `n`: it stays within [0, 1], also for few rows."""
+    p = right / n
+    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
+    return [max(centre - half, 0.0), min(centre + half, 1.0)]
+
+
+def _mean(values: NDArray, plain: NDArray) -> dict[str, Any]:
+    if not len(values):
+        return _score(None, None, None)
+    return _score(values.mean(), _standard_error(values), plain.mean(), low=0.0)
+
+
+def _standard_error(values: NDArray) -> float | None:
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+
+
+def _score(
+    value: Any, error: float | None, baseline: Any, low: float = -math.inf, high: float = math.inf
+) -> dict[str, Any]:
+    interval = None
+    if value is not None and error is not None:
+        interval = [max(float(value - Z * error), low), min(float(value + Z * error), high)]
+    return {
+        "value": None if value is None else float(value),
+        "standard_error": error,
+        "interval": interval,
+        "baseline": None if baseline is None else float(baseline),
+    }

@@ -1,0 +1,123 @@
+"""Model files as the command writes and reads them: the model, its target, and what its training rows said."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bochner.cli.faults import Fault, about, listed
+from bochner.cli.target import Target
+from bochner.data.files import HEAD, kind_by_name, looks_like
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A model from a file.
+
+    Attributes
+    ----------
+    path : Path
+    model : KernelMachineRegressor or KernelMachineClassifier
+    task : {"classification", "regression"}
+    target : str or None
+        None where a program saved the model without naming it.
+    baseline : list of float, float or None
+        Shares of the classes, or mean, of the target in training.
+    scores : dict or None
+        What `fit` measured on held-out rows.
+    rows : int or None
+        Rows of training.
+    description : dict
+        Of the file, by `bochner.persistence.describe`.
+    """
+
+    path: Path
+    model: Any
+    task: str
+    target: str | None
+    baseline: Any
+    scores: dict[str, Any] | None
+    rows: int | None
+    description: dict[str, Any]
+
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns that the model needs, None where it was fitted on a nameless array."""
+        names = getattr(self.model, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that are text to the model, whatever their values look like in a CSV."""
+        kinds = self.model.encoder_.statistic_.kinds
+        text = [name for name, kind in zip(self.columns or [], kinds, strict=False) if kind in ("text", "mixed")]
+        labels = self.task == "classification" and self.model.classes_.dtype.kind in "OU"
+        return text + ([self.target] if labels and self.target is not None else [])
+
+    def features(self, table: Any, path: Path) -> Any:
+        """The columns that the model needs, in its order; Fault for those that are missing."""
+        names = self.columns
+        if names is None:
+            return _unnamed(self, table, path)
+        if absent := [name for name in names if name not in table.column_names]:
+            raise Fault(f"{path}: the model needs columns that are missing: {listed(absent)}")
+        return table.select(names)
+
+
+def _unnamed(stored: Stored, table: Any, path: Path) -> Any:
+    import numpy as np
+
+    if table.num_columns != stored.model.n_features_in_:
+        raise Fault(
+            f"{path}: {table.num_columns} columns, but {stored.path} has {stored.model.n_features_in_} nameless "
+            "ones; give a file of just these, in their order"
+        )
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)
+
+
+def write_model(model: Any, path: Path, target: Target, baseline: Any, scores: dict[str, Any] | None) -> None:
+    """Save a model together with what `Stored` tells of it."""
+    from bochner.persistence import save
+
+    metadata = {"target": target.name, "task": target.task, "rows": str(len(target.values))}
+    metadata["baseline"] = json.dumps(baseline, allow_nan=False)
+    metadata["scores"] = json.dumps(scores, allow_nan=False)
+    save(model, path, metadata=metadata)
+
+
+def read_model(path: Path) -> Stored:
+    """Load a model; Fault where the file holds a table, or something that does not predict."""
+    from bochner.persistence import describe, load
+
+    with open(path, "rb") as file:
+        content = looks_like(file.read(HEAD))
+    if content == "parquet" or (kind_by_name(path) and content in ("text", "gzip")):
+        raise Fault(f"{path}: this is a table, not a model; the model comes first, then the table")
+    model = load(path)
+    description = describe(path)
+    if not hasattr(model, "predict"):
+        raise Fault(f"{path}: holds a {type(model).__name__}, which does not predict; give a fitted model")
+    task = "classification" if hasattr(model, "classes_") else "regression"
+    known = description["metadata"]
+    with about(path):
+        baseline, scores, rows = (json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows"))
+    return Stored(path, model, task, known.get("target"), baseline, scores, rows, description)
+
+
+def check_output(path: Path, *inputs: Path) -> None:
+    """Raise Fault where a file could not be written, before any work."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise Fault(f"{path}: the folder '{folder}' does not exist; create it first")
+    if path.is_dir():
+        raise Fault(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise Fault(f"{path}: is no ordinary file, and would be replaced by one; give another name")
+    if not os.access(folder, os.W_OK):
+        raise Fault(f"{path}: the folder '{folder}' cannot be written to")
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            raise Fault(f"{path}: is the input too, and would be overwritten; give another name")

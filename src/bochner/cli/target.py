@@ -1,0 +1,181 @@
+"""The column to predict: what task it poses, and which rows are held out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bochner.cli.faults import Fault, no_column, printable
+
+MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
+
+
+@dataclass(frozen=True)
+class Target:
+    """Values of the target in the rows that have one.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"text", "category", "boolean", "integer", "number"}
+    values : array of shape (n,)
+        str, bool, integers or float64.
+    rows : array of shape (n,)
+        Where they are in the table.
+    missing : int
+        Rows without a value.
+    task : {"", "classification", "regression"}
+    reason : str
+        Why this task, where it was inferred.
+    """
+
+    name: str
+    kind: str
+    values: NDArray
+    rows: NDArray
+    missing: int
+    task: str = ""
+    reason: str = ""
+
+
+def read_target(table: pa.Table, name: str, path: Any) -> Target:
+    """Take the target from a table; Fault where it is not there, has no value, or no usable type."""
+    if name not in table.column_names:
+        raise no_column(name, table.column_names, path)
+    column = table[name].combine_chunks()
+    kind = _kind(column.type)
+    if kind == "":
+        raise Fault(f"{path}: column '{name}' has type {column.type}; a target holds numbers, text or booleans")
+    column = _plain(column)
+    known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    if pa.types.is_floating(column.type):
+        known &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(known)
+    if not len(rows):
+        raise Fault(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
+    values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
+    if kind == "number":
+        values = _finite(values, rows, name, path)
+        kind = "integer" if (values % 1 == 0).all() and np.abs(values).max() < 2**53 else kind
+        values = values.astype(np.int64) if kind == "integer" else values
+    return Target(name, kind, values, rows, len(column) - len(rows))
+
+
+def _kind(kind: pa.DataType) -> str:
+    is_a = pa.types
+    if is_a.is_dictionary(kind):
+        return "category" if _kind(kind.value_type) else ""
+    for name, tests in {
+        "text": (is_a.is_string, is_a.is_large_string, is_a.is_string_view),
+        "boolean": (is_a.is_boolean,),
+        "integer": (is_a.is_integer,),
+        "number": (is_a.is_floating, is_a.is_decimal, is_a.is_null),
+    }.items():
+        if any(test(kind) for test in tests):
+            return name
+    return ""
+
+
+def _plain(column: Any) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type):
+        return column.cast(pa.float64(), safe=False)
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+
+
+def _finite(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
+    if not np.isfinite(values).all():
+        row = int(rows[np.argmin(np.isfinite(values))]) + 1
+        raise Fault(f"{path}: column '{name}' is infinite in row {row}; a target must be finite")
+    return values
+
+
+def pose(target: Target, task: str, path: Any) -> Target:
+    """Set the task, inferred where it is "auto"; Fault where the target cannot be learned."""
+    distinct = pc.count_distinct(pa.array(target.values)).as_py()
+    n, name = len(target.values), target.name
+    if distinct == 1 and n > 1:
+        value = printable(target.values[0])
+        raise Fault(f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose another target")
+    reason = ""
+    if task == "auto":
+        task, reason = _infer(target, distinct)
+    if task == "regression":
+        return replace(target, task=task, reason=reason, values=_numbers(target, path))
+    if target.kind == "number":
+        raise Fault(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
+    if distinct == n > 2:
+        raise Fault(
+            f"{path}: column '{name}' has another value in each of its {n:,} rows, as an identifier has; "
+            "choose another target"
+        )
+    return replace(target, task=task, reason=reason)
+
+
+def _infer(target: Target, distinct: int) -> tuple[str, str]:
+    words = {"text": "text", "category": "categories", "boolean": "booleans"}
+    if target.kind in words:
+        return "classification", f"the target holds {words[target.kind]}"
+    if target.kind == "number":
+        return "regression", "the target holds fractional numbers"
+    few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= len(target.values)
+    small = target.values.min() >= 0 and target.values.max() <= LARGEST_LABEL
+    if distinct == 2 or (few and small):
+        return "classification", f"the target holds whole numbers, {distinct} different ones"
+    return "regression", f"the target holds whole numbers, {distinct:,} different ones"
+
+
+def _numbers(target: Target, path: Any) -> NDArray:
+    """Values as float64."""
+    if target.values.dtype.kind in "biuf":
+        return target.values.astype(np.float64)
+    for row, value in zip(target.rows, target.values, strict=True):
+        try:
+            finite = math.isfinite(float(value))
+        except ValueError:
+            finite = False
+        if not finite:
+            raise Fault(
+                f"{path}: row {row + 1} of column '{target.name}' is '{value}'; regression needs numbers: "
+                "mend it, or use --task classification"
+            )
+    return target.values.astype(np.float64)
+
+
+def hold_out(target: Target, size: float, seed: int) -> tuple[NDArray, NDArray]:
+    """Split the target's rows into train and test, both ascending positions in `values`.
+
+    Classes keep their shares where each part can have a row of each; a class of one row is learned, not tested.
+    """
+    from sklearn.model_selection import train_test_split
+
+    every = np.arange(len(target.values))
+    count = min(math.ceil(size * len(every)), len(every) - 1)
+    if target.task == "classification":
+        _, labels, sizes = np.unique(target.values, return_inverse=True, return_counts=True)
+        common = np.flatnonzero(sizes[labels] > 1)
+        if (sizes > 1).sum() <= min(count, len(common) - count):
+            _, test = train_test_split(common, test_size=count, random_state=seed, stratify=labels[common])
+            return np.setdiff1d(every, test), np.sort(test)
+    train, test = train_test_split(every, test_size=count, random_state=seed)
+    return np.sort(train), np.sort(test)
+
+
+def labels_of(target: Target, classes: NDArray, path: Any) -> NDArray:
+    """Positions of the target's values among a model's classes, -1 where there is none."""
+    values = target.values
+    if classes.dtype.kind in "OU":
+        values = np.array([str(value) for value in values], dtype=object)
+    elif values.dtype.kind not in "biuf":
+        raise Fault(
+            f"{path}: column '{target.name}' holds text, but the classes of the model are {classes.dtype.name}s"
+        )
+    where = {value: k for k, value in enumerate(classes.tolist())}
+    return np.array([where.get(value, -1) for value in values.tolist()])

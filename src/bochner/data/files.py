@@ -1,0 +1,259 @@
+"""Tables in files: CSV and Parquet in and out, by Arrow."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+__all__ = ["SUFFIXES", "TableFileError", "kind_by_name", "looks_like", "read_table", "replacing", "write_table"]
+
+SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv", ".tsv.gz": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+FOREIGN = {
+    b"PK\x03\x04": "an Excel workbook or a zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"ARROW1": "an Arrow file",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format 3": "an SQLite database",
+    b"\x80\x04\x95": "a pickle",
+    b"\x93NUMPY": "a NumPy array",
+}
+GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
+HEAD = 1 << 16
+EXPORT = "write it as CSV or Parquet"
+
+
+class TableFileError(ValueError):
+    """A file holds no table that can be read; the message names the file, the place in it and the cure."""
+
+
+def kind_by_name(path: str | os.PathLike[str]) -> str | None:
+    """Kind of file that a name asks for, "csv", "tsv" or "parquet"; None for other names."""
+    name = os.fspath(path).lower()
+    return next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
+
+
+def looks_like(head: bytes) -> str:
+    """Kind of content that begins with `head`: "parquet", "gzip", "safetensors", "text", or foreign in words."""
+    if head.startswith(PARQUET):
+        return "parquet"
+    if head.startswith(GZIP):
+        return "gzip"
+    if head[8:9] == b"{" and head[4:8] == bytes(4):
+        return "safetensors"
+    for magic, what in FOREIGN.items():
+        if head.startswith(magic):
+            return what
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "text in UTF-16"
+    return "binary data" if b"\0" in head else "text"
+
+
+def read_table(
+    path: str | os.PathLike[str], *, as_text: Collection[str] = (), note: Callable[[str], None] = lambda text: None
+) -> pa.Table:
+    """Read a CSV or Parquet file.
+
+    In a CSV the first row names the columns; types follow from the values; empty fields, NA, NaN, null and their like
+    are missing. A tab, semicolon or bar is taken for the separator where the first row has one and no comma.
+
+    Parameters
+    ----------
+    path : str or path-like
+    as_text : collection of str
+        Columns of a CSV whose values are text, whatever they look like.
+    note : callable
+        Is told, in a sentence, what a user should know: that a name is misleading, that a separator is unusual.
+
+    Returns
+    -------
+    pyarrow.Table
+        At least one row; no two columns of one name.
+
+    Raises
+    ------
+    TableFileError
+        If there is no such table in the file.
+    OSError
+        If it cannot be opened.
+    """
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        raise TableFileError(f"{path}: a pipe or device cannot be read twice; write its content to a file first")
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    content, named = looks_like(head), kind_by_name(path)
+    if not head:
+        raise TableFileError(f"{path}: the file is empty; give a table with a row of column names")
+    if content == "parquet":
+        if named != "parquet":
+            note("The name does not say so, but this is a Parquet file, and was read as one.")
+        table = _read_parquet(path)
+    elif content in ("gzip", "text"):
+        if named == "parquet":
+            note("The name says Parquet, but this is a CSV file, and was read as one.")
+        table = _read_csv(path, "tsv" if named == "tsv" else None, content == "gzip", as_text, note)
+    elif content == "safetensors":
+        raise TableFileError(f"{path}: this is a model, not a table; a CSV or Parquet file is expected here")
+    else:
+        raise TableFileError(f"{path}: this is {content}; {EXPORT}")
+    return _checked(table, path)
+
+
+def _checked(table: pa.Table, path: Any) -> pa.Table:
+    twice = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if twice:
+        raise TableFileError(f"{path}: columns repeat: {_names(twice)}; give each column a name of its own")
+    if not table.num_columns:
+        raise TableFileError(f"{path}: the table has no columns")
+    if not table.num_rows:
+        raise TableFileError(f"{path}: the table has column names but no rows")
+    return table
+
+
+def _names(names: Collection[str], limit: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in list(names)[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def _read_parquet(path: Any) -> pa.Table:
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            return file.read()
+    except (pa.ArrowException, OSError) as error:
+        raise TableFileError(f"{path}: damaged Parquet file ({_first_line(error)}); copy or write it anew") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].strip().rstrip(".") or type(error).__name__
+
+
+def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[str], note: Callable) -> pa.Table:
+    first = _first_row(path, gzipped)
+    separator = "\t" if named == "tsv" else _separator(first)
+    if separator != "," and named != "tsv":
+        note(f"Fields are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
+    try:
+        return _refuse_binary(_parse(path, separator, gzipped, as_text, True), path)
+    except UnicodeDecodeError:
+        _not_utf8(path, "the column names")
+    except pa.ArrowInvalid as error:
+        fault = error
+    try:
+        return _refuse_binary(_parse(path, separator, gzipped, as_text, False), path)
+    except pa.ArrowInvalid as error:
+        fault = error
+    _explain(path, fault)
+
+
+def _first_row(path: Any, gzipped: bool) -> str:
+    """First line of a CSV, as far as it lies in the head of the file."""
+    import gzip
+    import zlib
+
+    try:
+        with gzip.open(path) if gzipped else open(path, "rb") as file:
+            head = file.read(HEAD)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TableFileError(f"{path}: damaged gzip file ({_first_line(error)}); copy it again") from error
+    if (content := looks_like(head)) != "text":
+        raise TableFileError(f"{path}: this is {content} under gzip; {EXPORT}" if gzipped else f"{path}: not a CSV")
+    return head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
+
+
+def _separator(first: str) -> str:
+    plain = "".join(first.split('"')[::2])
+    counts = {mark: plain.count(mark) for mark in ",\t;|"}
+    return "," if counts[","] else max(counts, key=lambda mark: counts[mark])
+
+
+def _parse(path: Any, separator: str, gzipped: bool, as_text: Collection[str], threads: bool) -> pa.Table:
+    from pyarrow import csv
+
+    options = {
+        "read_options": csv.ReadOptions(use_threads=threads),
+        "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "convert_options": csv.ConvertOptions(
+            strings_can_be_null=True, column_types={name: pa.string() for name in as_text}
+        ),
+    }
+    with pa.input_stream(os.fspath(path), compression="gzip" if gzipped else None) as stream:
+        return csv.read_csv(stream, **options)
+
+
+def _refuse_binary(table: pa.Table, path: Any) -> pa.Table:
+    for field in table.schema:
+        if pa.types.is_binary(field.type):
+            for row, value in enumerate(table[field.name].to_pylist(), 1):
+                try:
+                    (value or b"").decode()
+                except UnicodeDecodeError:
+                    _not_utf8(path, f"row {row} of column {field.name!r}")
+    return table
+
+
+def _not_utf8(path: Any, place: str) -> NoReturn:
+    raise TableFileError(f"{path}: {place}: text that is not UTF-8; save the file with UTF-8 encoding") from None
+
+
+def _explain(path: Any, error: Exception) -> NoReturn:
+    text = _first_line(error).removeprefix("CSV parse error: ").removeprefix("CSV conversion error: ")
+    if "UTF8" in text:
+        _not_utf8(path, text.partition(":")[0])
+    if "mpty CSV file" in text:
+        raise TableFileError(f"{path}: the table has no rows below its column names") from error
+    if text.startswith("Row #") and "Expected" in text:
+        row, _, rest = text.removeprefix("Row #").partition(":")
+        counts = rest.removeprefix(" Expected ").partition(":")[0].replace(" columns, got ", " fields expected, ")
+        cure = "quote fields that hold the separator, or mend the row"
+        raise TableFileError(f"{path}: row {row} (the row of names is 1): {counts} found; {cure}") from error
+    raise TableFileError(f"{path}: {text}") from error
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Yield the name of a new file beside `path`, which takes its place at the end, or vanishes after an error."""
+    target = os.path.realpath(os.fspath(path))
+    temporary = os.path.join(os.path.dirname(target), f".bochner-{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+        if os.path.exists(target):
+            os.chmod(temporary, os.stat(target).st_mode & 0o777)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
+    """Write a table in the kind of file that the name asks for; the file appears once it is complete.
+
+    Raises
+    ------
+    ValueError
+        If the name asks for no known kind.
+    OSError
+        If it cannot be written.
+    """
+    kind = kind_by_name(path)
+    if kind is None:
+        raise ValueError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
+    with replacing(path) as temporary:
+        if kind == "parquet":
+            from pyarrow.parquet import write_table as write_parquet
+
+            write_parquet(table, temporary)
+            return
+        from pyarrow import csv
+
+        compression = "gzip" if Path(path).suffix.lower() == ".gz" else None
+        with pa.output_stream(temporary, compression=compression) as stream:
+            csv.write_csv(table, stream, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))

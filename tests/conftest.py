@@ -1,0 +1,119 @@
+"""Kernels and data that several test modules share."""
+
+import os
+
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read by SciPy at import; lets scikit-learn's array API checks run
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import exact
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from bochner.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern, RationalQuadratic
+
+
+def spread(d):
+    """One lengthscale per feature."""
+    return np.linspace(0.7, 2.0, d)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel for d features and its formula."""
+
+    kernel: Callable[[int], Kernel]
+    formula: Callable[[np.ndarray], float]
+    leaf: bool = True
+
+    def exact(self, X, Y):
+        return exact.gram(self.formula, X, Y)
+
+
+def ard(kernel, formula, **options):
+    return Case(
+        lambda d: kernel(spread(d), **options),
+        lambda t: formula(t, spread(len(t)), **options),
+    )
+
+
+def plain(kernel, formula, lengthscale, **options):
+    return Case(lambda d: kernel(lengthscale, **options), partial(formula, lengthscale=lengthscale, **options))
+
+
+CASES = {
+    "gaussian": plain(Gaussian, exact.gaussian, 1.5),
+    "gaussian-ard": ard(Gaussian, exact.gaussian),
+    "laplacian": plain(Laplacian, exact.laplacian, 3.0),
+    "laplacian-ard": ard(Laplacian, exact.laplacian),
+    "cauchy": plain(Cauchy, exact.cauchy, 2.0),
+    "cauchy-ard": ard(Cauchy, exact.cauchy),
+    "matern12": plain(Matern, exact.matern, 2.5, nu=0.5),
+    "matern32": plain(Matern, exact.matern, 2.0, nu=1.5),
+    "matern52-ard": ard(Matern, exact.matern, nu=2.5),
+    "matern-0.8": plain(Matern, exact.matern, 2.0, nu=0.8),
+    "matern-60": plain(Matern, exact.matern, 1.5, nu=60),
+    "matern-inf": plain(Matern, exact.matern, 1.5, nu=np.inf),
+    "rational-0.7": plain(RationalQuadratic, exact.rational_quadratic, 1.5, alpha=0.7),
+    "rational-3-ard": ard(RationalQuadratic, exact.rational_quadratic, alpha=3.0),
+    "scaled": Case(lambda d: 2.5 * Matern(2.0, nu=1.5), lambda t: 2.5 * exact.matern(t, 2.0, 1.5), leaf=False),
+    "sum": Case(
+        lambda d: 2.0 * Gaussian(1.2) + Laplacian(spread(d)),
+        lambda t: 2.0 * exact.gaussian(t, 1.2) + exact.laplacian(t, spread(len(t))),
+        leaf=False,
+    ),
+    "product": Case(
+        lambda d: Gaussian(2.0) * Cauchy(spread(d)) * 0.5,
+        lambda t: 0.5 * exact.gaussian(t, 2.0) * exact.cauchy(t, spread(len(t))),
+        leaf=False,
+    ),
+    "sum-times-sum": Case(
+        lambda d: (Gaussian(2.0) + 0.5 * Laplacian(4.0)) * (Matern(3.0, nu=0.5) + Cauchy(5.0)),
+        lambda t: (
+            (exact.gaussian(t, 2.0) + 0.5 * exact.laplacian(t, 4.0))
+            * (exact.matern(t, 3.0, 0.5) + exact.cauchy(t, 5.0))
+        ),
+        leaf=False,
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    """Every kernel, with its formula."""
+    return CASES[request.param]
+
+
+@pytest.fixture(params=[name for name, case in CASES.items() if case.leaf])
+def leaf(request):
+    """Every kernel that is no combination, with its formula."""
+    return CASES[request.param]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_blas_thread():
+    """Matrices here are small: threads of BLAS would only wait for one another."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """A machine with a thousand bytes to spare."""
+    monkeypatch.setattr("bochner.engines.local.available_memory", lambda: 1000)
+
+
+@pytest.fixture
+def frozen():
+    """Turn arrays into read-only copies."""
+
+    def freeze(*arrays):
+        copies = [np.array(array) for array in arrays]
+        for copy in copies:
+            copy.flags.writeable = False
+        return copies[0] if len(copies) == 1 else copies
+
+    return freeze

@@ -1,0 +1,92 @@
+"""Oracles too slow to be wrong: NumPy and the standard library only, nothing imported from bochner."""
+
+import math
+
+import numpy as np
+
+# Kernels as functions of the difference of two rows, delta of shape (d,).
+
+
+def gaussian(delta, lengthscale=1.0):
+    return math.exp(-0.5 * sum(t * t for t in delta / lengthscale))
+
+
+def laplacian(delta, lengthscale=1.0):
+    return math.exp(-sum(abs(t) for t in delta / lengthscale))
+
+
+def cauchy(delta, lengthscale=1.0):
+    return math.prod(1 / (1 + t * t) for t in delta / lengthscale)
+
+
+def rational_quadratic(delta, lengthscale=1.0, alpha=1.0):
+    return (1 + sum(t * t for t in delta / lengthscale) / (2 * alpha)) ** -alpha
+
+
+def matern(delta, lengthscale=1.0, nu=1.5):
+    """By K_nu(s) = integral over t > 0 of exp(-s cosh t) cosh(nu t); the trapezoidal rule converges geometrically."""
+    if nu == math.inf:
+        return gaussian(delta, lengthscale)
+    r = math.sqrt(sum(t * t for t in delta / lengthscale))
+    if r == 0:
+        return 1.0
+    s = math.sqrt(2 * nu) * r
+    t = np.linspace(0, 40, 16001)
+    logs = -s * np.cosh(t) + np.logaddexp(nu * t, -nu * t) - math.log(2)
+    top = logs.max()
+    weights = np.full(len(t), t[1])
+    weights[0] /= 2
+    log_bessel = top + math.log(np.exp(logs - top) @ weights)
+    return math.exp((1 - nu) * math.log(2) - math.lgamma(nu) + nu * math.log(s) + log_bessel)
+
+
+def gram(kernel, X, Y):
+    return np.array([[kernel(x - y) for y in Y] for x in X])
+
+
+# Ridge regression with an unpenalised intercept. Z: (n, D), Y: (n, K).
+
+
+def ridge(Z, Y, alpha, weight=None):
+    """Coefficients (D, K) and intercepts (K,), by least squares on rows augmented with sqrt(alpha) I."""
+    n, D = Z.shape
+    root = np.ones(n) if weight is None else np.sqrt(weight)
+    above = np.hstack([Z, np.ones((n, 1))]) * root[:, None]
+    below = np.hstack([math.sqrt(alpha) * np.eye(D), np.zeros((D, 1))])
+    targets = np.vstack([Y * root[:, None], np.zeros((D, Y.shape[1]))])
+    solution = np.linalg.lstsq(np.vstack([above, below]), targets, rcond=None)[0]
+    return solution[:D], solution[D]
+
+
+def hat_matrix(Z, alpha, weight=None):
+    """H with fitted values H Y, column by column from unit targets."""
+    coef, intercept = ridge(Z, np.eye(len(Z)), alpha, weight)
+    return Z @ coef + intercept
+
+
+def leave_one_out(Z, Y, alpha, weight=None):
+    """Prediction of every row by a fit from which min(weight, 1) of that row is taken away; shape (n, K)."""
+    weight = np.ones(len(Z)) if weight is None else np.asarray(weight, dtype=float)
+    predictions = []
+    for i in range(len(Z)):
+        left = weight.copy()
+        left[i] = max(weight[i] - 1, 0)
+        coef, intercept = ridge(Z, Y, alpha, left)
+        predictions.append(Z[i] @ coef + intercept)
+    return np.array(predictions)
+
+
+def gcv(Z, Y, alpha, weight=None):
+    """Mean squared residual over (1 - trace(H) / n)^2, summed over the outputs."""
+    weight = np.ones(len(Z)) if weight is None else weight
+    H = hat_matrix(Z, alpha, weight)
+    rows = max(weight.sum(), np.count_nonzero(weight))
+    residual = (weight[:, None] * (Y - H @ Y) ** 2).sum() / weight.sum()
+    return residual / (1 - np.trace(H) / rows) ** 2
+
+
+def centred_moments(Z, Y, weight):
+    """Z'WZ, Z'WY and the diagonal of Y'WY about the weighted means, with the means."""
+    feature_mean, target_mean = np.average(Z, axis=0, weights=weight), np.average(Y, axis=0, weights=weight)
+    A, B = Z - feature_mean, Y - target_mean
+    return (A.T * weight) @ A, (A.T * weight) @ B, weight @ B**2, feature_mean, target_mean
