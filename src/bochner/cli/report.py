@@ -50,13 +50,14 @@ def _strict(value: Any) -> Any:
 def _fit(console: Console, report: dict[str, Any]) -> None:
     why = report["task_inferred_because"]
     other = "regression" if report["task"] == "classification" else "classification"
+    override = f" (--task {other} to override)" if report["task_can_change"] else ""
     rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
     if report["rows_without_target"]:
         rows += f"; {report['rows_without_target']:,} rows without a target left out"
     facts = {
         "data": f"{report['data']}: {rows}",
         "target": report["target"],
-        "task": report["task"] + (f": {why} (--task {other} for the other)" if why else ""),
+        "task": report["task"] + (f": {why}{override}" if why else ""),
         "model": model_line(report["model"]),
         "fitted on": f"{report['rows_train']:,} rows; {report['rows_test']:,} held out",
     }
@@ -110,9 +111,7 @@ def _demo(console: Console, report: dict[str, Any]) -> None:
     table = _table("data", "size", "score", "held out", "95 % interval", "baseline", "seconds")
     for row in report["results"]:
         size = f"{row['rows']:,} x {row['columns']}"
-        interval = _interval(row["interval"])
-        cells = row["data"], size, NAMES[row["score"]], number(row["value"]), interval, number(row["baseline"])
-        table.add_row(*cells, f"{row['seconds']:.1f}")
+        table.add_row(row["data"], size, NAMES[row["score"]], *_cells(row["score"], row), f"{row['seconds']:.1f}")
     console.print(Text("Two lines of Python on data that scikit-learn brings along:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
@@ -133,7 +132,7 @@ def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None
         return
     table = _table(where, "score", "95 % interval", "baseline")
     for key, score in scores.items():
-        table.add_row(NAMES[key], number(score["value"]), _interval(score["interval"]), number(score["baseline"]))
+        table.add_row(NAMES[key], *_cells(key, score))
     console.print(table)
 
 
@@ -145,8 +144,16 @@ def _table(first: str, *names: str) -> Table:
     return table
 
 
-def _interval(interval: list[float] | None) -> str:
-    return "" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
+def _cells(key: str, score: dict[str, Any]) -> tuple[str, str, str]:
+    """A score, its interval and its baseline: shares with three decimals, errors with four digits."""
+    form = number if key == "rmse" else share
+    interval = "" if score["interval"] is None else " to ".join(form(end) for end in score["interval"])
+    return form(score["value"]), interval, form(score["baseline"])
+
+
+def share(value: float | None) -> str:
+    """A number with three decimals."""
+    return "undefined" if value is None else f"{value:z.3f}"
 
 
 def number(value: float | None) -> str:
@@ -155,8 +162,6 @@ def number(value: float | None) -> str:
         return "undefined"
     if 1000 <= abs(value) < 1e9:
         return f"{value:,.0f}"
-    if abs(value) < 1:
-        return f"{value:.3f}" if abs(value) >= 5e-4 or value == 0 else f"{value:.1e}"
     return f"{value:.4g}"
 
 

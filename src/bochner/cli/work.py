@@ -59,6 +59,7 @@ def fit(what: Fit) -> dict[str, Any]:
         "target": target.name,
         "task": target.task,
         "task_inferred_because": target.reason or None,
+        "task_can_change": target.kind in ("integer", "boolean"),
         "seed": what.seed,
     }
     with about(what.data):

@@ -144,13 +144,12 @@ def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[s
         return _refuse_binary(_parse(path, separator, gzipped, as_text, True), path)
     except UnicodeDecodeError:
         _not_utf8(path, "the column names")
-    except pa.ArrowInvalid as error:
-        fault = error
+    except (pa.ArrowException, OSError):
+        pass  # read in one thread, Arrow tells the row
     try:
         return _refuse_binary(_parse(path, separator, gzipped, as_text, False), path)
-    except pa.ArrowInvalid as error:
-        fault = error
-    _explain(path, fault)
+    except (pa.ArrowException, OSError) as error:
+        _explain(path, error)
 
 
 def _first_row(path: Any, gzipped: bool) -> str:
@@ -189,13 +188,13 @@ def _parse(path: Any, separator: str, gzipped: bool, as_text: Collection[str], t
 
 
 def _refuse_binary(table: pa.Table, path: Any) -> pa.Table:
-    for field in table.schema:
-        if pa.types.is_binary(field.type):
-            for row, value in enumerate(table[field.name].to_pylist(), 1):
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_binary(column.type):
+            for row, value in enumerate(column.to_pylist(), 1):
                 try:
                     (value or b"").decode()
                 except UnicodeDecodeError:
-                    _not_utf8(path, f"row {row} of column {field.name!r}")
+                    _not_utf8(path, f"row {row} of column {name!r}")
     return table
 
 

@@ -35,7 +35,7 @@ def for_rows(loop: Callable[[int, int], None], n_rows: int) -> None:
         loop(0, n_rows)
         return
     edges = [n_rows * k // pieces for k in range(pieces + 1)]
-    with _single_threaded_blas():
+    with single_threaded_blas():
         futures = [_pool(os.getpid()).submit(loop, a, b) for a, b in pairwise(edges[1:])]
         try:
             loop(edges[0], edges[1])
@@ -55,7 +55,7 @@ _limits_lock = Lock()
 
 
 @contextmanager
-def _single_threaded_blas() -> Iterator[None]:
+def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread; the former number comes back when the last of the callers that overlap in time has left."""
     with _limits_lock:
         _limits.append(None if _limits else _controller().limit(limits=1, user_api="blas"))

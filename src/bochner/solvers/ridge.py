@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
+from bochner.engines.local import single_threaded_blas
 from bochner.moments import Moments
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 PATH_LENGTH = 40
 SCORED_OUTPUTS = 16
 SPECTRAL_LIMIT = 3000
+SINGLE_THREAD_LIMIT = 1024
 
 
 Score = Callable[[NDArray], NDArray]
@@ -50,9 +53,13 @@ class Factor(ABC):
         """Intercepts that go with the coefficients, shape (K,)."""
         return self.target_mean - self.feature_mean @ coef
 
-    @abstractmethod
     def coef(self, alpha: float) -> NDArray:
         """Coefficients, shape (D, K)."""
+        return self.coefs(np.array([alpha]))[:, 0]
+
+    @abstractmethod
+    def coefs(self, alphas: NDArray) -> NDArray:
+        """Coefficients along a path, shape (D, A, K)."""
 
     @abstractmethod
     def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
@@ -82,13 +89,15 @@ class SpectralFactor(Factor):
 
     def __init__(self, moments: Moments) -> None:
         super().__init__(moments)
-        values, self.vectors = eigh(self.gram, driver="evd", overwrite_a=True, check_finite=False)
+        with single_threaded_blas() if len(self.gram) <= SINGLE_THREAD_LIMIT else nullcontext():
+            values, self.vectors = eigh(self.gram, driver="evd", overwrite_a=True, check_finite=False)
         del self.gram
         self.values = np.maximum(values, 0.0)
         self.rotated = self.vectors.T @ self.cross
 
-    def coef(self, alpha: float) -> NDArray:
-        return self.vectors @ (self.rotated / (self.values + alpha)[:, np.newaxis])
+    def coefs(self, alphas: NDArray) -> NDArray:
+        shrunk = self.rotated[:, np.newaxis] / (self.values[:, np.newaxis] + alphas)[:, :, np.newaxis]
+        return (self.vectors @ shrunk.reshape(len(shrunk), -1)).reshape(shrunk.shape)
 
     def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
         U = Z @ self.vectors.astype(Z.dtype, copy=False)
@@ -132,8 +141,9 @@ class CholeskyFactor(Factor):
             self._alpha = alpha
         return self._lower
 
-    def coef(self, alpha: float) -> NDArray:
-        return cho_solve((self._factor(alpha), True), self.cross, check_finite=False)
+    def coefs(self, alphas: NDArray) -> NDArray:
+        solutions = [cho_solve((self._factor(alpha), True), self.cross, check_finite=False) for alpha in alphas]
+        return np.stack(solutions, axis=1)
 
     def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
         forms = []
@@ -249,16 +259,14 @@ class LeaveOneOut:
         if n_outputs > SCORED_OUTPUTS:
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
             mix = signs / np.sqrt(SCORED_OUTPUTS)
-        coefs = [self.factor.coef(alpha) for alpha in alphas]
-        intercepts = [self.factor.intercept(coef) @ mix for coef in coefs]
-        coefs = [coef @ mix for coef in coefs]
+        coefs = self.factor.coefs(alphas) @ mix
+        intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
         total, rows = np.zeros(len(alphas)), 0.0
         for Z, y, weight in self.design.mapped():
-            scale = 1 / (1 - self._leverage(Z, weight, alphas))
-            targets = y @ mix
-            for a, (coef, intercept) in enumerate(zip(coefs, intercepts, strict=True)):
-                squares = ((targets - Z @ coef.astype(Z.dtype) - intercept) ** 2).sum(axis=1) * scale[a] ** 2
-                total[a] += squares.sum() if weight is None else squares @ weight
+            fitted = (Z @ coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(len(Z), *coefs.shape[1:])
+            squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(axis=2)
+            squares /= np.square(1 - self._leverage(Z, weight, alphas).T)
+            total += squares.sum(axis=0) if weight is None else weight @ squares
             rows += len(y) if weight is None else weight.sum()
         return total / rows
 

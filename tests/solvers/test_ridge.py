@@ -1,0 +1,307 @@
+"""Ridge regression from moments against slow oracles and scikit-learn."""
+
+import exact
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge, RidgeCV
+
+from bochner import FourierFeatures
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.kernels import Gaussian
+from bochner.solvers.ridge import (
+    PATH_LENGTH,
+    SPECTRAL_LIMIT,
+    CholeskyFactor,
+    LeaveOneOut,
+    SpectralFactor,
+    alpha_bounds,
+    best_alpha,
+    choose_alpha,
+    factorise,
+)
+
+ALPHAS = np.array([1e-3, 0.1, 10.0, 1e3])
+FACTORS = pytest.mark.parametrize("factorisation", [SpectralFactor, CholeskyFactor])
+
+# Squared condition numbers of the normal equations are below n / alpha = 4e4 here: solutions lose five digits of 16.
+RTOL = 1e-9
+
+
+class Problem:
+    """Rows, their features as a matrix, and the pieces under test."""
+
+    def __init__(self, n=40, D=12, K=2, weight=None, seed=0, dtype=np.float64):
+        rng = np.random.default_rng(seed)
+        self.X = rng.standard_normal((n, 3))
+        self.Y = np.sin(self.X @ rng.standard_normal((3, K))) + 0.3 * rng.standard_normal((n, K)) + 5
+        self.weight = weight
+        self.features = FourierFeatures(Gaussian(2.0), D, random_state=seed).draw(3)
+        self.Z = self.features.rows(self.X)
+        self.design = Design(ArraySource(self.X, self.Y, weight), self.features, dtype)
+        self.moments = self.design.moments()
+
+
+def weights(kind, n=40):
+    rng = np.random.default_rng(7)
+    return {
+        "none": None,
+        "uniform": rng.uniform(0.1, 3, n),
+        "integers": rng.integers(1, 4, n).astype(float),
+        "small": rng.uniform(0.01, 0.5, n),
+        "some zero": np.where(np.arange(n) % 5 == 0, 0.0, rng.uniform(0.1, 3, n)),
+    }[kind]
+
+
+@pytest.fixture(params=["none", "uniform", "integers", "small", "some zero"])
+def weight(request):
+    return weights(request.param)
+
+
+@FACTORS
+@pytest.mark.parametrize("D", [1, 12, 60])
+def test_solution_is_the_least_squares_one(factorisation, D, weight):
+    problem = Problem(D=D, weight=weight)
+    factor = factorisation(problem.moments)
+    for alpha in ALPHAS:
+        coef, intercept = exact.ridge(problem.Z, problem.Y, alpha, weight)
+        np.testing.assert_allclose(factor.coef(alpha), coef, rtol=0, atol=RTOL * np.abs(coef).max() * 10)
+        np.testing.assert_allclose(factor.intercept(factor.coef(alpha)), intercept, rtol=RTOL)
+
+
+@FACTORS
+def test_agrees_with_scikit_learn(factorisation, weight):
+    problem = Problem(D=60, weight=weight)
+    factor = factorisation(problem.moments)
+    for alpha in ALPHAS:
+        theirs = Ridge(alpha).fit(problem.Z, problem.Y, weight)
+        np.testing.assert_allclose(factor.coef(alpha).T, theirs.coef_, rtol=0, atol=1e-8 * np.abs(theirs.coef_).max())
+        np.testing.assert_allclose(factor.intercept(factor.coef(alpha)), theirs.intercept_, rtol=1e-8)
+
+
+@FACTORS
+def test_alpha_means_what_it_means_in_kernel_ridge(factorisation):
+    """The dual solution on the centred kernel K = Z Z' of the same features."""
+    problem = Problem(D=60)
+    Z, Y = problem.Z - problem.Z.mean(axis=0), problem.Y - problem.Y.mean(axis=0)
+    factor = factorisation(problem.moments)
+    for alpha in ALPHAS:
+        theirs = KernelRidge(alpha=alpha, kernel="precomputed").fit(Z @ Z.T, Y)
+        coef = factor.coef(alpha)
+        predicted = problem.Z @ coef + factor.intercept(coef)
+        np.testing.assert_allclose(predicted, theirs.predict(Z @ Z.T) + problem.Y.mean(axis=0), rtol=1e-8)
+
+
+def test_degrees_of_freedom_and_residual(weight):
+    problem = Problem(weight=weight)
+    factor = SpectralFactor(problem.moments)
+    w = np.ones(40) if weight is None else weight
+    residual, freedom = factor.residual(ALPHAS), factor.degrees_of_freedom(ALPHAS)
+    for a, alpha in enumerate(ALPHAS):
+        H = exact.hat_matrix(problem.Z, alpha, weight)
+        assert freedom[a] == pytest.approx(np.trace(H), rel=1e-8)
+        np.testing.assert_allclose(residual[a], w @ (problem.Y - H @ problem.Y) ** 2, rtol=1e-7)
+
+
+@FACTORS
+def test_quadratic_form_is_the_leverage(factorisation, weight):
+    problem = Problem(weight=weight)
+    factor = factorisation(problem.moments)
+    w = np.ones(40) if weight is None else weight
+    forms = factor.quadratic(problem.Z - factor.feature_mean, ALPHAS)
+    for form, alpha in zip(forms, ALPHAS, strict=True):
+        leverage = np.diag(exact.hat_matrix(problem.Z, alpha, weight))
+        np.testing.assert_allclose(w * (1 / w.sum() + form), leverage, rtol=1e-7, atol=1e-12)
+
+
+def test_gcv_is_that_of_the_hat_matrix(weight):
+    problem = Problem(weight=weight)
+    expected = [exact.gcv(problem.Z, problem.Y, alpha, weight) for alpha in ALPHAS]
+    np.testing.assert_allclose(SpectralFactor(problem.moments).gcv(ALPHAS), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gcv_by_random_signs_is_near(seed):
+    """The trace of B = alpha (G + alpha I)^-1 from 64 sign vectors deviates by sqrt(2 / 64 sum_{i != j} B_ij^2)."""
+    problem = Problem(n=300, D=80, seed=seed)
+    spectral, cholesky = SpectralFactor(problem.moments), CholeskyFactor(problem.moments)
+    for alpha in ALPHAS:
+        B = np.linalg.inv(np.eye(80) + cholesky.gram / alpha)
+        off = B - np.diag(np.diag(B))
+        deviation = np.sqrt(2 / 64 * (off**2).sum())
+        assert deviation <= np.sqrt(2 * 80 / 64)  # as the docstring promises
+        score = cholesky.gcv([alpha])[0]
+        freedom = 300 * (1 - np.sqrt(spectral.residual([alpha]).sum() / 300 / score))
+        assert abs(freedom - spectral.degrees_of_freedom([alpha])[0]) <= 5 * deviation + 1e-7
+    np.testing.assert_array_equal(cholesky.gcv(ALPHAS), CholeskyFactor(problem.moments).gcv(ALPHAS))
+
+
+class TestLeaveOneOut:
+    @FACTORS
+    @pytest.mark.parametrize("D", [12, 60])
+    def test_is_that_of_refits(self, factorisation, D, weight):
+        problem = Problem(D=D, weight=weight)
+        loo = LeaveOneOut(problem.design, factorisation(problem.moments))
+        w = np.ones(40) if weight is None else weight
+        for alpha in ALPHAS:
+            expected = exact.leave_one_out(problem.Z, problem.Y, alpha, weight)
+            np.testing.assert_allclose(loo.predict(alpha), expected, rtol=1e-7)
+            error = w @ ((problem.Y - expected) ** 2).sum(axis=1) / w.sum()
+            np.testing.assert_allclose(loo(np.array([alpha])), error, rtol=1e-6)
+
+    def test_one_of_equal_rows(self):
+        """A row of weight 3 predicts as one of three equal rows does; one of weight 0.3 is left out as a whole."""
+        problem = Problem(n=10, D=6)
+        weight = np.ones(10)
+        weight[4], weight[7] = 3, 0.3
+        weighted = Problem(n=10, D=6, weight=weight)
+        found = LeaveOneOut(weighted.design, SpectralFactor(weighted.moments)).predict(0.5)
+        rows = np.repeat(np.arange(10), [1, 1, 1, 1, 3, 1, 1, 1, 1, 1])
+        repeated = weight[rows]
+        repeated[rows == 4] = 1
+        for i in (0, 4, 7):
+            left = repeated.copy()
+            left[np.flatnonzero(rows == i)[0]] = 0
+            coef, intercept = exact.ridge(problem.Z[rows], problem.Y[rows], 0.5, left)
+            np.testing.assert_allclose(found[i], problem.Z[i] @ coef + intercept, rtol=1e-8)
+
+    def test_repeats_are_weights(self):
+        weight = weights("integers")
+        weighted = Problem(weight=weight)
+        rows = np.repeat(np.arange(40), weight.astype(int))
+        design = Design(ArraySource(weighted.X[rows], weighted.Y[rows]), weighted.features, np.float64)
+        one = LeaveOneOut(weighted.design, SpectralFactor(weighted.moments))
+        other = LeaveOneOut(design, SpectralFactor(design.moments()))
+        np.testing.assert_allclose(one(ALPHAS), other(ALPHAS), rtol=1e-8)
+        np.testing.assert_allclose(one.predict(0.1)[rows], other.predict(0.1), rtol=1e-8)
+        np.testing.assert_allclose(one.factor.gcv(ALPHAS), other.factor.gcv(ALPHAS), rtol=1e-8)
+
+    def test_of_some_of_the_rows(self, weight):
+        problem = Problem(weight=weight)
+        some = np.array([3, 17, 4, 30])
+        loo = LeaveOneOut(
+            Design(problem.design.source.take(some), problem.features, np.float64), SpectralFactor(problem.moments)
+        )
+        expected = exact.leave_one_out(problem.Z, problem.Y, 0.1, weight)[some]
+        np.testing.assert_allclose(loo.predict(0.1), expected, rtol=1e-8)
+        w = np.ones(4) if weight is None else weight[some]
+        error = w @ ((problem.Y[some] - expected) ** 2).sum(axis=1) / w.sum()
+        np.testing.assert_allclose(loo(np.array([0.1])), error, rtol=1e-7)
+
+    def test_in_blocks(self, weight, monkeypatch):
+        problem = Problem(weight=weight)
+        loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))
+        scores, predictions = loo(ALPHAS), loo.predict(0.1)
+        monkeypatch.setattr(Design, "block_rows", property(lambda self: 7))
+        np.testing.assert_allclose(loo(ALPHAS), scores, rtol=1e-10)
+        np.testing.assert_allclose(loo.predict(0.1), predictions, rtol=1e-12)
+
+    def test_agrees_with_ridge_cv(self):
+        """RidgeCV's efficient cross-validation is leave-one-out, its score the negative mean squared error."""
+        problem = Problem(n=60, D=12, K=1)
+        loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))(ALPHAS)
+        theirs = RidgeCV(ALPHAS, store_cv_results=True).fit(problem.Z, problem.Y[:, 0])
+        np.testing.assert_allclose(loo, theirs.cv_results_.mean(axis=0), rtol=1e-8)
+        assert best_alpha(ALPHAS, loo) == theirs.alpha_
+
+    def test_in_single_precision(self):
+        """The score is a mean of squares of differences of numbers of size 6, in units of 2^-24, and condition."""
+        double, single = Problem(), Problem(dtype=np.float32)
+        scores = [LeaveOneOut(p.design, SpectralFactor(p.moments))(ALPHAS[1:]) for p in (double, single)]
+        # Centred Gram matrices differ by 1e-7 n in each entry, relative to alpha 1e-7 * 40 / 0.1 = 4e-5, a few times.
+        np.testing.assert_allclose(scores[1], scores[0], rtol=1e-3)
+
+    def test_many_outputs_are_condensed_without_bias(self):
+        """Beyond 16 outputs: 16 random combinations. A sum of K squared errors e_k'e_k has relative deviation
+        sqrt(2 / 16) at most, over the draw of the signs."""
+        problem = Problem(n=40, D=12, K=40)
+        loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))
+        expected = ((problem.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
+        assert abs(loo(np.array([0.1]))[0] / expected - 1) <= 5 * np.sqrt(2 / 16)
+        few = Problem(n=40, D=12, K=16)
+        loo = LeaveOneOut(few.design, SpectralFactor(few.moments))
+        expected = ((few.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
+        np.testing.assert_allclose(loo(np.array([0.1]))[0], expected, rtol=1e-10)
+
+
+class TestChoice:
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("criterion", ["loo", "gcv"])
+    def test_both_factors_choose_the_same(self, seed, criterion):
+        """Within a step of either search: the path's ratio and the walk's finest, 6^(1/2)."""
+        problem = Problem(n=200, D=40, K=1, seed=seed)
+        bounds = alpha_bounds(problem.moments)
+        chosen, scores = [], []
+        for factor in (SpectralFactor(problem.moments), CholeskyFactor(problem.moments)):
+            score = LeaveOneOut(problem.design, factor) if criterion == "loo" else factor.gcv
+            alpha, alphas, values = choose_alpha(factor, score, bounds)
+            assert alpha in alphas
+            assert np.all(np.diff(alphas) > 0)
+            assert bounds[0] * 0.999 <= alphas.min()
+            assert alphas.max() <= bounds[1] * 1.001
+            assert values.min() == values[np.flatnonzero(alphas == alpha)[0]]
+            chosen.append(alpha)
+            scores.append(values.min())
+        step = (bounds[1] / bounds[0]) ** (1 / (PATH_LENGTH - 1)) * 6**0.5
+        assert 1 / step <= chosen[0] / chosen[1] <= step
+        if criterion == "loo":
+            np.testing.assert_allclose(scores[0], scores[1], rtol=0.01)
+
+    def test_fewer_factorisations_than_the_path(self):
+        problem = Problem(n=200, D=40)
+        factor = CholeskyFactor(problem.moments)
+        _, alphas, _ = choose_alpha(factor, factor.gcv, alpha_bounds(problem.moments))
+        assert len(alphas) < PATH_LENGTH / 2
+
+    @pytest.mark.parametrize("minimum", [-100.0, -15.0, -9.3, 0.0, 2.7, 100.0])
+    def test_walks_to_any_minimum(self, minimum):
+        """A bowl in log alpha, its bottom inside or outside of the bounds."""
+        factor = CholeskyFactor(Problem().moments)
+        bounds = (1e-8, 1e3)
+        alpha, _, _ = choose_alpha(factor, lambda alphas: (np.log(alphas) - minimum) ** 2, bounds)
+        target = np.clip(minimum, *np.log(bounds))
+        assert abs(np.log(alpha) - target) <= np.log(6) / 4 + 1e-9
+
+    def test_flat_scores(self):
+        factor = CholeskyFactor(Problem().moments)
+        choose_alpha(factor, lambda alphas: np.ones(len(alphas)), (1e-8, 1e3))
+        assert best_alpha(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0])) == 2.0
+
+    def test_the_cheaper_factorisation(self):
+        moments = Problem().moments
+        assert isinstance(factorise(moments, 1), CholeskyFactor)
+        assert isinstance(factorise(moments, 2), SpectralFactor)
+        moments.n_features = SPECTRAL_LIMIT + 1
+        assert moments.n_features > SPECTRAL_LIMIT
+
+    def test_bounds_reach_from_rounding_to_the_trace(self):
+        problem = Problem()
+        low, high = alpha_bounds(problem.moments)
+        centred = problem.Z - problem.Z.mean(axis=0)
+        assert high == pytest.approx((centred**2).sum())
+        assert low == pytest.approx(1e-8 * high)
+        constant = Problem(n=1)
+        assert alpha_bounds(constant.moments)[1] > 0
+
+
+@FACTORS
+def test_targets_without_variance(factorisation):
+    problem = Problem()
+    design = Design(ArraySource(problem.X, np.full((40, 1), 3.0)), problem.features, np.float64)
+    factor = factorisation(design.moments())
+    coef = factor.coef(0.1)
+    np.testing.assert_allclose(problem.Z @ coef + factor.intercept(coef), 3.0, rtol=1e-12)
+    assert np.all(np.isfinite(factor.gcv(ALPHAS)))
+    np.testing.assert_allclose(LeaveOneOut(design, factor)(ALPHAS), 0, atol=1e-20)
+
+
+@FACTORS
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_rows(factorisation, n):
+    problem = Problem(n=n, D=20)
+    factor = factorisation(problem.moments)
+    coef, intercept = exact.ridge(problem.Z, problem.Y, 0.1)
+    np.testing.assert_allclose(problem.Z @ factor.coef(0.1) + factor.intercept(factor.coef(0.1)), problem.Z @ coef + intercept)
+    assert np.all(np.isfinite(factor.gcv(ALPHAS)))
+    assert np.all(np.isfinite(LeaveOneOut(problem.design, factor)(ALPHAS)))

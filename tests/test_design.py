@@ -1,0 +1,140 @@
+"""Rows seen through a feature map, one block at a time."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bochner import FourierFeatures
+from bochner.data.sources import ArraySource
+from bochner.design import BLOCK_BYTES, Design
+from bochner.kernels import Gaussian
+
+N, D = 700, 30
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((N, 3)), rng.standard_normal((N, 2)), rng.uniform(0.2, 2, N)
+
+
+@pytest.fixture
+def features():
+    return FourierFeatures(Gaussian(2.0), D, random_state=0).draw(3)
+
+
+def blocks_of(monkeypatch, size):
+    monkeypatch.setattr(Design, "block_rows", property(lambda self: size))
+
+
+@pytest.mark.parametrize("size", [1, 64, 257, 699, 700, 5000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_block_size_does_not_matter(rows, features, monkeypatch, size, weighted):
+    X, y, weight = rows
+    weight = weight if weighted else None
+    Z = features.rows(X)
+    blocks_of(monkeypatch, size)
+    design = Design(ArraySource(X, y, weight), features, np.float64)
+    A = np.hstack([Z, y, np.ones((N, 1))])
+    w = np.ones((N, 1)) if weight is None else weight[:, None]
+    # Sums of n products in another order, of features that a tile of another size rounds differently: 4 (n + 20) eps.
+    bound = 4 * (N + 20) * np.finfo(float).eps * (np.abs(A).T @ (w * np.maximum(np.abs(A), 0.01)))
+    moments = design.moments()
+    assert np.all(np.abs(moments.matrix - A.T @ (w * A)) <= bound)
+    assert moments.n_rows == N
+    coef = np.random.default_rng(1).standard_normal((D, 2))
+    predicted = design.predict(coef, np.array([1.0, -1.0]))
+    np.testing.assert_allclose(predicted, Z @ coef + [1.0, -1.0], rtol=0, atol=1e-12)
+    mapped = list(design.mapped())
+    np.testing.assert_allclose(np.vstack([block.X for block in mapped]), Z, rtol=0, atol=1e-14)
+    np.testing.assert_array_equal(np.vstack([block.y for block in mapped]), y)
+    assert all((block.weight is None) == (weight is None) for block in mapped)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_precision_is_that_of_the_design(rows, features, dtype):
+    X, y, _ = rows
+    for data in (X, X.astype(np.float32), sp.csr_array(X)):
+        design = Design(ArraySource(data, y), features, dtype)
+        assert design.predict(np.ones((D, 2)), np.zeros(2)).dtype == np.float64
+        assert next(design.mapped()).X.dtype == dtype
+        moments = design.moments()
+        assert moments.dtype == dtype
+        assert moments.matrix.dtype == np.float64
+
+
+def test_sparse_rows_and_encoded_rows(rows, features):
+    X, y, weight = rows
+    X = np.where(np.abs(X) > 1, X, 0.0)
+    dense = Design(ArraySource(X, y, weight), features, np.float64).moments().matrix
+    sparse = Design(ArraySource(sp.csr_array(X), y, weight), features, np.float64).moments().matrix
+    np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-10)
+    encoded = Design(ArraySource(X / 2, y, weight, lambda part: part * 2), features, np.float64).moments().matrix
+    np.testing.assert_array_equal(encoded, dense)
+
+
+def test_a_source_of_some_of_the_rows(rows, features):
+    X, y, weight = rows
+    some = np.array([5, 3, 699, 3])
+    taken = ArraySource(X, y, weight).take(some)
+    (block,) = taken.blocks(10)
+    np.testing.assert_array_equal(block.X, X[some])
+    np.testing.assert_array_equal(block.y, y[some])
+    np.testing.assert_array_equal(block.weight, weight[some])
+    assert ArraySource(X, y).take(some).weight is None
+    assert [len(block.y) for block in ArraySource(X, y).blocks(300)] == [300, 300, 100]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_source_of_frames(rows, library):
+    module = pytest.importorskip(library)
+    X, y, _ = rows
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    source = ArraySource(frame, y, encode=lambda part: np.column_stack([np.asarray(part["a"]), np.asarray(part["b"])]))
+    np.testing.assert_array_equal(np.vstack([block.X for block in source.blocks(300)]), X[:, :2])
+    (block,) = source.take(np.array([5, 3])).blocks(10)
+    np.testing.assert_array_equal(block.X, X[[5, 3], :2])
+
+
+def test_progress_counts_every_row(rows, features, monkeypatch):
+    X, y, _ = rows
+    blocks_of(monkeypatch, 300)
+    done = []
+    Design(ArraySource(X, y), features, advance=done.append).moments()
+    assert done == [300, 300, 100]
+
+
+def test_inputs_are_not_modified(rows, features, frozen):
+    X, y, weight = frozen(*rows)
+    for dtype in (np.float32, np.float64):
+        design = Design(ArraySource(X, y, weight), features, dtype)
+        design.moments()
+        design.predict(frozen(np.ones((D, 2))), frozen(np.zeros(2)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_memory_of_moments_is_one_block(dtype):
+    """Peak within the moments, the product of a block, and a block; far below n x D."""
+    n, D = 100_000, 400
+    X, y = np.ones((n, 2), dtype), np.ones((n, 1))
+    features = FourierFeatures(n_components=D, random_state=0).draw(2)
+    design = Design(ArraySource(X, y), features, dtype)
+    design.features.rows(X[:10])  # compiled
+    tracemalloc.start()
+    try:
+        design.moments()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    size = np.dtype(dtype).itemsize
+    assert peak <= BLOCK_BYTES * (D + 2) / D + (D + 2) ** 2 * (8 + size) + (2 << 20)
+    assert peak < n * D * size / 2
+
+
+def test_memory_is_asked_for_first(rows, features, little_memory):
+    X, y, _ = rows
+    with pytest.raises(MemoryError, match=r"Ridge regression on 30 features needs .*n_components"):
+        Design(ArraySource(X, y), features).moments()
