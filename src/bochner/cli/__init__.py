@@ -7,10 +7,12 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command; the process ends with its exit code."""
+    import io
     import sys
 
     from bochner.cli.app import app
 
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="bochner")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CODE = """\
-model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)  # or KernelMachineRegressor
+model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
 score = model.score(X_test, y_test)
 """
 SEED, TEST_SIZE = 0, 0.25

@@ -112,10 +112,12 @@ def _demo(console: Console, report: dict[str, Any]) -> None:
     for row in report["results"]:
         size = f"{row['rows']:,} x {row['columns']}"
         table.add_row(row["data"], size, NAMES[row["score"]], *_cells(row["score"], row), f"{row['seconds']:.1f}")
-    console.print(Text("Two lines of Python on data that scikit-learn brings along:\n"))
+    console.print(Text("Two lines of Python, here on data that scikit-learn brings along:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
-    console.print(Text("The baseline predicts the most frequent class, or the mean. Next: bochner fit --help", "dim"))
+    console.print(
+        Text("For R² it is KernelMachineRegressor. The baseline predicts the most frequent class, or the mean.", "dim")
+    )
 
 
 def _facts(console: Console, facts: dict[str, Any]) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.progress import progress
+from bochner.estimators.checks import refuse_infinite, refuse_unencoded
 from bochner.features import FourierFeatures
 from bochner.features.base import KernelParameter
 from bochner.kernels import Kernel
@@ -116,9 +117,10 @@ class KernelMachine(KernelParameter):
         if is_into_dataframe(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        if getattr(getattr(X, "dtype", None), "kind", None) in ("U", "S"):
-            raise ValueError("X is an array of strings; pass a data frame, whose text columns are encoded.")
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric")
+        refuse_unencoded(X)
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+        refuse_infinite(X)
+        return X
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, Kernel) and self.kernel not in ("auto", *NAMED):
@@ -148,22 +150,3 @@ class KernelMachine(KernelParameter):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
-    """Weights of the rows, or None; ValueError for negative ones and where all are zero."""
-    if sample_weight is None:
-        return None
-    weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
-    if (weight < 0).any():
-        row = int(np.argmax(weight < 0))
-        raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")
-    if not weight.any():
-        raise ValueError("sample_weight is zero in every row; at least one must be positive.")
-    return weight
-
-
-def require_target(estimator: KernelMachine, y: Any) -> None:
-    """Raise ValueError where there is no target."""
-    if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")

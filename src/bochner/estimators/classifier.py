@@ -10,8 +10,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from bochner.estimators.base import KernelMachine, checked_weight, require_target
+from bochner.estimators.base import KernelMachine
 from bochner.estimators.calibration import fit_link, probabilities
+from bochner.estimators.checks import checked_weight, require_target
 
 FEW_ROWS = 20
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length
 
-from bochner.estimators.base import KernelMachine, checked_weight, require_target
+from bochner.estimators.base import KernelMachine
+from bochner.estimators.checks import checked_weight, require_target
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -103,8 +104,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         weight = checked_weight(sample_weight, X)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         mean = np.average(targets, axis=0, weights=weight)
-        scale = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-        scale[scale <= 1e-12 * np.abs(mean)] = 1.0
+        largest = np.abs(targets - mean).max(axis=0)
+        largest[largest <= 1e-12 * np.abs(mean)] = 1.0
+        scale = largest * np.sqrt(np.average(((targets - mean) / largest) ** 2, axis=0, weights=weight))
+        scale[scale == 0] = 1.0
         self._fit(X, (targets - mean) / scale, weight)
         self.coef_ = self.coef_ * scale.astype(self.coef_.dtype)
         self.intercept_ = self.intercept_ * scale + mean

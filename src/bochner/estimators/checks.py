@@ -1,0 +1,61 @@
+"""Checks of rows, targets and weights, with errors that say where and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
+
+
+def refuse_unencoded(X: Any) -> None:
+    """Raise where X is a lazy frame, or an array of text or dates, which only data frames may hold."""
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    text = kind == "O" and any(isinstance(value, str) for value in np.ravel(X)[:1000])
+    if text or kind in tuple("USMm"):
+        what = "dates" if kind in tuple("Mm") else "text"
+        raise ValueError(f"X is an array of {what}; pass a data frame, whose columns of {what} are encoded.")
+
+
+def refuse_infinite(X: Any) -> None:
+    """Raise ValueError naming the first row and column of an array or sparse matrix with NaN or infinity."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+            return
+    bad = int(np.argmin(np.isfinite(values)))
+    row, column = (int(i[bad]) for i in X.tocoo().coords) if sp.issparse(X) else divmod(bad, X.shape[1])
+    nan = np.isnan(np.ravel(values)[bad])
+    cure = (
+        "Pass a data frame, whose missing values are encoded, or impute them." if nan else "Drop or clip such values."
+    )
+    raise ValueError(f"Input X contains {'NaN' if nan else 'infinity (inf)'} in row {row}, column {column}. {cure}")
+
+
+def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+    """Weights of the rows, or None; ValueError for negative ones and where all are zero."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")
+    if not weight.any():
+        raise ValueError("sample_weight is zero in every row; at least one must be positive.")
+    return weight
+
+
+def require_target(estimator: Any, y: Any) -> None:
+    """Raise ValueError where there is no target, or none in some row."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    values = np.asarray(y)
+    if values.dtype == object and values.ndim == 1:
+        missing = np.array([value is None or value != value for value in values], dtype=bool)
+        if missing.any():
+            raise ValueError(f"The target is missing (NaN or None) in row {int(missing.argmax())}; drop such rows.")
