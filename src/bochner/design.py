@@ -62,9 +62,8 @@ class Design:
         MemoryError
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
-        D, K = self.features.n_components, self.source.y.shape[1]
-        need = (D + K + 1) ** 2 * (5 * 8 + self.dtype.itemsize) + 2 * BLOCK_BYTES
-        require_memory(need, f"Ridge regression on {D:,} features", "Take a smaller n_components.")
+        D, K = self.features.n_components, self.source.n_outputs
+        require_moments_memory(D, K, self.dtype)
         moments = Moments(D, K, self.dtype)
         workspace = moments.workspace(self.block_rows)
         for X, y, weight in self._blocks():
@@ -76,5 +75,16 @@ class Design:
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype)
-        blocks = [self.features.dot(X, coef) for X, _, _ in self._blocks()]
-        return np.concatenate(blocks) + intercept
+        result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
+        for X, _, _ in self._blocks():
+            result[done : done + X.shape[0]] = self.features.dot(X, coef)
+            done += X.shape[0]
+        result += intercept
+        return result
+
+
+def require_moments_memory(n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
+    """Raise MemoryError where moments, their factorisation and a block do not fit the memory that is free."""
+    entries = (n_features + n_outputs + 1) ** 2
+    need = entries * (5 * 8 + np.dtype(dtype).itemsize) + 2 * BLOCK_BYTES
+    require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -108,16 +108,15 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
 
 
 def _demo(console: Console, report: dict[str, Any]) -> None:
-    table = _table("data", "size", "score", "held out", "95 % interval", "baseline", "seconds")
+    table = _table("data", "size", "held-out score", "95 % interval", "baseline", "seconds")
     for row in report["results"]:
         size = f"{row['rows']:,} x {row['columns']}"
-        table.add_row(row["data"], size, NAMES[row["score"]], *_cells(row["score"], row), f"{row['seconds']:.1f}")
+        value, interval, baseline = _cells(row["score"], row)
+        table.add_row(row["data"], size, f"{NAMES[row['score']]} {value}", interval, baseline, f"{row['seconds']:.1f}")
     console.print(Text("Two lines of Python, here on data that scikit-learn brings along:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
-    console.print(
-        Text("For R² it is KernelMachineRegressor. The baseline predicts the most frequent class, or the mean.", "dim")
-    )
+    console.print(Text("R²: by KernelMachineRegressor. Baseline: the most frequent class, or the mean.", "dim"))
 
 
 def _facts(console: Console, facts: dict[str, Any]) -> None:
@@ -139,7 +138,7 @@ def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None
 
 
 def _table(first: str, *names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column(first, no_wrap=True)
     for name in names:
         table.add_column(name, justify="right")

@@ -24,17 +24,28 @@ class ArraySource:
     Parameters
     ----------
     X : array, CSR matrix or data frame of n rows
-    y : array of shape (n, K)
+    y : array of n rows
     weight : array of shape (n,), optional
-    encode : callable, optional
-        Turns a slice of X into a numeric matrix, block by block, so that no encoded copy of all rows is ever held.
+    encode, targets : callable, optional
+        Turn a slice of X into a numeric matrix, and one of y into an array of shape (b, K), block by block, so that no
+        encoded copy of all rows is ever held.
     """
 
     def __init__(
-        self, X: Any, y: NDArray, weight: NDArray | None = None, encode: Callable[[Any], Any] | None = None
+        self,
+        X: Any,
+        y: NDArray,
+        weight: NDArray | None = None,
+        encode: Callable[[Any], Any] = lambda X: X,
+        targets: Callable[[NDArray], NDArray] = lambda y: y,
     ) -> None:
-        self.X, self.y, self.weight, self.encode = X, y, weight, encode
+        self.X, self.y, self.weight, self.encode, self.targets = X, y, weight, encode, targets
         self.n_rows = len(y)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number K of targets."""
+        return self.targets(self.y[:1]).shape[1]
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield the rows in order, at most `rows` at a time."""
@@ -44,12 +55,12 @@ class ArraySource:
     def _block(self, part: slice) -> Block:
         X = rows_of(self.X, part)
         weight = None if self.weight is None else self.weight[part]
-        return Block(X if self.encode is None else self.encode(X), self.y[part], weight)
+        return Block(self.encode(X), self.targets(self.y[part]), weight)
 
     def take(self, indices: NDArray[np.intp]) -> ArraySource:
         """Return a source of some of the rows, in the order of `indices`."""
         weight = None if self.weight is None else self.weight[indices]
-        return ArraySource(rows_of(self.X, indices), self.y[indices], weight, self.encode)
+        return ArraySource(rows_of(self.X, indices), self.y[indices], weight, self.encode, self.targets)
 
 
 def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:

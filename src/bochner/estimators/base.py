@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
-from bochner.design import Design
+from bochner.design import Design, require_moments_memory
 from bochner.engines.progress import progress
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
 from bochner.features import FourierFeatures
@@ -54,18 +55,19 @@ class KernelMachine(KernelParameter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, X: Any, Y: NDArray, weight: NDArray | None) -> LeaveOneOut:
-        """Fit the columns of Y, shape (n, K), on checked X; return the leave-one-out of the scored rows."""
+    def _fit(self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]) -> LeaveOneOut:
+        """Fit the columns of ``targets(y)`` on checked X; return the leave-one-out of the scored rows."""
         rng = check_random_state(self.random_state)
-        self.encoder_ = TableEncoder(with_std=not isinstance(self.kernel, Kernel)).fit(X, sample_weight=weight)
-        rows = len(Y) if weight is None else max(float(weight.sum()), float(np.count_nonzero(weight)))
+        rows = len(y) if weight is None else max(float(weight.sum()), float(np.count_nonzero(weight)))
         D = choose_n_components(rows) if isinstance(self.n_components, str) else int(self.n_components)
         dtype = np.dtype(np.float64 if rows * D**2 <= DOUBLE_PRECISION_WORK else np.float32)
-        source = ArraySource(X, Y, weight, partial(self.encoder_.encode, dtype=dtype))
+        require_moments_memory(D, targets(y[:1]).shape[1], dtype)
+        self.encoder_ = TableEncoder(with_std=not isinstance(self.kernel, Kernel)).fit(X, sample_weight=weight)
+        source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
         seed = int(rng.randint(2**31))
         self.kernel_ = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, rows, seed)
         self.features_ = FourierFeatures(self.kernel_, D, random_state=seed).draw(self.encoder_.n_features_out_)
-        with progress("Fitting", len(Y), bool(self.verbose)) as advance:
+        with progress("Fitting", len(y), bool(self.verbose)) as advance:
             moments = Design(source, self.features_, dtype, advance).moments()
         scored = Design(self._scored_rows(source, rng), self.features_, dtype)
         factor = self._solve(moments, scored)

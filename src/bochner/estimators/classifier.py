@@ -110,18 +110,21 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         check_classification_targets(y)
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        K = len(self.classes_)
+        self.classes_ = classes = np.unique(y)
+        K = len(classes)
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")
-        members = labels[:, np.newaxis] == np.arange(K)
-        targets = np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
-        loo = self._fit(X, targets, weight)
+
+        def targets(part: NDArray) -> NDArray:
+            members = np.searchsorted(classes, part)[:, np.newaxis] == np.arange(K)
+            return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
+
+        loo = self._fit(X, y, weight, targets)
         self.link_ = np.array([2.0, 2 / 3])
         if K > 1:
             scored = loo.design.source
             weights = np.ones(scored.n_rows) if scored.weight is None else scored.weight
-            self.link_ = fit_link(_per_class(loo.predict(self.alpha_)), _per_class(scored.y), weights)
+            self.link_ = fit_link(_per_class(loo.predict(self.alpha_)), _per_class(scored.targets(scored.y)), weights)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

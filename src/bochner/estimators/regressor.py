@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length
 
+from bochner.data.table import TableStatistic
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, require_target
 
@@ -102,13 +103,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        mean = np.average(targets, axis=0, weights=weight)
-        largest = np.abs(targets - mean).max(axis=0)
-        largest[largest <= 1e-12 * np.abs(mean)] = 1.0
-        scale = largest * np.sqrt(np.average(((targets - mean) / largest) ** 2, axis=0, weights=weight))
-        scale[scale == 0] = 1.0
-        self._fit(X, (targets - mean) / scale, weight)
+        moments = TableStatistic.of(y.reshape(len(y), -1), weight).summary
+        mean, scale = moments.mean, np.sqrt(moments.squares / moments.weight)
+        if not np.isfinite(scale).all():
+            raise ValueError("The target holds values too large to standardise: divide it by a constant.")
+        scale[moments.low == moments.high] = 1.0
+        self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
         self.coef_ = self.coef_ * scale.astype(self.coef_.dtype)
         self.intercept_ = self.intercept_ * scale + mean
         self._one_target = y.ndim == 1
