@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import exact
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import exact
 from bochner.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern, RationalQuadratic
 
 

@@ -1,9 +1,11 @@
 """The statistic that adds."""
 
-import exact
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
+import exact
 from bochner.moments import Moments
 
 D, K, N = 7, 2, 60
@@ -18,7 +20,7 @@ def data(n=N, seed=0, shift=0.5):
 def moments_of(Z, Y, weight=None, dtype=np.float64, edges=None):
     moments = Moments(Z.shape[1], Y.shape[1], dtype)
     edges = [0, len(Z)] if edges is None else edges
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in pairwise(edges):
         A = moments.workspace(b - a)
         A[:, : Z.shape[1]] = Z[a:b]
         moments.add_block(A, Y[a:b], None if weight is None else weight[a:b])

@@ -30,7 +30,19 @@ def blas_threads():
 def test_covers_every_row_once(threads, monkeypatch):
     monkeypatch.setattr(local, "n_threads", lambda: threads)
     least = MIN_ROWS_PER_THREAD
-    for n in [*range(5), least - 1, least, least + 1, 2 * least - 1, 2 * least, 2 * least + 1, 3 * least, 1000, 1001, 4099]:
+    for n in [
+        *range(5),
+        least - 1,
+        least,
+        least + 1,
+        2 * least - 1,
+        2 * least,
+        2 * least + 1,
+        3 * least,
+        1000,
+        1001,
+        4099,
+    ]:
         seen, pieces = np.zeros(n, dtype=int), []
 
         def loop(start, stop, seen=seen, pieces=pieces):
@@ -99,7 +111,7 @@ OVERLAP = """
         events[name][1].set()
         at_end.wait(20)
 
-    threads = [threading.Thread(target=caller, args=name) for name in "AB"]
+    threads = [threading.Thread(target=caller, args=name, daemon=True) for name in "AB"]
     for thread in threads:
         thread.start()
     events[last][1].wait(20)

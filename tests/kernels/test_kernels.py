@@ -1,6 +1,5 @@
 """The contract of kernels: exact matrices, algebra, parameters, errors."""
 
-import exact
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +10,7 @@ from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+import exact
 from bochner import FourierFeatures, KernelMachineRegressor
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, Product, RationalQuadratic, Scaled, Sum
 
@@ -155,13 +155,15 @@ def test_matern_of_high_order(nu, rows):
     expected = exact.gram(lambda t: exact.matern(t, 1.0, nu), X, Y)
     # Rounding: terms of the logarithm up to log Gamma(nu), about nu log nu.
     rounding = 10 * nu * np.log(nu) * np.finfo(float).eps
-    np.testing.assert_allclose(Matern(nu=nu)(X, Y), expected, rtol=rounding + (bessel_truncation(nu) if nu >= 50 else 0))
+    np.testing.assert_allclose(
+        Matern(nu=nu)(X, Y), expected, rtol=rounding + (bessel_truncation(nu) if nu >= 50 else 0)
+    )
 
 
 def test_algebra_builds_the_nodes():
     A, B = Gaussian(1.0), Laplacian(2.0)
-    assert A + B == Sum(A, B)
-    assert A * B == Product(A, B)
+    assert Sum(A, B) == A + B
+    assert Product(A, B) == A * B
     assert 2 * A == A * 2.0 == Scaled(A, 2)
     assert A + B != B + A
     assert Gaussian(1) == Gaussian(1.0)
@@ -209,7 +211,9 @@ def test_as_many_lengthscales_as_features(kernel):
         FourierFeatures(Gaussian() * kernel([1.0, 2.0])).fit(np.eye(3))
 
 
-@pytest.mark.parametrize("make", [lambda v: Matern(nu=v), lambda v: RationalQuadratic(alpha=v), lambda v: v * Gaussian()])
+@pytest.mark.parametrize(
+    "make", [lambda v: Matern(nu=v), lambda v: RationalQuadratic(alpha=v), lambda v: v * Gaussian()]
+)
 def test_shapes_and_factors_are_positive_numbers(make):
     for value in (0, -1.5, np.nan):
         with pytest.raises(ValueError, match="positive"):
@@ -220,7 +224,12 @@ def test_shapes_and_factors_are_positive_numbers(make):
 
 
 def test_kernels_combine_with_kernels_only():
-    for wrong in (lambda: Gaussian() + 1, lambda: "a" * Gaussian(), lambda: Gaussian() + None, lambda: Sum(Gaussian(), 1)):
+    for wrong in (
+        lambda: Gaussian() + 1,
+        lambda: "a" * Gaussian(),
+        lambda: Gaussian() + None,
+        lambda: Sum(Gaussian(), 1),
+    ):
         with pytest.raises(TypeError):
             wrong()
     with pytest.raises(ValueError, match="factor"):

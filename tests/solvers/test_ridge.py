@@ -1,11 +1,11 @@
 """Ridge regression from moments against slow oracles and scikit-learn."""
 
-import exact
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeCV
 
+import exact
 from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
 from bochner.design import Design
@@ -214,7 +214,8 @@ class TestLeaveOneOut:
 
     def test_many_outputs_are_condensed_without_bias(self):
         """Beyond 16 outputs: 16 random combinations. A sum of K squared errors e_k'e_k has relative deviation
-        sqrt(2 / 16) at most, over the draw of the signs."""
+        sqrt(2 / 16) at most, over the draw of the signs.
+        """
         problem = Problem(n=40, D=12, K=40)
         loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))
         expected = ((problem.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
@@ -302,6 +303,8 @@ def test_few_rows(factorisation, n):
     problem = Problem(n=n, D=20)
     factor = factorisation(problem.moments)
     coef, intercept = exact.ridge(problem.Z, problem.Y, 0.1)
-    np.testing.assert_allclose(problem.Z @ factor.coef(0.1) + factor.intercept(factor.coef(0.1)), problem.Z @ coef + intercept)
+    np.testing.assert_allclose(
+        problem.Z @ factor.coef(0.1) + factor.intercept(factor.coef(0.1)), problem.Z @ coef + intercept
+    )
     assert np.all(np.isfinite(factor.gcv(ALPHAS)))
     assert np.all(np.isfinite(LeaveOneOut(problem.design, factor)(ALPHAS)))

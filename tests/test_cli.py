@@ -1,0 +1,636 @@
+"""The command: what it prints, its exit codes, its files, and one line for every error that can be expected."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+from sklearn import metrics
+
+from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, __version__, load, save
+from bochner.cli import scores
+from bochner.cli.app import app
+from bochner.cli.target import hold_out, pose, read_target
+from bochner.data.files import read_table
+from bochner.persistence import describe
+
+FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
+N = 120
+COMMAND = (sys.executable, "-c", "from bochner.cli import main; main()")
+
+
+def strict(text):
+    """Parse one JSON object, refusing NaN and Infinity."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"JSON holds {name}"))
+
+
+def make_table(seed=0):
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, N))
+    kind = rng.choice(["round", "square", "long, thin"], N)
+    price = 100 + 3 * np.sin(x) + z**2 + (kind == "round") + 0.1 * rng.normal(size=N)
+    gaps = pa.array([None if k % 10 == 0 else float(value) for k, value in enumerate(z)])
+    return pa.table(
+        {"x": x, "z": gaps, "kind": kind, "rooms": rng.integers(1, 5, N), "sold": x + z > 0, "price": price}
+    )
+
+
+TABLE = make_table()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working directory with houses.csv in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BOCHNER_DEBUG", raising=False)
+    csv.write_csv(TABLE, "houses.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: exit code, standard output and standard error."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as caught:
+            app([str(arg) for arg in args], prog_name="bochner")
+        out, err = capsys.readouterr()
+        return caught.value.code, out, err
+
+    return call
+
+
+@pytest.fixture
+def done(run):
+    """Run the command, which must succeed in silence on standard error; its report by --json."""
+
+    def call(*args):
+        code, out, err = run(*args, "--json")
+        assert (code, err) == (0, "")
+        return strict(out)
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Run the command, which must fail with one line on standard error and leave the folder as it was; the line."""
+
+    def call(*args, code=1):
+        before = sorted(os.listdir())
+        ended, out, err = run(*args)
+        assert (ended, out) == (code, "")
+        assert sorted(os.listdir()) == before
+        if code == 1:
+            assert err.startswith("error: ")
+            assert err.count("\n") == 1
+            assert "Traceback" not in err
+        return err
+
+    return call
+
+
+def write(name, text):
+    with open(name, "wb") as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
+    return name
+
+
+def read(name):
+    with open(name, "rb") as file:
+        return file.read()
+
+
+def fit_model(done, target, *more, out="model.safetensors"):
+    return done("fit", "houses.csv", "--target", target, "--out", out, *FAST, *more)
+
+
+def test_version_and_help(run):
+    assert run("--version") == (0, f"bochner {__version__}\n", "")
+    for args in ((), ("--help",)):
+        code, out, err = run(*args)
+        assert (code, err) == (0, "")
+        assert all(name in out for name in ("demo", "fit", "predict", "evaluate", "inspect"))
+        assert "bochner fit houses.csv --target price" in out
+    for name in ("demo", "fit", "predict", "evaluate", "inspect"):
+        assert run(name, "--help")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fly"],
+        ["fit"],
+        ["fit", "houses.csv"],
+        ["fit", "houses.csv", "--target", "x", "--task", "ranking"],
+        ["fit", "houses.csv", "--target", "x", "--kernel", "triangle"],
+        ["fit", "houses.csv", "--target", "x", "--n-components", "0"],
+        ["fit", "houses.csv", "--target", "x", "--n-components", "many"],
+        ["fit", "houses.csv", "--target", "x", "--alpha", "-1"],
+        ["fit", "houses.csv", "--target", "x", "--alpha", "nan"],
+        ["fit", "houses.csv", "--target", "x", "--alpha", "little"],
+        ["fit", "houses.csv", "--target", "x", "--test-size", "1"],
+        ["fit", "houses.csv", "--target", "x", "--seed", "-1"],
+        ["fit", "houses.csv", "--target", "x", "--out", "model.csv"],
+        ["predict", "model.safetensors", "houses.csv"],
+        ["predict", "model.safetensors", "houses.csv", "--out", "out.xlsx"],
+    ],
+)
+def test_wrong_usage(folder, refused, args):
+    assert refused(*args, code=2)
+
+
+def test_regression_scores_are_those_of_sklearn(folder, done):
+    report = fit_model(done, "price", "--seed", "3")
+    assert report["task"] == "regression"
+    assert report["rows_test"] == 24
+    target = pose(read_target(TABLE, "price", ""), "auto", "")
+    train, test = hold_out(target, 0.2, 3)
+    assert sorted([*train, *test]) == list(range(N))
+    X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
+    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=3)
+    predicted = model.fit(X.take(pa.array(train)), y[train]).predict(X.take(pa.array(test)))
+    measured = report["scores"]
+    assert measured["r2"]["value"] == pytest.approx(metrics.r2_score(y[test], predicted))
+    assert measured["rmse"]["value"] == pytest.approx(metrics.root_mean_squared_error(y[test], predicted))
+    mean = np.full(len(test), y[train].mean())
+    assert measured["r2"]["baseline"] == pytest.approx(metrics.r2_score(y[test], mean))
+    assert measured["rmse"]["baseline"] == pytest.approx(metrics.root_mean_squared_error(y[test], mean))
+
+
+def test_classification_scores_are_those_of_sklearn(folder, done):
+    report = fit_model(done, "kind")
+    assert report["task"] == "classification"
+    target = pose(read_target(TABLE, "kind", ""), "auto", "")
+    train, test = hold_out(target, 0.2, 0)
+    X, y = TABLE.drop_columns(["kind"]), target.values
+    model = KernelMachineClassifier(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
+    model.fit(X.take(pa.array(train)), y[train])
+    proba = model.predict_proba(X.take(pa.array(test)))
+    measured = report["scores"]
+    assert measured["accuracy"]["value"] == pytest.approx(model.score(X.take(pa.array(test)), y[test]))
+    assert measured["log_loss"]["value"] == pytest.approx(metrics.log_loss(y[test], proba))
+    classes, counts = np.unique(y[train], return_counts=True)
+    assert measured["accuracy"]["baseline"] == pytest.approx((y[test] == classes[counts.argmax()]).mean())
+    shares = np.tile(counts / counts.sum(), (len(test), 1))
+    assert measured["log_loss"]["baseline"] == pytest.approx(metrics.log_loss(y[test], shares))
+    everywhere = np.unique(y, return_counts=True)[1] / N
+    assert np.unique(y[test], return_counts=True)[1] / len(test) == pytest.approx(everywhere, abs=0.05)
+
+
+def test_standard_errors_are_those_of_repeated_samples():
+    rng = np.random.default_rng(0)
+    right = rng.random((4000, 60)) < 0.7
+    runs = [scores.classification(r * 1, np.ones(60, int), np.full((60, 2), 0.5), np.array([0.3, 0.7])) for r in right]
+    found = np.array([run["accuracy"]["value"] for run in runs])
+    assert np.mean([run["accuracy"]["standard_error"] for run in runs]) == pytest.approx(found.std(), rel=0.05)
+    covered = [run["accuracy"]["interval"][0] <= 0.7 <= run["accuracy"]["interval"][1] for run in runs]
+    assert 0.93 < np.mean(covered) < 0.97
+    y = rng.normal(size=(2000, 200))
+    runs = [scores.regression(row, row + 0.5 * rng.normal(size=200), 0.0) for row in y]
+    for key in ("r2", "rmse"):
+        values = np.array([run[key]["value"] for run in runs])
+        errors = np.mean([run[key]["standard_error"] for run in runs])
+        assert errors == pytest.approx(values.std(), rel=0.1)
+
+
+def test_saved_model_is_fitted_on_all_rows_and_remembers_its_target(folder, done):
+    report = fit_model(done, "price")
+    assert report["rows_saved_model"] == N
+    assert describe("model.safetensors")["metadata"]["target"] == "price"
+    X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
+    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0).fit(X, y)
+    np.testing.assert_allclose(load("model.safetensors").predict(X), model.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("out", ["new prices.csv", "new.parquet", "new.csv.gz", "new.tsv"])
+def test_predict_regression(folder, done, out):
+    fit_model(done, "price", "--test-size", "0")
+    shuffled = TABLE.select(["sold", "kind", "z", "rooms", "x"]).append_column("more", pa.array(range(N)))
+    parquet.write_table(shuffled, "new data.parquet")
+    report = done("predict", "model.safetensors", "new data.parquet", "--out", out)
+    assert report["columns_ignored"] == ["more"]
+    table = read_table(out)
+    assert table.column_names == ["price_predicted"]
+    model = load("model.safetensors")
+    expected = model.predict(TABLE.drop_columns(["price"]))
+    np.testing.assert_allclose(table["price_predicted"].to_numpy(), expected, rtol=1e-12)
+    assert sorted(os.listdir()) == sorted(["houses.csv", "model.safetensors", "new data.parquet", out])
+
+
+@pytest.mark.parametrize(("target", "dtype"), [("kind", str), ("sold", bool), ("rooms", int)])
+def test_predict_classes(folder, done, target, dtype):
+    fit_model(done, target, "--test-size", "0")
+    done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")
+    table = read_table("p.parquet")
+    model = load("model.safetensors")
+    assert table.column_names == [
+        f"{target}_predicted",
+        *(f"{target}_probability_{label}" for label in model.classes_.tolist()),
+    ]
+    X = TABLE.drop_columns([target])
+    assert table[0].to_pylist() == model.predict(X).tolist()
+    assert all(type(label) is dtype for label in table[0].to_pylist())
+    total = sum(column.to_numpy() for column in table.columns[1:])
+    np.testing.assert_allclose(total, 1, rtol=1e-9)
+
+
+def test_evaluate_agrees_with_fit_and_sklearn(folder, done):
+    report = fit_model(done, "kind")
+    parquet.write_table(make_table(seed=1), "later.parquet")
+    later = done("evaluate", "model.safetensors", "later.parquet")
+    table = make_table(seed=1)
+    model = load("model.safetensors")
+    accuracy = model.score(table.drop_columns(["kind"]), np.array(table["kind"].to_pylist()))
+    assert later["scores"]["accuracy"]["value"] == pytest.approx(accuracy)
+    assert set(later["scores"]) == set(report["scores"])
+    fit_model(done, "price", out="price.safetensors")
+    later = done("evaluate", "price.safetensors", "later.parquet")
+    y = table["price"].to_numpy()
+    baseline = metrics.r2_score(y, np.full(N, TABLE["price"].to_numpy().mean()))
+    assert later["scores"]["r2"]["baseline"] == pytest.approx(baseline)
+
+
+def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):
+    fit_model(done, "kind")
+    kinds = TABLE["kind"].to_pylist()
+    kinds[:3] = ["oval", None, None]
+    with_oval = TABLE.drop_columns(["kind"]).append_column("kind", pa.array(kinds))
+    csv.write_csv(with_oval, "oval.csv")
+    report = done("evaluate", "model.safetensors", "oval.csv")
+    assert (report["rows_without_target"], report["rows_test"]) == (2, N - 2)
+    assert "1 of 118 rows have a class that the training rows do not have" in report["notes"][0]
+    parquet.write_table(TABLE.drop_columns(["kind"]).append_column("kind", pa.array(["oval"] * N)), "all.parquet")
+    assert "none of the classes 'long, thin'" in refused("evaluate", "model.safetensors", "all.parquet")
+    parquet.write_table(TABLE.drop_columns(["kind"]), "without.parquet")
+    assert "no column 'kind'" in refused("evaluate", "model.safetensors", "without.parquet")
+
+
+def test_inspect(folder, run, done):
+    fit_model(done, "kind")
+    report = done("inspect", "model.safetensors")
+    assert report["columns"] == {"x": "number", "z": "number", "rooms": "number", "sold": "number", "price": "number"}
+    assert report["classes"] == ["long, thin", "round", "square"]
+    assert report["target"] == "kind"
+    assert report["model"]["kernel"] == "Gaussian"
+    assert report["model"]["alpha"] == 0.1
+    assert report["model"]["n_components"] == 64
+    assert report["file_bytes"] == os.path.getsize("model.safetensors")
+    code, out, err = run("inspect", "model.safetensors")
+    assert (code, err) == (0, "")
+    assert "3: 'long, thin', 'round', 'square'" in out
+
+
+def test_models_saved_by_a_program(folder, run, done, refused):
+    X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
+    save(KernelMachineRegressor(kernel="gaussian", n_components=64).fit(X, y), "own.safetensors")
+    done("predict", "own.safetensors", "houses.csv", "--out", "p.csv")
+    assert read_table("p.csv").column_names == ["target_predicted"]
+    assert "--target" in refused("evaluate", "own.safetensors", "houses.csv")
+    assert done("evaluate", "own.safetensors", "houses.csv", "--target", "price")["scores"]["r2"]["value"] > 0.5
+    assert "not named" in run("inspect", "own.safetensors")[1]
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    save(KernelMachineRegressor(kernel="gaussian", n_components=64).fit(rows, rows), "nameless.safetensors")
+    assert "nameless ones" in refused("predict", "nameless.safetensors", "houses.csv", "--out", "q.csv")
+    parquet.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), "rows.parquet")
+    done("predict", "nameless.safetensors", "rows.parquet", "--out", "q.csv")
+    assert read_table("q.csv").column_names == ["target_predicted_0", "target_predicted_1"]
+    assert done("inspect", "nameless.safetensors")["columns"] == {"x0": "number", "x1": "number"}
+    save(FourierFeatures(random_state=0).fit(rows), "map.safetensors")
+    assert "does not predict" in refused("inspect", "map.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["a", "b"] * 30, "classification"),
+        ([True, False] * 30, "classification"),
+        (pa.array(["a", "b"] * 30).dictionary_encode(), "classification"),
+        (pa.array([3, 1000] * 30).dictionary_encode(), "classification"),
+        ([0.5, 1.0, 2.0] * 20, "regression"),
+        (pa.array([1, 2] * 30, pa.decimal128(5, 2)), "classification"),
+        ([-1, 1] * 30, "classification"),
+        ([1.0, 2.0, 3.0] * 20, "classification"),
+        ([1.0, 2.0, 3.0, None, float("nan")] * 12, "classification"),
+        (list(range(10)) * 6, "regression"),
+        (list(range(10)) * 12, "classification"),
+        (list(range(21)) * 20, "regression"),
+        ([100, 200, 300] * 30, "regression"),
+        (pa.array([2**63 + 1, 2**63, 5] * 20, pa.uint64()), "regression"),
+        ([10**18 + k for k in range(60)], "regression"),
+        ([1e20 + 1e6 * k for k in range(60)], "regression"),
+    ],
+)
+def test_task_follows_from_the_target(values, task):
+    read = read_target(pa.table({"y": values}), "y", "t.csv")
+    target = pose(read, "auto", "t.csv")
+    assert target.task == task
+    assert target.reason
+    other = "regression" if task == "classification" else "classification"
+    if read.kind in ("integer", "boolean") and len(np.unique(read.values)) < len(read.values):
+        assert pose(read, other, "t.csv").task == other
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "match"),
+    [
+        (pa.array(["2020-01-01"] * 5).cast(pa.date32()), "auto", "type date32"),
+        ([[1], [2]], "auto", "type list"),
+        (pa.nulls(5), "auto", "no values"),
+        ([float("nan")] * 3, "auto", "no values"),
+        ([None, None], "classification", "no values"),
+        ([1.5, float("inf")], "auto", "infinite in row 2"),
+        ([3] * 5, "auto", "is 3 in all of its 5 rows"),
+        (["a"] * 5, "auto", "is a in all of its 5 rows"),
+        ([f"u{k}" for k in range(30)], "auto", "identifier"),
+        (list(range(30)), "classification", "identifier"),
+        ([1.5, 2.5, 1.5], "classification", "fractional"),
+        (["1", "2", None, "2,5"], "regression", "row 4 of column 'y' is '2,5'"),
+        (["1", "nan", "3"], "regression", "row 2 of column 'y' is 'nan'"),
+    ],
+)
+def test_targets_that_cannot_be_learned(folder, refused, values, task, match):
+    parquet.write_table(pa.table({"x": range(len(values)), "y": values}), "t.parquet")
+    line = refused("fit", "t.parquet", "--target", "y", "--task", task, *FAST)
+    assert line.startswith("error: t.parquet: ")
+    assert match in line
+
+
+def test_text_that_is_numbers_can_be_regressed(folder, done):
+    table = pa.table({"x": range(30), "y": [str(k / 2) for k in range(30)]})
+    parquet.write_table(table, "t.parquet")
+    assert done("fit", "t.parquet", "--target", "y", "--task", "regression", *FAST)["scores"]["r2"]["value"] > 0.9
+
+
+def test_rows_without_target_are_left_out_and_counted(folder, run, done):
+    price = pa.array([None if k < 7 else value for k, value in enumerate(TABLE["price"].to_pylist())])
+    parquet.write_table(TABLE.drop_columns(["price"]).append_column("price", price), "t.parquet")
+    report = done("fit", "t.parquet", "--target", "price", "--out", "m", *FAST)
+    assert (report["rows"], report["rows_without_target"], report["rows_saved_model"]) == (N, 7, N - 7)
+    assert report["rows_train"] + report["rows_test"] == N - 7
+    assert "7 rows without a target left out" in run("fit", "t.parquet", "--target", "price", *FAST)[1]
+    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
+    X = TABLE.drop_columns(["price"])
+    model.fit(X.slice(7), TABLE["price"].to_numpy()[7:])
+    np.testing.assert_allclose(load("m").predict(X), model.predict(X), rtol=1e-9)
+
+
+def test_split_keeps_shares_and_learns_rare_classes():
+    values = ["a"] * 60 + ["b"] * 39 + ["rare"]
+    target = pose(read_target(pa.table({"y": values}), "y", ""), "auto", "")
+    train, test = hold_out(target, 0.2, 0)
+    assert [list(target.values[test]).count(label) for label in ("a", "b", "rare")] == [12, 8, 0]
+    assert 99 in train
+    assert hold_out(target, 0.2, 0)[1].tolist() == test.tolist()
+    assert hold_out(target, 0.2, 1)[1].tolist() != test.tolist()
+
+
+@pytest.mark.parametrize(
+    "values", [["a", "b"], ["a", "a", "b"], ["a", "b", "a", "b"], ["a", "a", "b", "c"], [0, 1, 1], [1.5, 2.5], [1, 2]]
+)
+def test_tiny_tables(folder, done, values):
+    parquet.write_table(pa.table({"x": range(len(values)), "y": values}), "t.parquet")
+    report = done("fit", "t.parquet", "--target", "y", "--out", "m")
+    assert report["rows_test"] >= 1
+    done("predict", "m", "t.parquet", "--out", "p.csv")
+    done("evaluate", "m", "t.parquet")
+
+
+def test_one_row(folder, done, refused):
+    write("one.csv", "x,y\n1.5,2.5\n")
+    assert "--test-size 0" in refused("fit", "one.csv", "--target", "y")
+    report = done("fit", "one.csv", "--target", "y", "--test-size", "0", "--out", "m")
+    assert (report["scores"], report["rows_test"]) == (None, 0)
+    done("predict", "m", "one.csv", "--out", "p.csv")
+    assert read_table("p.csv").to_pydict() == {"y_predicted": [2.5]}
+    scored = done("evaluate", "m", "one.csv")["scores"]
+    assert scored["r2"]["value"] is None
+    assert scored["rmse"] == {"value": 0.0, "standard_error": None, "interval": None, "baseline": 0.0}
+
+
+def test_no_column_to_learn_from(folder, refused):
+    write("one.csv", "y\n1\n2\n3.5\n")
+    assert "no column to learn from" in refused("fit", "one.csv", "--target", "y")
+    write("gaps.csv", "x,y\n,1\n,2\n,3.5\n")
+    assert "no column to learn from" in refused("fit", "gaps.csv", "--target", "y")
+    assert "no column 'kindd'; did you mean 'kind'?" in refused(
+        "fit", "houses.csv", "--target", "price", "--exclude", "kindd"
+    )
+    assert "is the target" in refused("fit", "houses.csv", "--target", "price", "--exclude", "price")
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("", "empty"),
+        ("x,y\n", "no rows"),
+        ("x,x,y\n1,2,3\n", "columns repeat: 'x'"),
+        ("x,y\n1,2\n3\n", "row 3"),
+        ("x,y\né,2\n".encode("latin-1"), "UTF-8"),
+        ("x,price\n1,2\ninf,3\n", "column 'x', row"),
+        ("x,Price \n1,2\n", "did you mean 'Price '?"),
+        ("x,y\n1,2\n", "its columns are 'x', 'y'"),
+    ],
+)
+def test_faulty_tables(folder, refused, content, match):
+    line = refused("fit", write("t.csv", content), "--target", "price", *FAST)
+    assert line.startswith("error: t.csv: ")
+    assert match in line
+
+
+def test_models_and_tables_swapped_or_missing(folder, done, refused):
+    fit_model(done, "price")
+    assert "is a model, not a table" in refused("fit", "model.safetensors", "--target", "x")
+    assert "is a model, not a table" in refused("predict", "model.safetensors", "model.safetensors", "--out", "p.csv")
+    assert "is a table, not a model" in refused("predict", "houses.csv", "model.safetensors", "--out", "p.csv")
+    parquet.write_table(TABLE, "table")
+    assert "is a table, not a model" in refused("inspect", "table")
+    assert refused("fit", "absent.csv", "--target", "x") == "error: absent.csv: no such file or directory\n"
+    assert refused("inspect", "absent") == "error: absent: no such file or directory\n"
+    assert "is a directory" in refused("fit", ".", "--target", "x")
+    content = read("model.safetensors")
+    write("cut", content[:-8])
+    assert "cut short" in refused("inspect", "cut")
+
+
+def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch):
+    fit_model(done, "price")
+    monkeypatch.setattr(KernelMachineRegressor, "fit", lambda *args: pytest.fail("too late"))
+    fit = ("fit", "houses.csv", "--target", "price", "--out")
+    assert "does not exist; create it" in refused(*fit, "absent/m")
+    os.mkdir("folder")
+    assert "is a folder" in refused(*fit, "folder")
+    os.symlink("houses.csv", "link")
+    assert "is the input too" in refused(*fit, "link")
+    assert "no ordinary file" in refused(*fit, os.devnull)
+    assert "is the input too" in refused("predict", "model.safetensors", "houses.csv", "--out", "./houses.csv")
+    assert "does not exist" in refused("predict", "model.safetensors", "houses.csv", "--out", "absent/p.csv")
+
+
+def test_predict_with_columns_that_differ(folder, done, refused):
+    fit_model(done, "price")
+    parquet.write_table(TABLE.drop_columns(["x", "kind"]), "few.parquet")
+    line = refused("predict", "model.safetensors", "few.parquet", "--out", "p.csv")
+    assert "columns that are missing: 'x', 'kind'" in line
+    parquet.write_table(TABLE.set_column(0, "x", pa.array(["?"] * N)), "text.parquet")
+    line = refused("predict", "model.safetensors", "text.parquet", "--out", "p.csv")
+    assert line.startswith("error: text.parquet: column 'x' holds text")
+
+
+def test_text_column_that_looks_like_numbers_in_another_file(folder, done):
+    codes = ["01", "02", "x"] * 10
+    values = [float(code == "02") + k / 100 for k, code in enumerate(codes)]
+    csv.write_csv(pa.table({"code": codes, "k": range(30), "y": values}), "train.csv")
+    done("fit", "train.csv", "--target", "y", "--out", "m", *FAST)
+    write("new.csv", "code,k\n01,1\n02,2\n")
+    done("predict", "m", "new.csv", "--out", "p.csv")
+    predicted = read_table("p.csv")["y_predicted"].to_pylist()
+    expected = load("m").predict(pa.table({"code": ["01", "02"], "k": [1, 2]}))
+    np.testing.assert_allclose(predicted, expected)
+    csv.write_csv(pa.table({"y": codes, "x": values}), "train.csv")
+    done("fit", "train.csv", "--target", "y", "--out", "m", *FAST)
+    write("later.csv", "x,y\n1.02,02\n0.01,01\n")
+    assert done("evaluate", "m", "later.csv")["notes"] == []
+
+
+def test_notes_on_columns(folder, done):
+    table = TABLE.append_column("id", pa.array([f"u{k}" for k in range(N)])).append_column("", pa.array(range(N)))
+    csv.write_csv(table, "t.csv")
+    notes = done("fit", "t.csv", "--target", "price", *FAST)["notes"]
+    assert len(notes) == 2
+    assert "--exclude 'id'" in notes[0]
+    assert "numbers the rows" in notes[1]
+    report = done("fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST)
+    assert (report["notes"], report["columns"]) == ([], 5)
+
+
+def test_names_cannot_steer_the_terminal(folder, run, done, refused):
+    name = "[red]x[/red]\x1b[31m\n‮"
+    table = pa.table({name: TABLE["x"], "y[/]": TABLE["price"]})
+    parquet.write_table(table, "[b].parquet")
+    for args in (("--target", name), ("--target", "y[/]")):
+        code, out, _ = run("fit", "[b].parquet", *args, "--out", "m", *FAST)
+        assert code == 0
+        assert "\x1b" not in out
+        assert "‮" not in out
+        assert "[b].parquet" in out
+    out = run("inspect", "m")[1]
+    assert r"[red]x[/red]\x1b[31m" in out
+    assert list(done("inspect", "m")["columns"]) == [name]
+    assert r"\x1b[31m" in refused("fit", "[b].parquet", "--target", "x\x1b[31m")
+
+
+def test_other_formats_of_input(folder, done):
+    write("houses.csv.gz", gzip.compress(read("houses.csv")))
+    parquet.write_table(TABLE, "houses.pq")
+    csv.write_csv(TABLE, "houses.tsv", csv.WriteOptions(delimiter="\t"))
+    found = [
+        done("fit", name, "--target", "price", *FAST)["scores"]
+        for name in ("houses.csv", "houses.csv.gz", "houses.pq", "houses.tsv")
+    ]
+    assert found[1:] == found[:-1]
+
+
+def test_traceback_on_demand(folder, run, monkeypatch):
+    with pytest.raises(Exception, match="no column 'q'"):
+        app(["fit", "houses.csv", "--target", "q", "--traceback"])
+    monkeypatch.setenv("BOCHNER_DEBUG", "1")
+    with pytest.raises(FileNotFoundError):
+        app(["inspect", "absent"])
+    monkeypatch.setenv("BOCHNER_DEBUG", "0")
+    assert run("inspect", "absent")[0] == 1
+
+
+def test_memory_error_is_one_line(folder, refused, monkeypatch):
+    def fit(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(KernelMachineRegressor, "fit", fit)
+    assert "not enough memory" in refused("fit", "houses.csv", "--target", "price")
+
+
+def test_unexpected_errors_pass(folder, monkeypatch):
+    def fit(*args):
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(KernelMachineRegressor, "fit", fit)
+    with pytest.raises(RuntimeError, match="surprise"):
+        app(["fit", "houses.csv", "--target", "price"])
+
+
+def test_interrupt_in_process(folder, run, monkeypatch):
+    def fit(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(KernelMachineRegressor, "fit", fit)
+    assert run("fit", "houses.csv", "--target", "price", "--out", "m") == (130, "", "interrupted\n")
+    assert os.listdir() == ["houses.csv"]
+
+
+def test_failed_write_leaves_the_old_predictions(folder, done, run, monkeypatch):
+    fit_model(done, "price")
+    done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")
+    before = read("p.parquet")
+
+    def interrupted(table, path):
+        write(path, "half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parquet, "write_table", interrupted)
+    assert run("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")[0] == 130
+    assert read("p.parquet") == before
+    assert sorted(os.listdir()) == ["houses.csv", "model.safetensors", "p.parquet"]
+
+
+def test_demo(run):
+    from bochner.cli import demo
+
+    code, out, err = run("demo")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in ("digits", "breast cancer", "diabetes", "R²", "accuracy", "baseline"))
+    source = read(demo.__file__).decode()
+    for line in demo.CODE.splitlines():
+        assert source.count(line) >= 2
+        assert line in out
+
+
+def test_pipe_is_plain_and_silent(folder):
+    line = " ".join([f"{sys.executable} -c 'from bochner.cli import main; main()'", "fit houses.csv --target price"])
+    done = subprocess.run(f"{line} {' '.join(FAST)} --out m | cat", shell=True, capture_output=True, timeout=120)
+    assert done.stderr == b""
+    assert b"\x1b" not in done.stdout
+    assert "R²" in done.stdout.decode()
+    assert not any(line.endswith(b" ") for line in done.stdout.splitlines())
+    assert os.path.exists("m")
+
+
+def test_narrow_terminal_and_ascii(folder):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "40"}
+    done = subprocess.run(
+        [*COMMAND, "fit", "houses.csv", "--target", "price", *FAST], env=environment, capture_output=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"R\\xb2" in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT as a shell sends it")
+def test_interrupt_leaves_nothing(folder):
+    rng = np.random.default_rng(0)
+    columns = {f"x{k}": rng.normal(size=200_000) for k in range(20)}
+    parquet.write_table(pa.table({**columns, "y": sum(columns.values())}), "large.parquet")
+    code = "import bochner.cli.work; from bochner.cli import main; print('ready', flush=True); main()"
+    args = [sys.executable, "-c", code, "fit", "large.parquet", "--target", "y", "--out", "m"]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "interrupted\n")
+    assert sorted(os.listdir()) == ["houses.csv", "large.parquet"]

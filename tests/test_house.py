@@ -1,0 +1,205 @@
+"""The rules of the house: layers, light imports, style, documentation."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import bochner
+
+PACKAGE = Path(bochner.__file__).parent
+ROOT = Path(__file__).parents[1]
+
+# Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
+LAYERS = [
+    {"kernels", "moments", "data", "engines", "loops"},
+    {"features", "theory"},
+    {"design"},
+    {"solvers"},
+    {"tuning"},
+    {"estimators"},
+    {"persistence", "display"},
+    {"cli"},
+]
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+FREE = {"__init__", "__main__"}  # the lists of public names, and what starts the command
+
+
+def modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported(path):
+    """Parts of bochner that a file imports, with line numbers; imports for the type checker only do not count."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            head, _, rest = name.partition(".")
+            if head == "bochner":
+                yield rest.partition(".")[0], node.lineno
+
+
+def test_every_part_has_a_level():
+    parts = {part_of(path) for path in modules()} - FREE
+    assert parts <= set(LEVEL), f"say in LAYERS where these belong: {parts - set(LEVEL)}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_downward(path):
+    own = part_of(path)
+    if own in FREE:
+        return
+    for part, line in imported(path):
+        where = f"{path}:{line}: {own} imports {part or 'bochner'}"
+        if part in LEVEL:
+            assert part == own or LEVEL[part] < LEVEL[own], where
+        else:
+            # A name of the top of the package (the version, a public class): for the top layer alone.
+            assert own == "cli" or part == "__version__", where
+
+
+def run(code, **options):
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_is_light():
+    heavy = ["numba", "torch", "cupy", "jax", "dask", "matplotlib", "typer", "rich"]
+    loaded = run(f"import sys, bochner; print([name for name in {heavy} if name in sys.modules])")
+    assert loaded.strip() == "[]"
+
+
+CACHE = """
+    import os
+    import numpy as np
+    from bochner import FourierFeatures
+    from bochner.loops import trig
+
+    X = np.ones((3, 2))
+    features = FourierFeatures(n_components=6, random_state=0).fit(X)
+    Z = features.transform(X)
+    angles = X @ features.frequencies_
+    assert np.allclose(Z, np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(3))
+    print(type(trig.cos_sin._cache).__name__)
+"""
+
+
+@pytest.mark.parametrize("setting", ["NUMBA_CACHE_DIR", "installation and home"])
+def test_computes_where_no_cache_can_be_written(tmp_path, setting):
+    """A file in the place of a folder stops even the superuser."""
+    file = tmp_path / "file"
+    file.touch()
+    environment = os.environ | {"HOME": str(file), "XDG_CACHE_HOME": str(file), "LOCALAPPDATA": str(file)}
+    if setting == "NUMBA_CACHE_DIR":
+        run(CACHE, env=environment | {"NUMBA_CACHE_DIR": str(file / "cache")})
+        return
+    shutil.copytree(PACKAGE, tmp_path / "site" / "bochner", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "site" / "bochner" / "loops" / "__pycache__").touch()
+    environment |= {"PYTHONPATH": str(tmp_path / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    assert run(CACHE, env=environment).strip() == "NullCache"
+
+
+@pytest.fixture
+def checkout():
+    if not (ROOT / "pyproject.toml").exists() or not (ROOT / "src").exists():
+        pytest.skip("not in a checkout of the repository")
+    return ROOT
+
+
+@pytest.mark.parametrize(
+    "arguments", [["check", "--output-format=concise", "."], ["format", "--check", "."]], ids=" ".join
+)
+def test_ruff(checkout, arguments):
+    pytest.importorskip("ruff")
+    done = subprocess.run([sys.executable, "-m", "ruff", *arguments], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy(checkout):
+    pytest.importorskip("mypy")
+    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def public():
+    """Public classes and functions: those in a list of public names, by where they can be imported from."""
+    found = {}
+    for module in [
+        bochner,
+        *(importlib.import_module(f"bochner.{name}") for name in ("kernels", "features", "persistence")),
+    ]:
+        for name in module.__all__:
+            found[id(getattr(module, name))] = getattr(module, name)
+    return sorted(found.values(), key=lambda item: item.__name__)
+
+
+def abstract(item):
+    """Nodes of the algebra and what they derive from: written by operators, or never made at all."""
+    return item.__name__ in ("Kernel", "Stationary", "Sum", "Product", "Scaled") or issubclass(item, Exception)
+
+
+@pytest.mark.parametrize("item", public(), ids=lambda item: item.__name__)
+def test_public_names_are_documented(item, tmp_path, monkeypatch):
+    text = inspect.getdoc(item)
+    assert text
+    if inspect.isclass(item) and abstract(item):
+        return
+    assert "Examples\n--------" in text, f"{item.__name__} has no Examples"
+    monkeypatch.chdir(tmp_path)
+    finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner(verbose=False)
+    tests = [test for test in finder.find(item, item.__name__) if test.examples]
+    assert tests
+    for test in tests:
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+@pytest.mark.parametrize("item", public(), ids=lambda item: item.__name__)
+def test_public_methods_are_documented(item):
+    if not inspect.isclass(item):
+        return
+    for name, method in vars(item).items():
+        if not name.startswith("_") and (inspect.isfunction(method) or isinstance(method, property)):
+            assert inspect.getdoc(getattr(item, name)), f"{item.__name__}.{name} has no docstring"
+
+
+def test_public_names_exist_and_are_sorted():
+    for module in (bochner, importlib.import_module("bochner.kernels"), importlib.import_module("bochner.features")):
+        assert list(module.__all__) == sorted(module.__all__)
+        assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_every_module_says_what_it_is():
+    for path in modules():
+        text = path.read_text()
+        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+
+
+def test_every_module_can_be_imported():
+    names = [name for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], "bochner.") if not name.endswith("__main__")]
+    run("\n".join(f"import {name}" for name in names))
