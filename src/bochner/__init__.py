@@ -1,12 +1,15 @@
 """Large-scale kernel machines by random features (Rahimi and Recht, NIPS 2007)."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bochner.data.table import TableEncoder
+    from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.features import FourierFeatures
+    from bochner.persistence import load, save
+
 __version__ = "0.1.0.dev0"
-
-from bochner.data.table import TableEncoder
-from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-from bochner.features import FourierFeatures
-from bochner.persistence import load, save
-
 __all__ = [
     "FourierFeatures",
     "KernelMachineClassifier",
@@ -15,3 +18,24 @@ __all__ = [
     "load",
     "save",
 ]
+_HOMES = {
+    "FourierFeatures": "bochner.features",
+    "KernelMachineClassifier": "bochner.estimators",
+    "KernelMachineRegressor": "bochner.estimators",
+    "TableEncoder": "bochner.data.table",
+    "load": "bochner.persistence",
+    "save": "bochner.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use, so that the command answers without loading scikit-learn."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bochner' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 MIN_ROWS_PER_THREAD = 64
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def n_threads() -> int:
@@ -42,6 +44,15 @@ def for_rows(loop: Callable[[int, int], None], n_rows: int) -> None:
         finally:
             for future in futures:
                 future.result()
+
+
+def in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Return ``[work(item) for item in items]``, each in a thread of its own, BLAS on one thread in each.
+
+    For small problems, whose BLAS calls gain little from threads and lose much where other processes hold the cores.
+    """
+    with single_threaded_blas(), ThreadPoolExecutor(max_workers=n_threads()) as pool:
+        return list(pool.map(work, items))
 
 
 @lru_cache(maxsize=1)

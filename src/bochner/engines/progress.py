@@ -8,8 +8,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(label: str, total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Yield ``advance(amount)``, which moves a bar on standard error; silent where that is no terminal."""
+def progress(label: str, total: int | None, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Yield ``advance(amount)``, which moves a bar on standard error; silent where that is no terminal.
+
+    Where the total is not known (None) the bar pulses.
+    """
     if not shown or not sys.stderr.isatty():
         yield lambda amount: None
         return

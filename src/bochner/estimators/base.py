@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
-from bochner.data.table import TableEncoder
+from bochner.data.table import NumberColumns, TableEncoder
 from bochner.design import Design, require_moments_memory
 from bochner.engines.progress import progress
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
@@ -63,6 +63,8 @@ class KernelMachine(KernelParameter):
         dtype = np.dtype(np.float64 if rows * D**2 <= DOUBLE_PRECISION_WORK else np.float32)
         require_moments_memory(D, targets(y[:1]).shape[1], dtype)
         self.encoder_ = TableEncoder(with_std=not isinstance(self.kernel, Kernel)).fit(X, sample_weight=weight)
+        if not self.encoder_.n_features_out_:
+            raise ValueError("X has no value in any row of any column.")
         source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
         seed = int(rng.randint(2**31))
         self.kernel_ = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, rows, seed)
@@ -76,10 +78,11 @@ class KernelMachine(KernelParameter):
         return LeaveOneOut(scored, factor)
 
     def _choose_kernel(self, source: ArraySource, rows: float, seed: int) -> Kernel:
-        columns = self.encoder_.columns_
-        numbers = len(columns) == 1 and len(columns[0].scale) == self.encoder_.n_features_out_
-        scales = columns[0].scale if numbers else None
-        return choose_kernel(source, self.kernel, scales, self._given_alphas(), rows, seed)
+        numbers = [column for column in self.encoder_.columns_ if isinstance(column, NumberColumns)]
+        whole = numbers and len(numbers[0].scale) == self.encoder_.n_features_out_
+        scales = numbers[0].scale if whole else None
+        with progress("Choosing the kernel", None, bool(self.verbose)):
+            return choose_kernel(source, self.kernel, scales, self._given_alphas(), rows, seed)
 
     def _given_alphas(self) -> NDArray | None:
         return None if isinstance(self.alpha, str) else np.unique(np.asarray(self.alpha, dtype=np.float64))

@@ -9,7 +9,7 @@ their common unit, as the pixels of images should, than be scaled to unit varian
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bochner.data.sources import ArraySource
 from bochner.design import Design
+from bochner.engines.local import in_threads
 from bochner.features import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic, Stationary
 from bochner.solvers.ridge import LeaveOneOut, alpha_bounds, choose_alpha, factorise
@@ -56,20 +57,22 @@ class _Trials:
         self.spread = _deviations(block.X, block.weight)
         self.scores: dict[Stationary, float] = {}
 
-    def score(self, kernel: Stationary) -> float:
+    def best(self, kernels: Sequence[Stationary]) -> int:
+        """Index of the kernel with the least score, the first of several."""
+        fresh = [kernel for kernel in dict.fromkeys(kernels) if kernel not in self.scores]
+        self.scores |= zip(fresh, in_threads(self._score, fresh), strict=True)
+        return min(range(len(kernels)), key=lambda i: self.scores[kernels[i]])
+
+    def _score(self, kernel: Stationary) -> float:
         """Leave-one-out error at the best alpha."""
-        if kernel not in self.scores:
-            features = FourierFeatures(kernel, self.n_components, random_state=self.seed).draw(len(self.spread))
-            design = Design(self.source, features, np.float64)
-            moments = design.moments()
-            factor = factorise(moments, 2)
-            score = LeaveOneOut(design, factor)
-            if self.alphas is None:
-                scores = choose_alpha(factor, score, alpha_bounds(moments))[2]
-            else:
-                scores = score(self.alphas)
-            self.scores[kernel] = float(scores.min())
-        return self.scores[kernel]
+        features = FourierFeatures(kernel, self.n_components, random_state=self.seed).draw(len(self.spread))
+        design = Design(self.source, features, np.float64)
+        moments = design.moments()
+        factor = factorise(moments, 2)
+        score = LeaveOneOut(design, factor)
+        if self.alphas is None:
+            return float(choose_alpha(factor, score, alpha_bounds(moments))[2].min())
+        return float(score(self.alphas).min())
 
     def kernel(self, name: str, units: NDArray, power: int) -> Stationary:
         """Kernel of the columns over `units`, its lengthscale STEP^power times their spread."""
@@ -81,10 +84,11 @@ class _Trials:
     def descend(self, name: str, units: NDArray, power: int) -> int:
         """Walk from a power to one whose neighbours are no better."""
         while True:
-            around = sorted((power, power + 1, power - 1), key=lambda p: self.score(self.kernel(name, units, p)))
-            if around[0] == power or abs(power) > FARTHEST:
+            around = (power, power + 1, power - 1)
+            lowest = around[self.best([self.kernel(name, units, p) for p in around])]
+            if lowest == power or abs(power) > FARTHEST:
                 return power
-            power = around[0]
+            power = lowest
 
 
 def choose_kernel(
@@ -112,9 +116,9 @@ def choose_kernel(
     if rows < FEWEST_ROWS or not trials.spread.any():
         return NAMED[names[0]](float(np.linalg.norm(trials.spread)) or 1.0)
     ways = [one] if scales is None else [one, 1 / scales]
-    units = min(ways, key=lambda way: trials.score(trials.kernel(names[0], way, 0)))
+    units = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
     powers = {candidate: trials.descend(candidate, units, 0) for candidate in names}
-    best = min(names, key=lambda candidate: trials.score(trials.kernel(candidate, units, powers[candidate])))
+    best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
     if source.n_rows >= ROUNDS[1][0]:
         trials = _Trials(source, *ROUNDS[1], alphas, seed)
         powers[best] = trials.descend(best, units, powers[best])
