@@ -30,7 +30,10 @@ from bochner import persistence
 from bochner.data.table import TableEncoder
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
-from bochner.persistence import ModelFileError, describe, load, save
+from bochner.persistence import ModelFileError, container, describe, load, save
+from bochner.persistence.decoding import Summary
+from bochner.persistence.encoding import encode
+from bochner.persistence.rules import MAX_DEPTH
 
 
 class Box:
@@ -121,7 +124,7 @@ def roundtrip(state, path):
 
 def craft(path, tree, tensors=None):
     """Write a file with a right checksum and any tree."""
-    path.write_bytes(b"".join(bytes(chunk) for chunk in persistence._pack(tree, tensors or {})))
+    path.write_bytes(b"".join(bytes(chunk) for chunk in container.pack(tree, tensors or {})))
 
 
 def craft_value(path, value, tensors=None):
@@ -325,7 +328,7 @@ def test_cycles_and_depth(path):
     with pytest.raises(ValueError, match=r"Box\.me contains itself"):
         persistence._save(box, path, REGISTRY)
     deep = 1
-    for _ in range(persistence.MAX_DEPTH - 1):
+    for _ in range(MAX_DEPTH - 1):
         deep = (deep,)
     assert same(roundtrip(deep, path), deep)
     with pytest.raises(ValueError, match="deeper"):
@@ -335,7 +338,7 @@ def test_cycles_and_depth(path):
 def test_too_much_text(path, monkeypatch):
     with pytest.raises(ValueError, match="too many for an array of text"):
         roundtrip(np.broadcast_to(np.array(["a" * 1000]), 2**20), path)
-    monkeypatch.setattr(persistence, "MAX_VALUES", 1000)
+    monkeypatch.setattr(container, "MAX_VALUES", 1000)
     with pytest.raises(ValueError, match="too much text"):
         roundtrip([1] * 1000, path)
 
@@ -424,7 +427,7 @@ def test_deep_tree(path):
 
 def test_absurd_number_of_values(path, monkeypatch):
     craft_value(path, [1] * 1000)
-    monkeypatch.setattr(persistence, "MAX_VALUES", 1000)
+    monkeypatch.setattr(container, "MAX_VALUES", 1000)
     refused(path, "more than 1000 values")
 
 
@@ -433,7 +436,7 @@ def test_absurd_number_of_values(path, monkeypatch):
     [("2", "upgrade bochner"), ("0", "no longer read"), ("x", "malformed"), ("9" * 99, "malformed")],
 )
 def test_format_versions(path, monkeypatch, version, match):
-    monkeypatch.setattr(persistence, "VERSION", version)
+    monkeypatch.setattr(container, "VERSION", version)
     craft_value(path, 1)
     monkeypatch.undo()
     refused(path, match)
@@ -446,10 +449,10 @@ def rewrite_header(path, change):
     header = json.loads(content[8:end])
     digits = header["__metadata__"]["checksum"]
     change(header)
-    text = json.dumps(header, separators=(",", ":")).replace(digits, persistence.BLANK).encode()
+    text = json.dumps(header, separators=(",", ":")).replace(digits, container.BLANK).encode()
     content = struct.pack("<Q", len(text)) + text + content[end:]
     digest = hashlib.sha256(content).hexdigest()
-    path.write_bytes(content.replace(persistence.BLANK.encode(), digest.encode(), 1))
+    path.write_bytes(content.replace(container.BLANK.encode(), digest.encode(), 1))
 
 
 def test_mended_checksum_is_accepted(small):
@@ -511,7 +514,7 @@ def test_mutated_trees_load_or_are_refused(tmp_path_factory, data):
         "d": np.ones((2, 1)),
         "e": Box(),
     }
-    tree, tensors = persistence._encode(Box(**state), REGISTRY)
+    tree, tensors = encode(Box(**state), REGISTRY)
     places = [(tree, key) for key in tree]
     for parent, key in places:
         child = parent[key]
@@ -659,8 +662,9 @@ def test_failure_leaves_the_old_file(small, monkeypatch, error):
     def fail(*args):
         raise error("disk full")
 
-    with pytest.raises(error):
-        persistence._write(path, (fail() if i else b"half" for i in range(2)))
+    with pytest.raises(error), monkeypatch.context() as patch:
+        patch.setattr(persistence, "pack", lambda *args: (fail() if i else b"half" for i in range(2)))
+        persistence._save(Box(), path, REGISTRY)
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(error):
         persistence._save(Box(), path, REGISTRY)
@@ -750,8 +754,8 @@ def test_describe_is_json(tmp_path_factory, value):
     path = tmp_path_factory.getbasetemp() / "described.safetensors"
     persistence._save(Box(value=value), path, REGISTRY)
     with open(path, "rb") as file:
-        header = persistence._read_header(file)
-    tree = persistence._Summary(dict.fromkeys(header.tensors), REGISTRY).root(header.tree)
+        header = container.read_header(file)
+    tree = Summary(dict.fromkeys(header.tensors), REGISTRY).root(header.tree)
     assert json.loads(json.dumps(tree, allow_nan=False)) == tree
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
-__all__ = ["SUFFIXES", "TableFileError", "kind_by_name", "looks_like", "read_table", "replacing", "write_table"]
+from bochner.data.replacing import replacing
+
+__all__ = ["SUFFIXES", "TableFileError", "kind_by_name", "looks_like", "read_table", "write_table"]
 
 SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv", ".tsv.gz": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 FOREIGN = {
@@ -214,22 +214,6 @@ def _explain(path: Any, error: Exception) -> NoReturn:
         cure = "quote fields that hold the separator, or mend the row"
         raise TableFileError(f"{path}: row {row} (the row of names is 1): {counts} found; {cure}") from error
     raise TableFileError(f"{path}: {text}") from error
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the name of a new file beside `path`, which takes its place at the end, or vanishes after an error."""
-    target = os.path.realpath(os.fspath(path))
-    temporary = os.path.join(os.path.dirname(target), f".bochner-{secrets.token_hex(8)}.tmp")
-    try:
-        yield temporary
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o777)
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,146 @@
+"""Save and load models: one safetensors file with a JSON tree of allowed classes and a checksum, no pickle.
+
+The format is specified in ``docs/format.md``. A class becomes storable by its name in `CLASSES`, if
+its ``__getstate__`` gives a dict of numbers, strings, lists, tuples, dicts, arrays and storable objects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bochner.data.replacing import replacing
+from bochner.persistence.container import BLANK, digest, pack, read_header
+from bochner.persistence.decoding import Decoder, Summary
+from bochner.persistence.encoding import encode
+from bochner.persistence.rules import Fault, ModelFileError, Path, Registry, faults_of
+
+__all__ = ["ModelFileError", "describe", "load", "save"]
+
+CLASSES: Registry = {
+    name: (module, name)
+    for module, names in {
+        "bochner.estimators.regressor": ["KernelMachineRegressor"],
+        "bochner.estimators.classifier": ["KernelMachineClassifier"],
+        "bochner.features.fourier": ["FourierFeatures"],
+        "bochner.kernels.stationary": ["Gaussian", "Laplacian", "Cauchy", "Matern", "RationalQuadratic"],
+        "bochner.kernels.base": ["Sum", "Product", "Scaled"],
+        "bochner.data.table": ["TableEncoder"],
+        "bochner.data.table_statistic": ["TableStatistic", "Summary"],
+        "bochner.data.table_encodings": ["NumberColumns", "TextColumn", "TimeColumn"],
+    }.items()
+    for name in names
+}
+
+
+def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a model to one file, which takes the place of `path` only once it is complete.
+
+    The same model gives the same bytes. A NumPy generator as `random_state` is stored as None: what was drawn with it
+    is stored itself.
+
+    Parameters
+    ----------
+    model : fitted estimator, feature map, table encoder, or kernel
+    path : str or path-like
+        By convention it ends in ``.safetensors``.
+    metadata : dict of str to str, optional
+        Kept beside the model under the checksum; `describe` returns it.
+
+    Raises
+    ------
+    NotFittedError
+        If `model` is an estimator that is not fitted.
+    TypeError
+        If its class, or the value of an attribute, cannot be saved; the message names the attribute. If `metadata`
+        holds anything but strings.
+    ValueError
+        If it contains itself, nests deeper than 64 levels, or holds too much text for the header.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.persistence import load, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "kernel.safetensors"
+    ...     save(Gaussian(lengthscale=2.0), path)
+    ...     load(path)
+    Gaussian(lengthscale=2.0)
+    """
+    _save(model, path, CLASSES, metadata)
+
+
+def load(path: Path) -> Any:
+    """Read a model that `save` wrote; nothing from the file is executed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, foreign, or of an unsupported format version.
+    OSError
+        If it cannot be opened (FileNotFoundError, IsADirectoryError, PermissionError).
+    """
+    return _load(path, CLASSES)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Summarise a model file from its header, without building the model or verifying the checksum.
+
+    Returns
+    -------
+    dict
+        ``format_version``, ``library_version``, ``class``, ``n_tensors``, ``tensor_bytes``, ``file_bytes``,
+        ``metadata``, and ``tree``: nested dicts, lists and scalars fit for JSON, an object as its class and its
+        attributes, a numeric array as ``"array float32 (500, 54)"``.
+
+    Raises
+    ------
+    ModelFileError, OSError
+        As `load`.
+    """
+    with faults_of(path), open(os.fspath(path), "rb") as file:
+        header = read_header(file)
+        tree = Summary(dict.fromkeys(header.tensors), CLASSES).root(header.tree)
+    return {
+        "format_version": header.format_version,
+        "library_version": header.library_version,
+        "class": tree["class"],
+        "n_tensors": len(header.tensors),
+        "tensor_bytes": header.size - len(header.raw),
+        "file_bytes": header.size,
+        "metadata": header.metadata,
+        "tree": tree,
+    }
+
+
+def _save(model: Any, path: Path, registry: Registry, metadata: Mapping[str, str] | None = None) -> None:
+    metadata = dict(metadata or {})
+    if not all(type(text) is str for item in metadata.items() for text in item):
+        raise TypeError("metadata must be a dict of strings to strings.")
+    with replacing(path) as temporary, open(temporary, "xb") as file:
+        for chunk in pack(*encode(model, registry), metadata):
+            file.write(chunk)
+
+
+def _load(path: Path, registry: Registry) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as read_tensors
+
+    with faults_of(path):
+        with open(os.fspath(path), "rb") as file:
+            header = read_header(file)
+            file.seek(0)
+            data = file.read(header.size)
+        blank = header.raw.replace(header.checksum.encode(), BLANK.encode())
+        body = memoryview(data)[len(header.raw) :]
+        if not data.startswith(header.raw) or header.raw.count(header.checksum.encode()) != 1:
+            raise Fault("its header is inconsistent")
+        if digest([blank, body]) != header.checksum:
+            raise Fault("its checksum does not match its content: it was changed or damaged")
+        try:
+            tensors = read_tensors(data)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise Fault(f"its tensors are invalid ({error})") from None
+        return Decoder(tensors, registry).root(header.tree)

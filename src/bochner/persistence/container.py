@@ -1,0 +1,153 @@
+"""The file: a safetensors header with a checksum over everything, checked before memory is taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.persistence.rules import DAMAGED, FOREIGN, Fault
+
+FORMAT, VERSION, OLDEST = "bochner-model", 1, 1
+MAX_HEADER, MAX_VALUES = 2**26, 2**22
+BLANK = "0" * 64
+CODES = {"|b1": "BOOL", "|i1": "I8", "|u1": "U8", "<f2": "F16", "<f4": "F32", "<f8": "F64"}
+CODES |= {f"<{kind}{size}": f"{kind.upper()}{8 * size}" for kind in "iu" for size in (2, 4, 8)}
+
+
+def pack(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None = None) -> list[Any]:
+    order = sorted(tensors, key=lambda name: -tensors[name].itemsize)
+    buffers = [tensors[name].reshape(-1).view(np.uint8) for name in order]
+    blank = _header(tree, {name: tensors[name] for name in order}, metadata)
+    mark = b'"checksum":"%s"'
+    return [blank.replace(mark % BLANK.encode(), mark % digest([blank, *buffers]).encode(), 1), *buffers]
+
+
+def _header(tree: Any, tensors: dict[str, NDArray], metadata: Mapping[str, str] | None) -> bytes:
+    from bochner import __version__
+
+    strings = {
+        "format": FORMAT,
+        "format_version": str(VERSION),
+        "library_version": __version__,
+        "checksum": BLANK,
+        "tree": json.dumps(tree, allow_nan=False, separators=(",", ":")),
+    }
+    if metadata:
+        strings["metadata"] = json.dumps(metadata, separators=(",", ":"))
+    entries: dict[str, Any] = {"__metadata__": strings}
+    end = 0
+    for name, tensor in tensors.items():
+        begin, end = end, end + tensor.nbytes
+        entries[name] = {"dtype": CODES[tensor.dtype.str], "shape": tensor.shape, "data_offsets": [begin, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > MAX_HEADER or _values(text) > MAX_VALUES:
+        raise ValueError("The model holds too much text, or too many values outside of numeric arrays, to be saved.")
+    return len(text).to_bytes(8, "little") + text
+
+
+def _values(text: bytes) -> int:
+    return sum(text.count(mark) for mark in b",[{")
+
+
+def digest(chunks: Iterable[Any]) -> str:
+    sha = hashlib.sha256()
+    for chunk in chunks:
+        sha.update(chunk)
+    return sha.hexdigest()
+
+
+class Header(NamedTuple):
+    raw: bytes
+    size: int
+    format_version: int
+    library_version: str
+    checksum: str
+    metadata: dict[str, str]
+    tree: Any
+    tensors: list[str]
+
+
+def read_header(file: BinaryIO) -> Header:
+    size = os.fstat(file.fileno()).st_size
+    head = file.read(8)
+    length = int.from_bytes(head, "little")
+    if len(head) < 8 or length > min(size - 8, MAX_HEADER):
+        raise Fault(f"it is no model or was cut short: a header of {length} bytes in a file of {size}", FOREIGN)
+    text = file.read(length)
+    entries = _parse(text, FOREIGN)
+    metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise Fault("it is not a bochner model", FOREIGN)
+    written = _read_version(metadata)
+    library, checksum, tree = (metadata.get(key) for key in ("library_version", "checksum", "tree"))
+    own = _read_metadata(metadata.pop("metadata", "{}"))
+    if len(metadata) != 5 or not isinstance(library, str) or not isinstance(tree, str) or not library.isprintable():
+        raise Fault("its metadata are incomplete")
+    if not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-f]{64}", checksum):
+        raise Fault("its checksum is malformed")
+    _check_size(entries, size - 8 - length)
+    nodes = _parse(tree.encode(errors="replace"))
+    return Header(head + text, size, written, library, checksum, own, nodes, list(entries))
+
+
+def _read_metadata(text: Any) -> dict[str, str]:
+    own = _parse(text.encode(errors="replace")) if isinstance(text, str) else None
+    if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
+        raise Fault("its metadata are malformed")
+    return own
+
+
+def _check_size(entries: dict[str, Any], room: int) -> None:
+    try:
+        ends = [entry["data_offsets"][1] for entry in entries.values()]
+    except (TypeError, KeyError, IndexError):
+        ends = [None]
+    if not all(type(end) is int for end in ends):
+        raise Fault("its list of tensors is malformed")
+    end = max(ends, default=0)
+    if end != room:
+        raise Fault(f"it was cut short or added to: its tensors end at byte {end} and the file at {room}")
+
+
+def _read_version(metadata: dict[str, Any]) -> int:
+    written = metadata.get("format_version")
+    if not isinstance(written, str) or not re.fullmatch(r"[0-9]{1,9}", written):
+        raise Fault("its format version is malformed")
+    if int(written) > VERSION:
+        raise Fault(
+            f"its format version {written} is newer than {VERSION}, the newest that is known", "upgrade bochner"
+        )
+    if int(written) < OLDEST:
+        raise Fault(f"its format version {written} is no longer read", "save the model anew with this release")
+    return int(written)
+
+
+def _parse(text: bytes, advice: str = DAMAGED) -> Any:
+    if _values(text) > MAX_VALUES:
+        raise Fault(f"its header holds more than {MAX_VALUES} values", advice)
+    try:
+        return json.loads(text.decode(), parse_int=_integer, parse_constant=_refuse, object_pairs_hook=_unique)
+    except RecursionError:
+        raise Fault("its header nests too deeply", advice) from None
+    except ValueError as error:
+        raise Fault(f"its header is no valid JSON ({error})", advice) from None
+
+
+def _integer(digits: str) -> int:
+    return int(digits) if len(digits) <= 20 else _refuse("a long integer")
+
+
+def _refuse(what: str) -> Any:
+    raise ValueError(f"it holds {what:.20}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return result if len(result := dict(pairs)) == len(pairs) else _refuse("a repeated key")

@@ -1,0 +1,175 @@
+"""From a JSON tree and tensors back to an object, every node checked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.persistence.rules import LEAVES, MAX_DEPTH, MAX_TEXT, NUMERIC, SCALAR, Fault, Registry, name_fault, stored
+
+ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
+KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "object"}
+NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+class Decoder:
+    """Rebuilds an object from a JSON tree and tensors, checking every node."""
+
+    def __init__(self, tensors: Mapping[str, Any], registry: Registry) -> None:
+        self.tensors = dict(tensors)
+        self.registry = registry
+
+    def root(self, node: Any) -> Any:
+        if not isinstance(node, dict) or node.get("$") != "object":
+            raise Fault("its tree does not begin with an object")
+        value = self.value(node)
+        if self.tensors:
+            raise Fault(f"its tensor {min(self.tensors)!r:.60} belongs to nothing")
+        return value
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        if depth > MAX_DEPTH:
+            raise Fault("its tree nests too deeply")
+        if isinstance(node, list):
+            return [self.value(item, depth + 1) for item in node]
+        if not isinstance(node, dict):
+            return node if not isinstance(node, float) or math.isfinite(node) else _malformed("number")
+        kind = node.get("$")
+        if not isinstance(kind, str) or kind not in KINDS:
+            _malformed("node")
+        return getattr(self, f"read_{kind}")(node, depth)
+
+    def read_int(self, node: Any, depth: int) -> int:
+        (digits,) = _fields(node, value=str)
+        return int(digits, 16) if re.fullmatch(r"-?0x[0-9a-f]+", digits) else _malformed("integer")
+
+    def read_float(self, node: Any, depth: int) -> float:
+        (name,) = _fields(node, value=str)
+        return NONFINITE[name] if name in NONFINITE else _malformed("number")
+
+    def read_scalar(self, node: Any, depth: int) -> Any:
+        name, value = _fields(node, dtype=str, value=object)
+        dtype, value = _dtype(name, SCALAR), self.value(value, depth + 1)
+        if type(value) is not {"b": bool, "f": float}.get(dtype.kind, int):
+            _malformed("scalar")
+        try:
+            with np.errstate(over="ignore"):
+                return np.array(value, dtype)[()]
+        except OverflowError:
+            return _malformed("scalar")
+
+    def read_cell(self, node: Any, depth: int) -> Any:
+        (array,) = _fields(node, array=dict)
+        if array.get("$") not in ("array", "items") or array.get("shape") != []:
+            _malformed("scalar")
+        return self.value(array, depth + 1)[()]
+
+    def read_tuple(self, node: Any, depth: int) -> tuple:
+        (items,) = _fields(node, items=list)
+        return tuple(self.value(item, depth + 1) for item in items)
+
+    def read_dict(self, node: Any, depth: int) -> dict[str, Any]:
+        (items,) = _fields(node, items=dict)
+        return {key: self.value(item, depth + 1) for key, item in items.items()}
+
+    def read_items(self, node: Any, depth: int) -> Any:
+        name, shape, items = _fields(node, dtype=str, shape=list, items=list)
+        dtype, values = _dtype(name, ITEMS), [self.value(item, depth + 1) for item in items]
+        allowed = str if dtype.kind == "U" else LEAVES
+        if dtype.itemsize * len(items) > MAX_TEXT or not all(isinstance(value, allowed) for value in values):
+            _malformed("array of text or objects")
+        return self.filled(values, dtype, _shape(shape, dtype))
+
+    def filled(self, items: list, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+        if math.prod(shape) != len(items):
+            _malformed("array")
+        array = np.empty(len(items), dtype)
+        array[:] = items
+        return array.reshape(shape)
+
+    def read_array(self, node: Any, depth: int) -> Any:
+        name, shape, tensor = _fields(node, dtype=str, shape=list, tensor=str)
+        if tensor not in self.tensors:
+            _malformed("array")
+        dtype = _dtype(name, NUMERIC)
+        return self.restored(self.tensors.pop(tensor), dtype, _shape(shape, dtype))
+
+    def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+        if (tensor.dtype, tensor.shape) != stored(dtype, shape):
+            _malformed("array")
+        if dtype.kind == "b" and tensor.size and tensor.view(np.uint8).max() > 1:
+            _malformed("array of booleans")
+        little = tensor.reshape(-1).view(dtype.newbyteorder("<")).reshape(shape)
+        return little.astype(dtype, copy=False)
+
+    def read_object(self, node: Any, depth: int) -> Any:
+        tag, state = _fields(node, **{"class": str, "state": dict})
+        if tag not in self.registry:
+            raise Fault(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
+        return self.built(tag, {name: self.value(item, depth + 1) for name, item in state.items()})
+
+    def built(self, tag: str, state: dict[str, Any]) -> Any:
+        module, qualname = self.registry[tag]
+        cls: Any = import_module(module)
+        for part in qualname.split("."):
+            cls = getattr(cls, part)
+        for name in state:
+            if fault := name_fault(cls, name):
+                raise Fault(f"it holds the attribute {name!r:.60} of {tag}, and {fault}")
+        instance = cls.__new__(cls)
+        instance.__dict__.update(state)
+        return instance
+
+
+class Summary(Decoder):
+    """Renders a tree for reading: no tensor is read and no object built."""
+
+    def read_float(self, node: Any, depth: int) -> Any:
+        return str(super().read_float(node, depth))
+
+    def read_scalar(self, node: Any, depth: int) -> Any:
+        return self.value(node.get("value"), depth + 1)
+
+    def read_cell(self, node: Any, depth: int) -> Any:
+        return self.value(node.get("array"), depth + 1)
+
+    def read_tuple(self, node: Any, depth: int) -> Any:
+        return list(super().read_tuple(node, depth))
+
+    def filled(self, items: list, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+        return items if len(items) <= 20 else self.restored(None, dtype, shape)
+
+    def restored(self, tensor: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+        return f"array {dtype} {shape}"
+
+    def built(self, tag: str, state: dict[str, Any]) -> Any:
+        return {"class": tag, **state}
+
+
+def _malformed(what: str) -> Any:
+    raise Fault(f"its tree holds a malformed {what}")
+
+
+def _fields(node: dict[str, Any], **kinds: type) -> list[Any]:
+    if set(node) != {"$", *kinds} or not all(isinstance(node[name], kind) for name, kind in kinds.items()):
+        _malformed("node")
+    return [node[name] for name in kinds]
+
+
+def _dtype(name: str, pattern: re.Pattern[str]) -> np.dtype:
+    try:
+        return np.dtype(name) if pattern.fullmatch(name) else _malformed("dtype")
+    except (TypeError, ValueError):
+        return _malformed("dtype")
+
+
+def _shape(shape: list, dtype: np.dtype) -> tuple[int, ...]:
+    if len(shape) > 64 or not all(type(n) is int and n >= 0 for n in shape):
+        _malformed("shape")
+    return tuple(shape) if math.prod(max(n, 1) for n in shape) * dtype.itemsize < 2**62 else _malformed("shape")
