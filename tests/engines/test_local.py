@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from bochner.engines import local
-from bochner.engines.local import MIN_ROWS_PER_THREAD, available_memory, for_rows, n_threads, require_memory
+from bochner.engines.local import (
+    MIN_ROWS_PER_THREAD,
+    available_memory,
+    for_rows,
+    in_threads,
+    n_threads,
+    require_memory,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +189,20 @@ def test_many_callers():
     for thread in threads:
         thread.join(60)
     assert total == [4 * 20 * 500]
+
+
+def test_items_in_threads():
+    together = threading.Barrier(2, timeout=30)
+
+    def work(item):
+        together.wait()
+        for_rows(lambda start, stop: None, 1000)
+        return item * 2
+
+    assert in_threads(work, [3, 1, 2, 4]) == [6, 2, 4, 8]
+    assert in_threads(work, []) == []
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda item: 1 // item, [1, 0, 2])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
