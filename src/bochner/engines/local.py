@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -61,29 +61,47 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=max(os.cpu_count() or 1, 2), thread_name_prefix="bochner")
 
 
-_limits: list[Any] = []
-_limits_lock = Lock()
+class _Limit:
+    """One BLAS thread while anyone needs it, in one process.
+
+    The limit is set and lifted by one thread, for threadpoolctl obeys only the thread that holds it.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bochner-limit")
+        self.controller = ThreadpoolController()
+
+    def enter(self) -> None:
+        with self.lock:
+            self.users += 1
+            if self.users == 1:
+                self.thread.submit(self._set).result()
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                self.thread.submit(self.held.__exit__, None, None, None).result()
+
+    def _set(self) -> None:
+        self.held = self.controller.limit(limits=1, user_api="blas").__enter__()
+
+
+@lru_cache(maxsize=1)
+def _limit(process: int) -> _Limit:
+    return _Limit()
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread; the former number comes back when the last of the callers that overlap in time has left."""
-    with _limits_lock:
-        _limits.append(None if _limits else _controller().limit(limits=1, user_api="blas"))
+    limit = _limit(os.getpid())
+    limit.enter()
     try:
         yield
     finally:
-        with _limits_lock:
-            if len(_limits) == 1:
-                _limits[0].restore_original_limits()
-                _limits.clear()
-            else:
-                _limits.pop()
-
-
-@lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+        limit.leave()
 
 
 def available_memory() -> int | None:

@@ -111,7 +111,7 @@ class KernelMachine(KernelParameter):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         X = self._rows(X, reset=False)
         encode = partial(self.encoder_.encode, dtype=self.coef_.dtype)
         source = ArraySource(X, np.empty((X.shape[0], 0)), None, encode)
@@ -126,6 +126,12 @@ class KernelMachine(KernelParameter):
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         refuse_infinite(X)
         return X
+
+    def _begin(self) -> None:
+        """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
+        if hasattr(self, "coef_"):
+            del self.coef_
+        self._check_parameters()
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, Kernel) and self.kernel not in ("auto", *NAMED):

@@ -55,7 +55,14 @@ def require_target(estimator: Any, y: Any) -> None:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     values = np.asarray(y)
+    missing = np.zeros(values.shape, dtype=bool)
     if values.dtype == object and values.ndim == 1:
         missing = np.array([value is None or value != value for value in values], dtype=bool)
-        if missing.any():
-            raise ValueError(f"The target is missing (NaN or None) in row {int(missing.argmax())}; drop such rows.")
+    elif values.dtype.kind == "f":
+        missing = np.isnan(values)
+        if np.isinf(values).any():
+            row = int(np.argwhere(np.isinf(values))[0, 0])
+            raise ValueError(f"Input y contains infinity or a value too large for {values.dtype!r}. See row {row}.")
+    if missing.any():
+        row = int(np.argwhere(missing)[0, 0])
+        raise ValueError(f"Input y contains NaN (a missing target), first in row {row}; drop such rows.")

@@ -103,7 +103,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         -------
         self
         """
-        self._check_parameters()
+        self._begin()
         X = self._rows(X, reset=True)
         require_target(self, y)
         y = column_or_1d(y, warn=True)

@@ -97,10 +97,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         -------
         self
         """
-        self._check_parameters()
+        self._begin()
         X = self._rows(X, reset=True)
         require_target(self, y)
-        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
         moments = TableStatistic.of(y.reshape(len(y), -1), weight).summary

@@ -98,7 +98,20 @@ class Kernel(ABC):
         return params
 
     def set_params(self, **params: Any) -> Kernel:
-        """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner kernel."""
+        """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner kernel.
+
+        Where one is refused, none is set.
+        """
+        before = dict(vars(self))
+        try:
+            self._set(params)
+            self._validate()
+        except (TypeError, ValueError):
+            vars(self).update(before)
+            raise
+        return self
+
+    def _set(self, params: dict[str, Any]) -> None:
         for name, value in params.items():
             head, _, rest = name.partition("__")
             if head not in self._parameters():
@@ -107,8 +120,6 @@ class Kernel(ABC):
                 getattr(self, head).set_params(**{rest: value})
             else:
                 setattr(self, head, value)
-        self._validate()
-        return self
 
     def _key(self) -> tuple:
         return (type(self), *(_hashable(value) for value in self.get_params(deep=False).values()))

@@ -12,6 +12,9 @@ from scipy.special import gammaln, kve
 from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.measures import Isotropic, Separable, SpectralMeasure
 
+EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
+VANISHED = 1e4  # argument over the order at which Matern kernels are zero in double precision
+
 
 class Stationary(Kernel):
     """A kernel of (x - y) / lengthscale with k(x, x) = 1: a leaf of the algebra.
@@ -132,8 +135,9 @@ class Cauchy(Stationary):
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         inverse = np.ones((len(U), len(V)))
-        for u, v in zip(U.T, V.T, strict=True):
-            inverse *= 1 + np.subtract.outer(u, v) ** 2
+        with np.errstate(over="ignore"):
+            for u, v in zip(U.T, V.T, strict=True):
+                inverse *= 1 + np.subtract.outer(u, v) ** 2
         return 1 / inverse
 
     def spectral_measure(self) -> SpectralMeasure:
@@ -173,7 +177,7 @@ class Matern(Stationary):
         r = cdist(U, V, "euclidean")
         if self.nu == np.inf:
             return np.exp(-0.5 * r**2)
-        s = np.sqrt(2 * self.nu) * r
+        s = np.minimum(np.sqrt(2 * self.nu) * r, VANISHED * max(self.nu, 1.0))
         if self.nu in (0.5, 1.5, 2.5):
             return {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[self.nu] * np.exp(-s)
         s = np.maximum(s, 1e-12)
@@ -228,7 +232,7 @@ def _log_bessel_k(nu: float, s: NDArray) -> NDArray:
 
     From order 50 on by the uniform expansion in 1 / nu (DLMF 10.41.4, three terms), where SciPy's overflows.
     """
-    if nu < 50:
+    if nu < EXPANDED_ORDER:
         with np.errstate(over="ignore", divide="ignore"):
             return np.log(kve(nu, s)) - s
     z = s / nu
