@@ -662,9 +662,10 @@ def test_failure_leaves_the_old_file(small, monkeypatch, error):
     def fail(*args):
         raise error("disk full")
 
-    with pytest.raises(error), monkeypatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(persistence, "pack", lambda *args: (fail() if i else b"half" for i in range(2)))
-        persistence._save(Box(), path, REGISTRY)
+        with pytest.raises(error):
+            persistence._save(Box(), path, REGISTRY)
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(error):
         persistence._save(Box(), path, REGISTRY)

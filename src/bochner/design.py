@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
+from threading import Event
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.sources import ArraySource, Block
-from bochner.engines.local import require_memory
+from bochner.engines.local import for_rows, n_threads, require_memory
 from bochner.features.base import FeatureMap
 from bochner.moments import Moments
 
 BLOCK_BYTES = 64 << 20
+OWN_MOMENTS_BYTES = 1 << 30
 Advance = Callable[[int], None]
 
 
@@ -44,18 +48,21 @@ class Design:
         """Rows of a block, such that its features take 64 MB; at least 256."""
         return max(256, min(BLOCK_BYTES // (self.features.n_components * self.dtype.itemsize), self.source.n_rows))
 
-    def _blocks(self) -> Iterator[Block]:
-        for X, y, weight in self.source.blocks(self.block_rows):
+    def _blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        for X, y, weight in self.source.blocks(rows, start, stop):
             yield Block(X if X.dtype == self.dtype else X.astype(self.dtype), y, weight)
             self.advance(len(y))
 
     def mapped(self) -> Iterator[Block]:
         """Yield the blocks with their features in the place of X."""
-        for X, y, weight in self._blocks():
+        for X, y, weight in self._blocks(self.block_rows):
             yield Block(self.features.rows(X), y, weight)
 
     def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
+
+        Every thread sums the moments of its own share of the rows, unless D is so large that one sum, its products on
+        all BLAS threads, must do. An interrupt stops all of them at their next block.
 
         Raises
         ------
@@ -64,19 +71,34 @@ class Design:
         """
         D, K = self.features.n_components, self.source.n_outputs
         require_moments_memory(D, K, self.dtype)
-        moments = Moments(D, K, self.dtype)
-        workspace = moments.workspace(self.block_rows)
-        for X, y, weight in self._blocks():
-            A = workspace[: len(y)]
-            self.features.rows(X, out=A)
-            moments.add_block(A, y, weight)
-        return moments
+        workers = min(n_threads(), self.source.n_rows // self.block_rows)
+        if workers * (D + K + 1) ** 2 * (8 + self.dtype.itemsize) > OWN_MOMENTS_BYTES:
+            workers = 1
+        rows = max(256, self.block_rows // max(workers, 1))
+        stopped = Event()
+
+        def work(start: int, stop: int) -> Moments:
+            moments = Moments(D, K, self.dtype)
+            workspace = moments.workspace(rows)
+            try:
+                for X, y, weight in self._blocks(rows, start, stop):
+                    if stopped.is_set():
+                        break
+                    A = workspace[: len(y)]
+                    self.features.rows(X, out=A, pieces=1 if workers > 1 else None)
+                    moments.add_block(A, y, weight)
+            except BaseException:
+                stopped.set()
+                raise
+            return moments
+
+        return reduce(add, for_rows(work, self.source.n_rows, workers))
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
-        for X, _, _ in self._blocks():
+        for X, _, _ in self._blocks(self.block_rows):
             result[done : done + X.shape[0]] = self.features.dot(X, coef)
             done += X.shape[0]
         result += intercept

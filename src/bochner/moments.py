@@ -65,9 +65,9 @@ class Moments:
         self.n_rows += len(A) if weight is None else int(np.count_nonzero(weight))
 
     def __add__(self, other: Moments) -> Moments:
-        total = Moments(self.n_features, self.n_outputs, np.promote_types(self.dtype, other.dtype))
-        total.matrix = self.matrix + other.matrix
-        total.n_rows = self.n_rows + other.n_rows
+        total = Moments.__new__(Moments)
+        total.__dict__.update(vars(self), matrix=self.matrix + other.matrix, n_rows=self.n_rows + other.n_rows)
+        total.dtype, total._product = np.promote_types(self.dtype, other.dtype), None
         return total
 
     @property

@@ -47,10 +47,11 @@ class ArraySource:
         """Number K of targets."""
         return self.targets(self.y[:1]).shape[1]
 
-    def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield the rows in order, at most `rows` at a time."""
-        for start in range(0, self.n_rows, rows):
-            yield self._block(slice(start, min(start + rows, self.n_rows)))
+    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        """Yield the rows from `start` to `stop`, all by default, in order and at most `rows` at a time."""
+        stop = self.n_rows if stop is None else stop
+        for first in range(start, stop, rows):
+            yield self._block(slice(first, min(first + rows, stop)))
 
     def _block(self, part: slice) -> Block:
         X = rows_of(self.X, part)

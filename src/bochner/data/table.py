@@ -54,6 +54,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Notes
     -----
     Every category ever seen is counted, so memory grows with the distinct strings of a column.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from bochner import TableEncoder
+    >>> frame = pl.DataFrame({"size": [1.0, None, 5.0], "town": ["Bern", "Jena", "Bern"]})
+    >>> encoder = TableEncoder().fit(frame)
+    >>> encoder.get_feature_names_out().tolist()
+    ['size', 'size_missing', 'town_Bern', 'town_Jena']
+    >>> encoder.transform(frame).tolist()
+    [[0.0, 0.0, 1.0, 0.0], [0.5, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0]]
     """
 
     statistic_: TableStatistic

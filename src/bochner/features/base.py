@@ -45,8 +45,11 @@ class FeatureMap(KernelParameter):
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`, C-contiguous, (b, >= D), dtype of X."""
 
-    def rows(self, X: Rows, out: NDArray | None = None) -> NDArray:
-        """Features of the rows, in the first columns of `out` where it is given; other columns are left alone."""
+    def rows(self, X: Rows, out: NDArray | None = None, *, pieces: int | None = None) -> NDArray:
+        """Features of the rows, in the first columns of `out` where it is given; other columns are left alone.
+
+        The work is shared by as many threads as there are, or by as many as there are to be `pieces` of rows.
+        """
         Z = np.empty((X.shape[0], self.n_components), X.dtype) if out is None else out
         tile = self._tile_rows(X.dtype)
 
@@ -55,7 +58,7 @@ class FeatureMap(KernelParameter):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[a:b])
 
-        for_rows(loop, X.shape[0])
+        for_rows(loop, X.shape[0], pieces)
         return Z
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:

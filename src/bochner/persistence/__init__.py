@@ -81,6 +81,18 @@ def load(path: Path) -> Any:
         If the file is damaged, foreign, or of an unsupported format version.
     OSError
         If it cannot be opened (FileNotFoundError, IsADirectoryError, PermissionError).
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bochner import FourierFeatures, load, save
+    >>> features = FourierFeatures(n_components=10, random_state=0).fit([[0.0, 1.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "features.safetensors"
+    ...     save(features, path)
+    ...     again = load(path)
+    >>> bool((again.transform([[1.0, 2.0]]) == features.transform([[1.0, 2.0]])).all())
+    True
     """
     return _load(path, CLASSES)
 
@@ -99,6 +111,18 @@ def describe(path: Path) -> dict[str, Any]:
     ------
     ModelFileError, OSError
         As `load`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.persistence import describe, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "kernel.safetensors"
+    ...     save(Gaussian(lengthscale=2.0), path, metadata={"made for": "an example"})
+    ...     header = describe(path)
+    >>> header["tree"], header["metadata"]
+    ({'class': 'Gaussian', 'lengthscale': 2.0}, {'made for': 'an example'})
     """
     with faults_of(path), open(os.fspath(path), "rb") as file:
         header = read_header(file)
