@@ -166,7 +166,10 @@ def start() -> list[Row]:
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **environment})
         return time.perf_counter() - begin
 
-    pairs = [(process("import bochner"), process("import sklearn.linear_model")) for _ in range(7)][1:]
+    pairs = [
+        (process("from bochner import KernelMachineRegressor"), process("import sklearn.linear_model"))
+        for _ in range(7)
+    ][1:]
     code = """if True:
         import time, numpy as np
         from bochner import KernelMachineRegressor
@@ -189,7 +192,11 @@ def start() -> list[Row]:
         cold, _ = first(cache)
         later = median(first(cache)[1] for _ in range(5))
     return [
-        ("import bochner over import sklearn.linear_model", f"{median(a / b for a, b in pairs):.2f}", "<= 1.5"),
+        (
+            "import of bochner with its estimators over import sklearn.linear_model",
+            f"{median(a / b for a, b in pairs):.2f}",
+            "<= 1.5",
+        ),
         ("the very first fit, compilers cold", f"{cold:.1f} s", "<= 15 s"),
         ("first fit of a later process, above a repeated one", f"{later:.2f} s", "<= 1 s"),
     ]

@@ -58,8 +58,8 @@ class Factor(ABC):
         return self.coefs(np.array([alpha]))[:, 0]
 
     @abstractmethod
-    def coefs(self, alphas: NDArray) -> NDArray:
-        """Coefficients along a path, shape (D, A, K)."""
+    def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        """Coefficients along a path, shape (D, A, K); with `mix`, of shape (K, M), those of combined outputs."""
 
     @abstractmethod
     def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
@@ -95,8 +95,9 @@ class SpectralFactor(Factor):
         self.values = np.maximum(values, 0.0)
         self.rotated = self.vectors.T @ self.cross
 
-    def coefs(self, alphas: NDArray) -> NDArray:
-        shrunk = self.rotated[:, np.newaxis] / (self.values[:, np.newaxis] + alphas)[:, :, np.newaxis]
+    def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        rotated = self.rotated if mix is None else self.rotated @ mix
+        shrunk = rotated[:, np.newaxis] / (self.values[:, np.newaxis] + alphas)[:, :, np.newaxis]
         return (self.vectors @ shrunk.reshape(len(shrunk), -1)).reshape(shrunk.shape)
 
     def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
@@ -141,8 +142,9 @@ class CholeskyFactor(Factor):
             self._alpha = alpha
         return self._lower
 
-    def coefs(self, alphas: NDArray) -> NDArray:
-        solutions = [cho_solve((self._factor(alpha), True), self.cross, check_finite=False) for alpha in alphas]
+    def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        cross = self.cross if mix is None else self.cross @ mix
+        solutions = [cho_solve((self._factor(alpha), True), cross, check_finite=False) for alpha in alphas]
         return np.stack(solutions, axis=1)
 
     def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
@@ -259,7 +261,7 @@ class LeaveOneOut:
         if n_outputs > SCORED_OUTPUTS:
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
             mix = signs / np.sqrt(SCORED_OUTPUTS)
-        coefs = self.factor.coefs(alphas) @ mix
+        coefs = self.factor.coefs(alphas, mix)
         intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
         total, rows = np.zeros(len(alphas)), 0.0
         for Z, y, weight in self.design.mapped():
