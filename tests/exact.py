@@ -65,12 +65,12 @@ def hat_matrix(Z, alpha, weight=None):
 
 
 def leave_one_out(Z, Y, alpha, weight=None):
-    """Prediction of every row by a fit from which min(weight, 1) of that row is taken away; shape (n, K)."""
+    """Prediction of every row by a fit without that row; shape (n, K)."""
     weight = np.ones(len(Z)) if weight is None else np.asarray(weight, dtype=float)
     predictions = []
     for i in range(len(Z)):
         left = weight.copy()
-        left[i] = max(weight[i] - 1, 0)
+        left[i] = 0
         coef, intercept = ridge(Z, Y, alpha, left)
         predictions.append(Z[i] @ coef + intercept)
     return np.array(predictions)
@@ -80,7 +80,7 @@ def gcv(Z, Y, alpha, weight=None):
     """Mean squared residual over (1 - trace(H) / n)^2, summed over the outputs."""
     weight = np.ones(len(Z)) if weight is None else weight
     H = hat_matrix(Z, alpha, weight)
-    rows = max(weight.sum(), np.count_nonzero(weight))
+    rows = np.count_nonzero(weight)
     residual = (weight[:, None] * (Y - H @ Y) ** 2).sum() / weight.sum()
     return residual / (1 - np.trace(H) / rows) ** 2
 

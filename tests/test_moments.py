@@ -82,7 +82,7 @@ def test_weights_are_repeated_rows():
     # sqrt(w)^2 is off by 3 eps on top.
     assert np.all(np.abs(weighted.matrix - repeated.matrix) <= 2 * (repeats.sum() + 7) * EPS * size)
     assert weighted.weight == pytest.approx(repeats.sum())
-    assert weighted.n_effective == pytest.approx(repeats.sum())
+    assert weighted.n_rows == np.count_nonzero(repeats)
     assert weighted.n_rows == np.count_nonzero(repeats)
 
 
@@ -92,13 +92,6 @@ def test_rows_of_zero_weight_are_not_there():
     kept = weight > 0
     _, size = augmented(Z, Y, weight)
     assert_same(moments_of(Z, Y, weight), moments_of(Z[kept], Y[kept], weight[kept]), size)
-
-
-def test_effective_rows():
-    Z, Y, _ = data()
-    assert moments_of(Z, Y).n_effective == N
-    assert moments_of(Z, Y, np.full(N, 0.01)).n_effective == N
-    assert moments_of(Z, Y, np.full(N, 3.0)).n_effective == pytest.approx(3 * N)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -45,17 +45,18 @@ class Design:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block, such that its features take 64 MB; at least 256."""
-        return max(256, min(BLOCK_BYTES // (self.features.n_components * self.dtype.itemsize), self.source.n_rows))
+        """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
+        widest = max(self.features.n_features_out, self.features.n_features_in_)
+        return max(256, min(BLOCK_BYTES // (widest * self.dtype.itemsize), self.source.n_rows))
 
     def _blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         for X, y, weight in self.source.blocks(rows, start, stop):
             yield Block(X if X.dtype == self.dtype else X.astype(self.dtype), y, weight)
             self.advance(len(y))
 
-    def mapped(self) -> Iterator[Block]:
-        """Yield the blocks with their features in the place of X."""
-        for X, y, weight in self._blocks(self.block_rows):
+    def mapped(self, most: int | None = None) -> Iterator[Block]:
+        """Yield blocks, of `most` rows at the most, with their features in the place of X."""
+        for X, y, weight in self._blocks(min(self.block_rows, most or self.block_rows)):
             yield Block(self.features.rows(X), y, weight)
 
     def moments(self) -> Moments:
@@ -69,7 +70,7 @@ class Design:
         MemoryError
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
-        D, K = self.features.n_components, self.source.n_outputs
+        D, K = self.features.n_features_out, self.source.n_outputs
         require_moments_memory(D, K, self.dtype)
         workers = min(n_threads(), self.source.n_rows // self.block_rows)
         if workers * (D + K + 1) ** 2 * (8 + self.dtype.itemsize) > OWN_MOMENTS_BYTES:

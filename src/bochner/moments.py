@@ -75,11 +75,6 @@ class Moments:
         """Sum of the weights; the number of rows where there are none."""
         return float(self.matrix[-1, -1])
 
-    @property
-    def n_effective(self) -> float:
-        """Rows for the count of degrees of freedom: a weight of 3 is three rows, small weights do not make it fewer."""
-        return max(self.weight, float(self.n_rows))
-
     def centred(self) -> Centred:
         """Moments about the weighted means."""
         D = self.n_features

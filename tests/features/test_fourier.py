@@ -465,8 +465,11 @@ class TestFace:
         with pytest.raises(ValueError, match=message):
             fitted.transform(X)
 
-    def test_memory_is_asked_for_first(self, little_memory):
+    def test_memory_is_asked_for_first(self, request):
         features = FourierFeatures(n_components=1000).fit(np.zeros((1, 3)))
+        request.getfixturevalue("little_memory")
+        with pytest.raises(MemoryError, match=r"Drawing 500 frequencies in 3 dimensions needs"):
+            FourierFeatures(n_components=1000).fit(np.zeros((1, 3)))
         with pytest.raises(MemoryError, match=r"1,000 features needs .* are free"):
             features.transform(np.zeros((1, 3)))
 

@@ -19,8 +19,7 @@ def smooth(n=300, d=2, frequency=1.0, seed=0):
 
 
 def chosen(X, y, name="gaussian", scales=None, alphas=None, weight=None, seed=0):
-    rows = len(y) if weight is None else weight.sum()
-    return choose_kernel(ArraySource(X, y, weight), name, scales, alphas, rows, seed)
+    return choose_kernel(ArraySource(X, y, weight), name, scales, alphas, seed)
 
 
 class TestSize:
@@ -105,7 +104,7 @@ class TestKernel:
         assert chosen(X, y, alphas=np.array([1e-6])).lengthscale >= chosen(X, y).lengthscale
 
     @pytest.mark.parametrize(
-        "X", [np.zeros((50, 2)), np.ones((50, 1)), np.random.default_rng(0).standard_normal((5, 2))]
+        "X", [np.zeros((50, 2)), np.ones((50, 1)), np.random.default_rng(0).standard_normal((4, 2))]
     )
     def test_without_anything_to_learn(self, X):
         kernel = chosen(X, np.arange(len(X), dtype=float)[:, None], "auto")

@@ -63,8 +63,10 @@ def read(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]
         refuse_infinite(values, [name])
     if expected is None or expected == kind or {expected, kind} == {"text", "mixed"}:
         return kind, values
+    if {expected, kind} == {"date", "datetime"}:
+        return expected, _other_time(values, expected)
     if not missing(values).all():
-        raise ValueError(f"column {name!r} holds {kind} values where earlier rows held {expected} values")
+        raise ValueError(f"column {name!r} holds {kind} values where the fit saw {expected} values")
     n = len(values[0] if isinstance(values, tuple) else values)
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
 
@@ -95,7 +97,10 @@ def _read_series(series: nw.Series, name: str) -> tuple[str, Any]:
     import pyarrow as pa
 
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        return "number", series.cast(nw.Float64).to_numpy()[:, None]
+        try:
+            return "number", series.cast(nw.Float64).to_numpy()[:, None]
+        except pa.ArrowInvalid:  # integers that double precision rounds
+            return _read_arrow(series.to_arrow(), name)
     native, dtype = series.to_native(), _native_dtype(series)
     if str(dtype) == "category":
         return "text", (native.cat.codes.to_numpy(), [str(label) for label in native.cat.categories])
@@ -162,7 +167,7 @@ def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
     seconds = np.where(gap, 0.0, seconds)
     days = seconds / 86400.0
     year = np.floor(days).astype("M8[D]").astype("M8[Y]")
-    begin, end = (y.astype("M8[D]").astype(np.int64) for y in (year, year + 1))
+    begin, end = (y.astype("M8[D]").astype(np.int64) for y in (year, year + np.timedelta64(1, "Y")))
     parts = {
         "days": days,
         "year": (days - begin) / (end - begin),
@@ -172,6 +177,13 @@ def _turns(seconds: np.ndarray, kind: str) -> np.ndarray:
     out = np.stack([parts[part] for part in PARTS[kind]], axis=1)
     out[gap] = np.nan
     return out
+
+
+def _other_time(parts: np.ndarray, kind: str) -> np.ndarray:
+    """Parts of dates as those of datetimes at midnight, or of datetimes as those of their dates."""
+    if kind == "datetime":
+        return np.column_stack([parts, np.where(missing(parts), np.nan, 0.0)])
+    return np.column_stack([np.floor(parts[:, 0]), parts[:, 1:3]])
 
 
 def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[str, Any]:
@@ -197,7 +209,7 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
 
 def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple[str, Any]:
     """Read Python objects: numbers as numbers unless `as_text`, numbers and strings as text."""
-    known = np.array([not _is_missing(value) for value in values])
+    known = np.array([not is_missing(value) for value in values])
     for value in values[known]:
         if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
             raise ValueError(f"Complex data not supported: column {name!r}")
@@ -213,7 +225,7 @@ def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple
     return "mixed", (codes, list(labels))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, and pandas' NA and NaT."""
     if isinstance(value, (float, np.floating, Decimal)):
         return bool(value != value)

@@ -58,6 +58,30 @@ class ArraySource:
         weight = None if self.weight is None else self.weight[part]
         return Block(self.encode(X), self.targets(self.y[part]), weight)
 
+    def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
+        """Return a source of at most `size` rows, drawn without replacement among those of positive weight."""
+        rows = np.arange(self.n_rows) if self.weight is None else np.flatnonzero(self.weight)
+        if len(rows) > size:
+            rows = np.sort(rng.choice(rows, size, replace=False))
+        return self if len(rows) == self.n_rows else self.take(rows)
+
+    def distinct(self) -> ArraySource:
+        """Return a source of the encoded rows in which equal ones are one, with their weight and their mean target.
+
+        To leave such a row out is to leave out all its copies, which would otherwise tell of one another. Rows are told
+        apart by a random projection.
+        """
+        ((X, y, weight),) = self.blocks(self.n_rows)
+        direction = np.random.default_rng(0).standard_normal(X.shape[1])
+        key = X @ direction if sp.issparse(X) else (X * direction).sum(axis=1)
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        if len(first) == len(y):
+            return ArraySource(X, y, weight)
+        weight = np.ones(len(y)) if weight is None else weight
+        total = np.bincount(group, weight)
+        mean = np.stack([np.bincount(group, weight * column) for column in y.T], axis=1) / total[:, np.newaxis]
+        return ArraySource(X[first], mean, total)
+
     def take(self, indices: NDArray[np.intp]) -> ArraySource:
         """Return a source of some of the rows, in the order of `indices`."""
         weight = None if self.weight is None else self.weight[indices]

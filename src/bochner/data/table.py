@@ -1,6 +1,7 @@
 """Tables of numbers, text and dates as float32 matrices for shift-invariant kernels."""
 
 from collections import Counter
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -97,11 +98,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
+        for name in ("statistic_", "columns_", "n_features_out_"):
+            if hasattr(self, name):
+                delattr(self, name)
         return self._update(X, sample_weight, None)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
         """Add rows to those already seen; parameters as in `fit`."""
         return self._update(X, sample_weight, getattr(self, "statistic_", None))
+
+    def forget_categories(self) -> None:
+        """Drop the counts of categories, which only `partial_fit` needs; the categories that are kept stay.
+
+        A saved model then holds no text of the table but the names of columns and of those categories.
+        """
+        self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
 
     def transform(self, X: Any) -> Any:
         """Encode rows.
@@ -128,6 +139,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
+        X = _numbers(X)
         numeric = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
         if numeric and all(isinstance(column, NumberColumns) for column in self.columns_):
             for column in self.columns_:
@@ -176,10 +188,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame, an array or a CSR matrix of the expected width and names."""
         if is_into_dataframe(X):
-            arrow = type(X).__module__.startswith("pyarrow.")
-            counts = Counter(X.column_names if arrow else X.columns)
-            if twice := [name for name, count in counts.items() if count > 1]:
-                raise ValueError(f"column names must be unique, but these repeat: {twice}")
+            check_frame(X)
         elif not sp.issparse(X):
             X = _array(X)
         elif X.ndim != 2:
@@ -187,9 +196,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         dtype = getattr(X, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")
-        for size, what in zip(X.shape, ("sample", "feature"), strict=True):
-            if size == 0:
-                raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
+        _check_size(X.shape)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X
 
@@ -224,6 +231,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def check_frame(X: Any) -> None:
+    """Raise ValueError where column names of a data frame repeat, or where it has no rows or no columns."""
+    counts = Counter(X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise ValueError(f"column names must be unique, but these repeat: {twice}")
+    _check_size(X.shape)
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def _numbers(X: Any) -> Any:
+    """Return a pandas frame of plain NumPy numbers as one array, which is encoded all at once; X otherwise."""
+    dtypes = getattr(X, "dtypes", None)
+    if is_into_dataframe(X) and all(isinstance(t, np.dtype) and t.kind in "iuf" for t in np.ravel(dtypes)):
+        return X.to_numpy()
+    return X
 
 
 def _array(X: Any) -> np.ndarray:

@@ -170,6 +170,9 @@ class TextColumn:
         return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
 
 
+IGNORED = float(np.finfo(np.float64).max)  # scale of a column of one value, of which nothing is known but that
+
+
 def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) -> tuple[list[Any], int]:
     """Encodings of all columns that have values, and the number of output columns."""
     names, gaps = statistic.names, statistic.missing > 0
@@ -212,7 +215,8 @@ def _affine(statistic: TableStatistic, with_std: bool) -> tuple[np.ndarray, np.n
         binary = ~s.many & ~constant & with_std
         shift = np.where(binary | constant, s.low, s.mean)
         scale = np.where(binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0)
-        scale = np.where(constant, np.where(s.low == s.high, 1.0, np.maximum(size, 1.0)), scale)
+        scale = np.where(scale > 0, scale, s.high - s.low)
+        scale = np.where(constant, IGNORED if with_std else 1.0, scale)
         empty = s.weight == 0
         shift, scale = np.where(empty | statistic.sparse, 0.0, shift), np.where(empty, 1.0, scale)
         return shift, scale, (s.mean - shift) / scale

@@ -78,7 +78,7 @@ class Summary:
         full = weight.sum()
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.bincount(column, stored * data, q) / full
-            squares = np.bincount(column, stored * (data - mean[column]) ** 2, q)
+            squares = np.bincount(column, stored * (data - mean[column]) ** 2, q).astype(np.float64)
             squares += np.maximum(full - np.bincount(column, stored, q), 0.0) * mean**2
         zeros = np.bincount(column, minlength=q) < n
         low, high = np.where(zeros, 0.0, np.inf), np.where(zeros, 0.0, -np.inf)
@@ -210,7 +210,7 @@ class TableStatistic:
         if {mine, theirs} == {"text", "mixed"}:
             return "mixed"
         name = column_name(self.names, j)
-        raise ValueError(f"column {name!r} holds {theirs} values where earlier rows held {mine} values")
+        raise ValueError(f"column {name!r} holds {theirs} values where the fit saw {mine} values")
 
     def _as_kinds(self, kinds: list[str]) -> "TableStatistic":
         """The same statistic, its columns without values turned into columns of other kinds."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
+from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 MIN_ROWS_PER_THREAD = 64
@@ -20,10 +21,15 @@ R = TypeVar("R")
 
 
 def n_threads() -> int:
-    """Threads for compiled loops: the processors of this process, at most ``NUMBA_NUM_THREADS`` where that is set."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Threads to use: the processors that this process may, at most ``NUMBA_NUM_THREADS`` where that is set."""
     limit = os.environ.get("NUMBA_NUM_THREADS", "")
-    return min(processors, int(limit)) if limit.isdecimal() and int(limit) else processors
+    return min(_processors(), int(limit)) if limit.isdecimal() and int(limit) else _processors()
+
+
+@lru_cache(maxsize=1)
+def _processors() -> int:
+    """By the machine, the affinity of the process, and the quota of its container."""
+    return cpu_count()
 
 
 def for_rows(work: Callable[[int, int], R], n_rows: int, pieces: int | None = None) -> list[R]:
@@ -44,7 +50,7 @@ def for_rows(work: Callable[[int, int], R], n_rows: int, pieces: int | None = No
         return [work(0, n_rows)]
     edges = [n_rows * k // pieces for k in range(pieces + 1)]
     with single_threaded_blas():
-        futures = [_pool(os.getpid()).submit(work, a, b) for a, b in pairwise(edges[1:])]
+        futures = [_shared.pool.submit(work, a, b) for a, b in pairwise(edges[1:])]
         try:
             first = work(edges[0], edges[1])
         finally:
@@ -61,53 +67,57 @@ def in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return list(pool.map(work, items))
 
 
-@lru_cache(maxsize=1)
-def _pool(process: int) -> ThreadPoolExecutor:
-    """Threads of this process; a forked child, whose number differs, makes its own."""
-    return ThreadPoolExecutor(max_workers=max(os.cpu_count() or 1, 2), thread_name_prefix="bochner")
-
-
-class _Limit:
-    """One BLAS thread while anyone needs it, in one process.
+class _Shared:
+    """The threads of one process, and the BLAS limit that they share.
 
     The limit is set and lifted by one thread, for threadpoolctl obeys only the thread that holds it.
     """
 
     def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(max(os.cpu_count() or 1, 2), thread_name_prefix="bochner")
+        self.limiter = ThreadPoolExecutor(1, thread_name_prefix="bochner-limit")
         self.lock, self.users = Lock(), 0
-        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bochner-limit")
-        self.controller = ThreadpoolController()
+        self.controller: ThreadpoolController | None = None
 
-    def enter(self) -> None:
+    def limit(self) -> None:
         with self.lock:
             self.users += 1
             if self.users == 1:
-                self.thread.submit(self._set).result()
+                self.limiter.submit(self._set).result()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0:
-                self.thread.submit(self.held.__exit__, None, None, None).result()
+                self.limiter.submit(self.held.__exit__, None, None, None).result()
 
     def _set(self) -> None:
+        if self.controller is None:
+            self.controller = ThreadpoolController()
         self.held = self.controller.limit(limits=1, user_api="blas").__enter__()
 
 
-@lru_cache(maxsize=1)
-def _limit(process: int) -> _Limit:
-    return _Limit()
+_shared = _Shared()
+
+
+def _renew() -> None:
+    global _shared
+    _shared = _Shared()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread; the former number comes back when the last of the callers that overlap in time has left."""
-    limit = _limit(os.getpid())
-    limit.enter()
+    shared = _shared
+    shared.limit()
     try:
         yield
     finally:
-        limit.leave()
+        shared.release()
 
 
 def available_memory() -> int | None:

@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
-from bochner.data.table import NumberColumns, TableEncoder
+from bochner.data.table import TableEncoder, check_frame
+from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design, require_moments_memory
 from bochner.engines.progress import progress
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
@@ -55,43 +56,53 @@ class KernelMachine(KernelParameter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]) -> LeaveOneOut:
-        """Fit the columns of ``targets(y)`` on checked X; return the leave-one-out of the scored rows."""
-        rng = check_random_state(self.random_state)
-        rows = len(y) if weight is None else max(float(weight.sum()), float(np.count_nonzero(weight)))
-        D = choose_n_components(rows) if isinstance(self.n_components, str) else int(self.n_components)
+    def _fit(
+        self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]
+    ) -> tuple[NDArray, LeaveOneOut]:
+        """Fit the columns of ``targets(y)`` on checked X.
+
+        Everything but `coef_` is set, which makes the model a fitted one. Returns it, and the leave-one-out of the
+        scored rows.
+        """
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rows = len(y)
+        D = choose_n_components(rows, weight) if isinstance(self.n_components, str) else int(self.n_components)
         dtype = np.dtype(np.float64 if rows * D**2 <= DOUBLE_PRECISION_WORK else np.float32)
         require_moments_memory(D, targets(y[:1]).shape[1], dtype)
         self.encoder_ = TableEncoder(with_std=not isinstance(self.kernel, Kernel)).fit(X, sample_weight=weight)
         if not self.encoder_.n_features_out_:
             raise ValueError("X has no value in any row of any column.")
         source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
-        seed = int(rng.randint(2**31))
-        self.kernel_ = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, rows, seed)
+        self.encoder_.forget_categories()
+        self.kernel_ = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed)
+        self._check_lengthscales()
         self.features_ = FourierFeatures(self.kernel_, D, random_state=seed).draw(self.encoder_.n_features_out_)
         with progress("Fitting", len(y), bool(self.verbose)) as advance:
             moments = Design(source, self.features_, dtype, advance).moments()
-        scored = Design(self._scored_rows(source, rng), self.features_, dtype)
-        factor = self._solve(moments, scored)
-        self.coef_ = factor.coef(self.alpha_).astype(dtype)
-        self.intercept_ = factor.intercept(self.coef_)
-        return LeaveOneOut(scored, factor)
+        scored = source
+        if not (isinstance(self.alpha, str) and self.alpha == "loo" and rows > SCORED_ROWS):
+            scored = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
+        factor = self._solve(moments, Design(scored, self.features_, dtype))
+        coef = factor.coef(self.alpha_).astype(dtype)
+        self.intercept_ = factor.intercept(coef)
+        return coef, LeaveOneOut(Design(scored, self.features_, dtype), factor)
 
-    def _choose_kernel(self, source: ArraySource, rows: float, seed: int) -> Kernel:
+    def _check_lengthscales(self) -> None:
+        try:
+            self.kernel_.check_features(self.encoder_.n_features_out_)
+        except ValueError as error:
+            names = ", ".join(self.encoder_.get_feature_names_out()[:20])
+            raise ValueError(f"{error} These are, as encoded: {names}.") from None
+
+    def _choose_kernel(self, source: ArraySource, seed: int) -> Kernel:
         numbers = [column for column in self.encoder_.columns_ if isinstance(column, NumberColumns)]
         whole = numbers and len(numbers[0].scale) == self.encoder_.n_features_out_
         scales = numbers[0].scale if whole else None
         with progress("Choosing the kernel", None, bool(self.verbose)):
-            return choose_kernel(source, self.kernel, scales, self._given_alphas(), rows, seed)
+            return choose_kernel(source, self.kernel, scales, self._given_alphas(), seed)
 
     def _given_alphas(self) -> NDArray | None:
         return None if isinstance(self.alpha, str) else np.unique(np.asarray(self.alpha, dtype=np.float64))
-
-    def _scored_rows(self, source: ArraySource, rng: np.random.RandomState) -> ArraySource:
-        """Rows whose leave-one-out errors choose alpha: all of them where they are few."""
-        if source.n_rows <= SCORED_ROWS or (isinstance(self.alpha, str) and self.alpha == "loo"):
-            return source
-        return source.take(np.sort(rng.choice(source.n_rows, SCORED_ROWS, replace=False)))
 
     def _solve(self, moments: Moments, scored: Design) -> Factor:
         """Factorise the moments, and set alpha as it is given or as its criterion chooses it."""
@@ -111,7 +122,7 @@ class KernelMachine(KernelParameter):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         X = self._rows(X, reset=False)
         encode = partial(self.encoder_.encode, dtype=self.coef_.dtype)
         source = ArraySource(X, np.empty((X.shape[0], 0)), None, encode)
@@ -120,6 +131,7 @@ class KernelMachine(KernelParameter):
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
         if is_into_dataframe(X):
+            check_frame(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         refuse_unencoded(X)
@@ -127,18 +139,24 @@ class KernelMachine(KernelParameter):
         refuse_infinite(X)
         return X
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
     def _begin(self) -> None:
         """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
-        if hasattr(self, "coef_"):
-            del self.coef_
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, Kernel) and self.kernel not in ("auto", *NAMED):
+        if not isinstance(self.kernel, Kernel) and not (
+            isinstance(self.kernel, str) and self.kernel in ("auto", *NAMED)
+        ):
             raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {self.kernel!r}.")
         for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {value!r}.")
         D = self.n_components
         if not (D == "auto" if isinstance(D, str) else isinstance(D, Integral) and not isinstance(D, bool)):
             raise TypeError(f"n_components must be an integer or 'auto', got {D!r}.")

@@ -11,7 +11,7 @@ LARGEST_SCORE = 2.0
 
 
 def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Fit p = softmax(a f + b f^3) to held-out scores by maximum likelihood.
+    """Fit p = softmax(a f + b f^3), f one score per class, to held-out scores by maximum likelihood.
 
     Squared loss on targets of -1 and 1 makes f an estimate of 2 p - 1, whose logit is 2 artanh f =
     2 f + 2 f^3 / 3 + ...; a > 0 and b >= 0 keep the order of the classes, so that the most probable is the one that is
@@ -22,7 +22,7 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     scores : array of shape (n, K)
         Leave-one-out scores; K >= 2.
     targets : array of shape (n, K)
-        Largest at the row's class.
+        From -1 to 1 at the row's class; between where equal rows are of several classes.
     weight : array of shape (n,)
 
     Returns
@@ -33,7 +33,7 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     rows = max(weight.sum(), np.count_nonzero(weight))
     share = (weight / weight.sum())[:, np.newaxis]
     target = np.full(scores.shape, 1 / (rows + 2) / scores.shape[1])
-    target[np.arange(len(targets)), targets.argmax(axis=1)] += 1 - 1 / (rows + 2)
+    target += (1 - 1 / (rows + 2)) * (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
     basis = np.stack([f, f**3])
 

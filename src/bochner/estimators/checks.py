@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from bochner.data.columns import is_missing
+
 
 def refuse_unencoded(X: Any) -> None:
     """Raise where X is a lazy frame, or an array of text or dates, which only data frames may hold."""
@@ -54,10 +56,12 @@ def require_target(estimator: Any, y: Any) -> None:
     """Raise ValueError where there is no target, or none in some row."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    values = np.asarray(y)
+    values = np.asarray(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
     missing = np.zeros(values.shape, dtype=bool)
-    if values.dtype == object and values.ndim == 1:
-        missing = np.array([value is None or value != value for value in values], dtype=bool)
+    if values.dtype.kind in "mM":
+        raise ValueError("The target holds dates or durations; turn them into numbers, or into strings for classes.")
+    if values.dtype == object:
+        missing = np.array([is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
     elif values.dtype.kind == "f":
         missing = np.isnan(values)
         if np.isinf(values).any():

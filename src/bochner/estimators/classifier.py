@@ -62,7 +62,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     coef_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
-        a and b of p = softmax(a f + b f^3).
+        a and b of p = softmax(a f + b f^3), f the scores of the classes; of two classes -s / 2 and s / 2, s the score.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -97,7 +97,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         y : array of shape (n,)
             Labels: numbers, strings or booleans.
         sample_weight : array of shape (n,), optional
-            Not negative. A weight of w counts as w equal rows.
+            Not negative. A weight of w fits as w equal rows do; only their ratios matter to what is chosen, where
+            alpha is chosen too.
 
         Returns
         -------
@@ -119,12 +120,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             members = np.searchsorted(classes, part)[:, np.newaxis] == np.arange(K)
             return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
 
-        loo = self._fit(X, y, weight, targets)
+        coef, loo = self._fit(X, y, weight, targets)
         self.link_ = np.array([2.0, 2 / 3])
         if K > 1:
             scored = loo.design.source
             weights = np.ones(scored.n_rows) if scored.weight is None else scored.weight
-            self.link_ = fit_link(_per_class(loo.predict(self.alpha_)), _per_class(scored.targets(scored.y)), weights)
+            truth = scored.targets(scored.y)
+            if K == 2:
+                truth = np.hstack([-truth, truth])
+            self.link_ = fit_link(_per_class(loo.predict(self.alpha_)), truth, weights)
+        self.coef_ = coef
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

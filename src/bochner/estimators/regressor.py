@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length
 
-from bochner.data.table import TableStatistic
+from bochner.data.table_statistic import TableStatistic
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, require_target
 
@@ -56,7 +56,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     alpha_scores_ : array of shape (A,), or None where one alpha was given
         Criterion of each: mean squared error over the targets' variances.
     coef_ : array of shape (D, K)
+        On the features, for targets of mean 0 and deviation 1.
     intercept_ : array of shape (K,)
+        The same.
+    target_mean_, target_scale_ : arrays of shape (K,)
+        Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -91,7 +95,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y : array of shape (n,) or (n, K)
             Targets; of several, each is scaled to unit variance for the choice of alpha and kernel.
         sample_weight : array of shape (n,), optional
-            Not negative. A weight of w counts as w equal rows.
+            Not negative. A weight of w fits as w equal rows do; only their ratios matter to what is chosen, where
+            alpha is chosen too.
 
         Returns
         -------
@@ -100,7 +105,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._begin()
         X = self._rows(X, reset=True)
         require_target(self, y)
-        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
+        try:
+            y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
+        except ValueError as error:
+            text = "could not convert string" in str(error)
+            raise ValueError(f"{error}. For classes take KernelMachineClassifier.") if text else error from None
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
         moments = TableStatistic.of(y.reshape(len(y), -1), weight).summary
@@ -108,10 +117,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         if not np.isfinite(scale).all():
             raise ValueError("The target holds values too large to standardise: divide it by a constant.")
         scale[moments.low == moments.high] = 1.0
-        self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
-        self.coef_ = self.coef_ * scale.astype(self.coef_.dtype)
-        self.intercept_ = self.intercept_ * scale + mean
-        self._one_target = y.ndim == 1
+        coef, _ = self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
+        self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
+        self.coef_ = coef
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -125,7 +133,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         -------
         array of shape (n,) or (n, K)
         """
-        scores = self._scores(X)
+        scores = self._scores(X) * self.target_scale_ + self.target_mean_
         return scores[:, 0] if self._one_target else scores
 
     def __sklearn_tags__(self) -> Any:

@@ -39,7 +39,12 @@ class FeatureMap(KernelParameter):
     The rows that these methods take are checked already: float32 or float64, dense or CSR.
     """
 
-    n_components: int
+    n_features_in_: int
+
+    @property
+    @abstractmethod
+    def n_features_out(self) -> int:
+        """Number D of columns of the map as it was drawn."""
 
     @abstractmethod
     def write(self, X: Rows, out: NDArray) -> None:
@@ -50,7 +55,7 @@ class FeatureMap(KernelParameter):
 
         The work is shared by as many threads as there are, or by as many as there are to be `pieces` of rows.
         """
-        Z = np.empty((X.shape[0], self.n_components), X.dtype) if out is None else out
+        Z = np.empty((X.shape[0], self.n_features_out), X.dtype) if out is None else out
         tile = self._tile_rows(X.dtype)
 
         def loop(start: int, stop: int) -> None:
@@ -67,7 +72,7 @@ class FeatureMap(KernelParameter):
 
         def loop(start: int, stop: int) -> None:
             tile = min(self._tile_rows(X.dtype), stop - start)
-            Z = np.empty((tile, self.n_components), X.dtype)
+            Z = np.empty((tile, self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[: b - a])
@@ -77,4 +82,4 @@ class FeatureMap(KernelParameter):
         return result
 
     def _tile_rows(self, dtype: np.dtype) -> int:
-        return max(1, TILE_BYTES // (self.n_components * dtype.itemsize))
+        return max(1, TILE_BYTES // (self.n_features_out * dtype.itemsize))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,7 +19,7 @@ from bochner.features.sampling import SAMPLINGS, draw_frequencies
 from bochner.kernels import Gaussian, Kernel
 
 
-class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FeatureMap):
+class FourierFeatures(TransformerMixin, FeatureMap):
     """Random Fourier features: z(x)'z(y) is an unbiased estimate of k(x, y).
 
     By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x - y)), w drawn from its spectral
@@ -61,7 +61,11 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Feature
         At fit: `n_components` not positive, or fewer frequencies than terms in the kernel; unknown sampling;
         lengthscales that do not fit the columns. At transform: another number of columns.
     MemoryError
-        At transform, before any work: the output does not fit the memory that is free.
+        Before any work: the frequencies, or at transform the output, do not fit the memory that is free.
+    TypeError
+        At fit: a kernel that is none, or `n_components` that is no integer.
+    NotFittedError
+        At transform, before fit.
 
     References
     ----------
@@ -119,6 +123,11 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Feature
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
+        require_memory(
+            32 * m * n_features,
+            f"Drawing {m:,} frequencies in {n_features:,} dimensions",
+            "Take fewer n_components.",
+        )
         self.frequencies_, weights = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)
         self.offsets_ = rng.uniform(0, 2 * np.pi, lone)
         self.amplitudes_ = np.sqrt(weights * np.repeat([1, 2], [m - lone, lone]))
@@ -134,11 +143,14 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Feature
             raise TypeError(f"n_components must be an integer, got {D!r}.")
         if D < 1:
             raise ValueError(f"n_components must be positive, got {D}.")
+        if not isinstance(self.paired, bool | np.bool_):
+            raise TypeError(f"paired must be True or False, got {self.paired!r}.")
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"sampling must be one of {SAMPLINGS}, got {self.sampling!r}.")
 
     @property
-    def _n_features_out(self) -> int:
+    def n_features_out(self) -> int:
+        """Number D of columns of the map as it was drawn."""
         return 2 * self.frequencies_.shape[1] - len(self.offsets_)
 
     def transform(self, X: Any) -> NDArray:
@@ -156,8 +168,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Feature
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         require_memory(
-            X.shape[0] * self._n_features_out * X.dtype.itemsize,
-            f"The array of {X.shape[0]:,} x {self._n_features_out:,} features",
+            X.shape[0] * self.n_features_out * X.dtype.itemsize,
+            f"The array of {X.shape[0]:,} x {self.n_features_out:,} features",
             "Transform in blocks of rows, take fewer n_components, or fit a KernelMachine, which never holds it.",
         )
         return self.rows(X)

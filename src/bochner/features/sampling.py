@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 
 from bochner.kernels import Kernel, Stationary
@@ -84,6 +85,12 @@ def _directions(size: int, n_features: int, sampling: str, rng: np.random.Genera
 
 
 def _orthonormal(normal: NDArray) -> NDArray:
-    """Haar-distributed orthonormal columns from normal ones: QR with the signs of R's diagonal (Mezzadri, 2007)."""
+    """Haar-distributed orthonormal columns from normal ones: QR with positive diagonal of R (Mezzadri, 2007).
+
+    Few long columns are nearly orthogonal already, so that R may be taken from the Cholesky factor of their products.
+    """
+    d, size = normal.shape
+    if d >= 4 * size:
+        return solve_triangular(np.linalg.cholesky(normal.T @ normal), normal.T, lower=True).T
     Q, R = np.linalg.qr(normal)
     return Q * np.where(np.diag(R) < 0, -1.0, 1.0)

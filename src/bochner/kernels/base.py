@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from copy import deepcopy
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,9 @@ class Kernel(ABC):
     def __add__(self, other: Kernel) -> Sum:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
+    def __radd__(self, other: object) -> Kernel:
+        return self if isinstance(other, Real) and other == 0 else NotImplemented  # sum() starts from 0
+
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product(self, other)
@@ -100,15 +104,12 @@ class Kernel(ABC):
     def set_params(self, **params: Any) -> Kernel:
         """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner kernel.
 
-        Where one is refused, none is set.
+        Raises ValueError or TypeError where one is unknown or out of range; then none is set.
         """
-        before = dict(vars(self))
-        try:
-            self._set(params)
-            self._validate()
-        except (TypeError, ValueError):
-            vars(self).update(before)
-            raise
+        trial = deepcopy(self)
+        trial._set(params)
+        trial._validate()
+        self._set(params)
         return self
 
     def _set(self, params: dict[str, Any]) -> None:
@@ -117,6 +118,8 @@ class Kernel(ABC):
             if head not in self._parameters():
                 raise ValueError(f"{type(self).__name__} has no parameter {head!r}; it has {self._parameters()}.")
             if rest:
+                if not isinstance(getattr(self, head), Kernel):
+                    raise ValueError(f"{head} of {type(self).__name__} is no kernel, and has no parameter {rest!r}.")
                 getattr(self, head).set_params(**{rest: value})
             else:
                 setattr(self, head, value)

@@ -13,6 +13,7 @@ from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.measures import Isotropic, Separable, SpectralMeasure
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
+LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
 VANISHED = 1e4  # argument over the order at which Matern kernels are zero in double precision
 
 
@@ -175,7 +176,7 @@ class Matern(Stationary):
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         r = cdist(U, V, "euclidean")
-        if self.nu == np.inf:
+        if self.nu > LARGEST_ORDER:
             return np.exp(-0.5 * r**2)
         s = np.minimum(np.sqrt(2 * self.nu) * r, VANISHED * max(self.nu, 1.0))
         if self.nu in (0.5, 1.5, 2.5):

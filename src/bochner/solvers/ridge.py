@@ -6,10 +6,9 @@ w = (G + alpha I)^-1 c, and the intercept is the mean of y less that of Zw. With
     residual sum of squares   y'Wy - sum_j u_j^2 (s_j + 2 alpha) / (s_j + alpha)^2
     degrees of freedom        1 + sum_j s_j / (s_j + alpha)
     leverage of a row z       h = 1 / n + (z - mean)'(G + alpha I)^-1 (z - mean)
-    leave-one-out prediction  f_i - v h / (1 - v h) (y_i - f_i), where v of the row's weight is left out
+    leave-one-out prediction  f_i - w h / (1 - w h) (y_i - f_i) for a row of weight w
 
-The last line follows from the rank-one update (Sherman and Morrison) and is exact. Of a row of weight w the part
-v = min(w, 1) is left out: one of w equal rows, or the whole of a row of small weight.
+The last line follows from the rank-one update (Sherman and Morrison) and is exact.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PATH_LENGTH = 40
 SCORED_OUTPUTS = 16
+SCORED_VALUES = 1 << 22
 SPECTRAL_LIMIT = 3000
 SINGLE_THREAD_LIMIT = 1024
 
@@ -44,7 +45,8 @@ class Factor(ABC):
 
     def __init__(self, moments: Moments) -> None:
         centred = moments.centred()
-        self.n_effective = moments.n_effective
+        self.n_rows = moments.n_rows
+        self.rounding = moments.centred_trace() * (1e-7 if moments.dtype == np.float32 else 1e-13)
         self.weight = moments.weight
         self.gram, self.cross, self.total = centred.gram, centred.cross, centred.total
         self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
@@ -123,6 +125,8 @@ class SpectralFactor(Factor):
 class CholeskyFactor(Factor):
     """Cholesky factors of G + alpha I, one at a time: D^3 / 3 operations for each alpha.
 
+    Where alpha is so small that rounding leaves the matrix indefinite, the rounding error of its trace is added.
+
     Prefer it for a given alpha, or for large D, where a search over a few alphas costs less than the eigenvectors.
 
     Parameters
@@ -138,7 +142,11 @@ class CholeskyFactor(Factor):
         if alpha != self._alpha:
             shifted = self.gram.copy()
             np.fill_diagonal(shifted, np.diagonal(shifted) + alpha)
-            self._lower = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+            try:
+                self._lower = cholesky(shifted, lower=True, check_finite=False)
+            except LinAlgError:
+                np.fill_diagonal(shifted, np.diagonal(shifted) + self.rounding)
+                self._lower = cholesky(shifted, lower=True, check_finite=False)
             self._alpha = alpha
         return self._lower
 
@@ -158,7 +166,7 @@ class CholeskyFactor(Factor):
     def gcv(self, alphas: ArrayLike) -> NDArray:
         """Generalised cross-validation with Hutchinson's estimate of the trace, from 64 fixed random signs.
 
-        The deviation of the degrees of freedom is below sqrt(2 D / 64), out of at least n / 2 that remain.
+        The deviation of the degrees of freedom is below sqrt(2 D / 64).
         """
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(self.gram), 64))
         scores = []
@@ -172,7 +180,7 @@ class CholeskyFactor(Factor):
 
 
 def _gcv(factor: Factor, residual: NDArray, dof: NDArray) -> NDArray:
-    left = np.maximum(1 - dof / factor.n_effective, 1e-9)
+    left = np.maximum(1 - dof / factor.n_rows, 1e-9)
     return residual.sum(axis=1) / factor.weight / left**2
 
 
@@ -184,9 +192,9 @@ def factorise(moments: Moments, n_alphas: int) -> Factor:
 
 
 def alpha_bounds(moments: Moments) -> tuple[float, float]:
-    """Range of sensible alphas: from the rounding error of the Gram matrix to the whole of its trace."""
+    """Range of sensible alphas: from where rounding errors would show to the whole trace of the Gram matrix."""
     trace = moments.centred_trace() or 1.0
-    return trace * (1e-7 if moments.dtype == np.float32 else 1e-8), trace
+    return 1e-7 * trace, trace
 
 
 def choose_alpha(factor: Factor, score: Score, bounds: tuple[float, float]) -> tuple[float, NDArray, NDArray]:
@@ -208,7 +216,12 @@ def choose_alpha(factor: Factor, score: Score, bounds: tuple[float, float]) -> t
 
 
 def best_alpha(alphas: NDArray, scores: NDArray) -> float:
-    """Return the largest alpha among those with the least score."""
+    """Return the largest alpha among those with the least score; ValueError where none is a number."""
+    scores = np.where(np.isfinite(scores), scores, np.inf)
+    if np.isinf(scores.min()):
+        raise ValueError(
+            "No ridge term gives finite errors: the lengthscale, the target or the weights are extreme; rescale them."
+        )
     return float(alphas[np.flatnonzero(scores == scores.min())[-1]])
 
 
@@ -250,12 +263,12 @@ class LeaveOneOut:
 
     def _leverage(self, Z: NDArray, weight: NDArray | None, alphas: NDArray) -> NDArray:
         centred = Z - self.factor.feature_mean.astype(Z.dtype)
-        leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas)
-        if weight is not None:
-            leverage = leverage * np.minimum(weight, 1.0)
-        return np.minimum(leverage, 1 - 1e-9)
+        leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas).astype(np.float64)
+        return np.minimum(leverage if weight is None else leverage * weight, 1 - 1e-9)
 
     def __call__(self, alphas: NDArray) -> NDArray:
+        if isinstance(self.factor, CholeskyFactor) and len(alphas) > 1:
+            return np.concatenate([self(alphas[i : i + 1]) for i in range(len(alphas))])
         n_outputs = self.factor.cross.shape[1]
         mix = np.eye(n_outputs)
         if n_outputs > SCORED_OUTPUTS:
@@ -264,7 +277,7 @@ class LeaveOneOut:
         coefs = self.factor.coefs(alphas, mix)
         intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
         total, rows = np.zeros(len(alphas)), 0.0
-        for Z, y, weight in self.design.mapped():
+        for Z, y, weight in self.design.mapped(SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1):
             fitted = (Z @ coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(len(Z), *coefs.shape[1:])
             squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(axis=2)
             squares /= np.square(1 - self._leverage(Z, weight, alphas).T)

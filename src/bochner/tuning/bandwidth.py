@@ -37,7 +37,7 @@ NAMED: dict[str, Callable[..., Stationary]] = {
 AUTO = ("gaussian", "laplacian")
 STEP = 1.5
 FARTHEST = 12
-FEWEST_ROWS = 10
+FEWEST_ROWS = 5
 ROUNDS = ((4096, 512), (16384, 1024))  # rows and features of the trials
 
 
@@ -48,12 +48,13 @@ class _Trials:
     """
 
     def __init__(self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int) -> None:
-        self.alphas = alphas if alphas is None else alphas * min(n_rows / source.n_rows, 1.0)
-        if source.n_rows > n_rows:
-            rows = np.random.default_rng(seed).choice(source.n_rows, n_rows, replace=False)
-            source = source.take(np.sort(rows))
-        (block,) = source.blocks(source.n_rows)
-        self.source, self.n_components, self.seed = ArraySource(*block), n_components, seed
+        sample = source.sample(n_rows, np.random.default_rng(seed))
+        whole = source.n_rows if source.weight is None else np.count_nonzero(source.weight)
+        self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(whole, 1)
+        sample = sample.distinct()
+        (block,) = sample.blocks(sample.n_rows)
+        X = block.X.astype(np.float64, copy=False)
+        self.source, self.n_components, self.seed = ArraySource(X, block.y, block.weight), n_components, seed
         self.spread = _deviations(block.X, block.weight)
         self.scores: dict[Stationary, float] = {}
 
@@ -79,7 +80,7 @@ class _Trials:
         spread = self.spread / units
         base = spread.sum() / 2 if name == "laplacian" else np.linalg.norm(spread)
         scale = float(base) * STEP**power
-        return NAMED[name](scale * units if units.any() and np.ptp(units) else scale * float(units[0]))
+        return NAMED[name](scale * units if np.ptp(units) else scale * float(units[0]))
 
     def descend(self, name: str, units: NDArray, power: int) -> int:
         """Walk from a power to one whose neighbours are no better."""
@@ -92,7 +93,7 @@ class _Trials:
 
 
 def choose_kernel(
-    source: ArraySource, name: str, scales: NDArray | None, alphas: NDArray | None, rows: float, seed: int
+    source: ArraySource, name: str, scales: NDArray | None, alphas: NDArray | None, seed: int
 ) -> Stationary:
     """Choose the lengthscale of a named kernel, or the kernel too.
 
@@ -106,21 +107,20 @@ def choose_kernel(
         What one unit of each encoded column is in the unit of the input; None where that has no meaning.
     alphas : array of shape (A,) or None
         The ridge terms allowed; None where they are chosen too.
-    rows : float
-        How many rows the weights stand for.
     seed : int
     """
     names = AUTO if name == "auto" else (name,)
-    trials = _Trials(source, ROUNDS[0][0], min(choose_n_components(rows), ROUNDS[0][1]), alphas, seed)
+    n_components = choose_n_components(source.n_rows, source.weight)
+    trials = _Trials(source, ROUNDS[0][0], min(n_components, ROUNDS[0][1]), alphas, seed)
     one = np.ones(len(trials.spread))
-    if rows < FEWEST_ROWS or not trials.spread.any():
-        return NAMED[names[0]](float(np.linalg.norm(trials.spread)) or 1.0)
-    ways = [one] if scales is None else [one, 1 / scales]
+    if trials.source.n_rows < FEWEST_ROWS or not trials.spread.any():
+        return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
+    ways = [one] if scales is None else [one, np.where(trials.spread > 0, 1 / scales, 1.0)]
     units = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
     powers = {candidate: trials.descend(candidate, units, 0) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
     if source.n_rows >= ROUNDS[1][0]:
-        trials = _Trials(source, *ROUNDS[1], alphas, seed)
+        trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed)
         powers[best] = trials.descend(best, units, powers[best])
     return trials.kernel(best, units, powers[best])
 
