@@ -139,9 +139,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if sp.issparse(X):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
-        X = _numbers(X)
-        numeric = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-        if numeric and all(isinstance(column, NumberColumns) for column in self.columns_):
+        numbers = all(isinstance(column, NumberColumns) for column in self.columns_)
+        X = _numbers(X) if numbers else X
+        if numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
             for column in self.columns_:
                 _write_numbers(column, X, out, self.statistic_.names)
         else:
@@ -249,8 +249,8 @@ def _check_size(shape: tuple[int, ...]) -> None:
 
 def _numbers(X: Any) -> Any:
     """Return a pandas frame of plain NumPy numbers as one array, which is encoded all at once; X otherwise."""
-    dtypes = getattr(X, "dtypes", None)
-    if is_into_dataframe(X) and all(isinstance(t, np.dtype) and t.kind in "iuf" for t in np.ravel(dtypes)):
+    dtypes: Any = getattr(X, "dtypes", [None])
+    if is_into_dataframe(X) and all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes):
         return X.to_numpy()
     return X
 

@@ -149,9 +149,8 @@ class KernelMachine(KernelParameter):
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, Kernel) and not (
-            isinstance(self.kernel, str) and self.kernel in ("auto", *NAMED)
-        ):
+        named = isinstance(self.kernel, str) and self.kernel in ("auto", *NAMED)
+        if not isinstance(self.kernel, Kernel) and not named:
             raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {self.kernel!r}.")
         for name, allowed in CHOICES.items():
             value = getattr(self, name)
