@@ -10,9 +10,17 @@ def main() -> None:
     import io
     import sys
 
-    from bochner.cli.app import app
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="bochner")
+    said: list[str] = []
+    try:
+        from bochner.cli.app import app
+        from bochner.cli.faults import said
+
+        app(prog_name="bochner")
+    except (KeyboardInterrupt, SystemExit) as leave:
+        code = leave.code if isinstance(leave, SystemExit) else 130
+        if code == 130 and not said:
+            print("interrupted", file=sys.stderr)
+        sys.exit(code)

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 FAULT, INTERRUPTED = 1, 130
+said: list[str] = []  # lines on standard error, for whoever must know whether there was one
 
 
 class Fault(Exception):
@@ -75,6 +76,7 @@ def guarded(traceback: bool) -> Iterator[None]:
 
 def _leave(line: str, code: int) -> None:
     typer.echo(line, err=True)
+    said.append(line)
     raise typer.Exit(code) from None
 
 

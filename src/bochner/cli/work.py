@@ -18,6 +18,7 @@ from bochner.cli.faults import Fault, about, listed, no_column
 from bochner.cli.stored import Stored, check_output, read_model, write_model
 from bochner.cli.target import Target, hold_out, labels_of, pose, read_target
 from bochner.data.files import read_table, write_table
+from bochner.data.table import TableEncoder
 
 FEW_ROWS, DISTINCT = 20, 0.9
 
@@ -47,6 +48,8 @@ def fit(what: Fit) -> dict[str, Any]:
     table = read_table(what.data, note=notes.append)
     target = pose(read_target(table, what.target, what.data), what.task, what.data)
     X = _features(table, what)
+    with about(what.data):
+        TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
     notes += _remarks(X, target)
     if target.missing:
         X = X.take(pa.array(target.rows))
@@ -76,6 +79,7 @@ def _scored_and_saved(what: Fit, X: pa.Table, target: Target, notes: list[str]) 
         train, test = hold_out(target, what.test_size, what.seed)
     part = X if not what.test_size else X.take(pa.array(train))
     model = _estimator(what, target.task).fit(part, target.values[train])
+    facts = model_facts(model)
     if what.test_size:
         held_out = replace(target, values=target.values[test], rows=target.rows[test])
         measured, remarks = _measure(model, X.take(pa.array(test)), held_out, _baseline(target, train), what.data)
@@ -89,7 +93,7 @@ def _scored_and_saved(what: Fit, X: pa.Table, target: Target, notes: list[str]) 
         "rows_test": len(test) if what.test_size else 0,
         "scores": measured,
         "baseline": _baseline_in_words(target, train),
-        "model": model_facts(model),
+        "model": facts,
         "seconds": time.perf_counter() - start,
         "out": None if what.out is None else str(what.out),
         "rows_saved_model": None if what.out is None else X.num_rows,
