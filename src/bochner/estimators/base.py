@@ -23,7 +23,7 @@ from bochner.features import FourierFeatures
 from bochner.features.base import KernelParameter
 from bochner.kernels import Kernel
 from bochner.moments import Moments
-from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
+from bochner.solvers.ridge import LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
 from bochner.tuning.bandwidth import NAMED, choose_kernel
 from bochner.tuning.size import choose_n_components
 
@@ -82,10 +82,10 @@ class KernelMachine(KernelParameter):
         scored = source
         if not (isinstance(self.alpha, str) and self.alpha == "loo" and rows > SCORED_ROWS):
             scored = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
-        factor = self._solve(moments, Design(scored, self.features_, dtype))
-        coef = factor.coef(self.alpha_).astype(dtype)
-        self.intercept_ = factor.intercept(coef)
-        return coef, LeaveOneOut(Design(scored, self.features_, dtype), factor)
+        loo = self._solve(moments, Design(scored, self.features_, dtype))
+        coef = loo.factor.coef(self.alpha_).astype(dtype)
+        self.intercept_ = loo.factor.intercept(coef)
+        return coef, loo
 
     def _check_lengthscales(self) -> None:
         try:
@@ -104,12 +104,12 @@ class KernelMachine(KernelParameter):
     def _given_alphas(self) -> NDArray | None:
         return None if isinstance(self.alpha, str) else np.unique(np.asarray(self.alpha, dtype=np.float64))
 
-    def _solve(self, moments: Moments, scored: Design) -> Factor:
+    def _solve(self, moments: Moments, scored: Design) -> LeaveOneOut:
         """Factorise the moments, and set alpha as it is given or as its criterion chooses it."""
         given = self._given_alphas()
         factor = factorise(moments, 2 if given is None else len(given))
-        gcv = isinstance(self.alpha, str) and self.alpha == "gcv"
-        score: Score = factor.gcv if gcv else LeaveOneOut(scored, factor)
+        loo = LeaveOneOut(scored, factor)
+        score: Score = factor.gcv if isinstance(self.alpha, str) and self.alpha == "gcv" else loo
         self.alpha_scores_: NDArray | None = None
         if given is None:
             self.alpha_, self.alphas_, self.alpha_scores_ = choose_alpha(factor, score, alpha_bounds(moments))
@@ -118,7 +118,7 @@ class KernelMachine(KernelParameter):
         else:
             self.alphas_, self.alpha_scores_ = given, score(given)
             self.alpha_ = best_alpha(given, self.alpha_scores_)
-        return factor
+        return loo
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
