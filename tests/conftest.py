@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import exact
-from bochner.kernels import Cauchy, Gaussian, Kernel, Laplacian, Matern, RationalQuadratic
+from bochner.kernels import Cauchy, Gaussian, Hat, Kernel, Laplacian, Matern, RationalQuadratic
 
 
 def spread(d):
@@ -51,6 +51,8 @@ CASES = {
     "laplacian-ard": ard(Laplacian, exact.laplacian),
     "cauchy": plain(Cauchy, exact.cauchy, 2.0),
     "cauchy-ard": ard(Cauchy, exact.cauchy),
+    "hat": plain(Hat, exact.hat, 4.0),
+    "hat-ard": ard(Hat, exact.hat),
     "matern12": plain(Matern, exact.matern, 2.5, nu=0.5),
     "matern32": plain(Matern, exact.matern, 2.0, nu=1.5),
     "matern52-ard": ard(Matern, exact.matern, nu=2.5),

@@ -19,6 +19,10 @@ def cauchy(delta, lengthscale=1.0):
     return math.prod(1 / (1 + t * t) for t in delta / lengthscale)
 
 
+def hat(delta, lengthscale=1.0):
+    return math.prod(max(0.0, 1 - abs(t)) for t in delta / lengthscale)
+
+
 def rational_quadratic(delta, lengthscale=1.0, alpha=1.0):
     return (1 + sum(t * t for t in delta / lengthscale) / (2 * alpha)) ** -alpha
 

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import sici
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -12,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from bochner import FourierFeatures
 from bochner.engines.local import MIN_ROWS_PER_THREAD, n_threads
 from bochner.features.base import TILE_BYTES
-from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
+from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
 
 EPS = np.finfo(float).eps
 FORMS = [("orthogonal", True), ("iid", True), ("orthogonal", False), ("iid", False)]
@@ -29,6 +30,11 @@ MAPS = {
 @pytest.fixture(params=MAPS)
 def fitted(request):
     return MAPS[request.param].__sklearn_clone__().fit(np.zeros((1, 3)))
+
+
+def fejer(w):
+    """Distribution function of the density (1 - cos w) / (pi w^2), integrated by parts."""
+    return 0.5 + (sici(w)[0] - (1 - np.cos(w)) / w) / np.pi
 
 
 def normal(*shape, seed=0):
@@ -195,7 +201,9 @@ class TestFrequencies:
                     lambda s: (1 + np.sign(s) * stats.beta(0.5, 1.5).cdf(np.abs(s))) / 2,
                 )
 
-    @pytest.mark.parametrize(("kernel", "law"), [(Laplacian, "cauchy"), (Cauchy, "laplace"), (Gaussian, "norm")])
+    @pytest.mark.parametrize(
+        ("kernel", "law"), [(Laplacian, "cauchy"), (Cauchy, "laplace"), (Hat, fejer), (Gaussian, "norm")]
+    )
     def test_separable_coordinates(self, kernel, law):
         for sampling in ("iid", "orthogonal"):
             W = self.draw(kernel([0.5, 1.0, 2.0]), 3, sampling)
@@ -220,8 +228,9 @@ class TestFrequencies:
 
         d = 5
         W = self.draw(leaf.kernel(d), d, "orthogonal", size)
-        if isinstance(leaf.kernel(d), Laplacian | Cauchy):
-            W = stats.norm.ppf((stats.cauchy if isinstance(leaf.kernel(d), Laplacian) else stats.laplace).cdf(W))
+        laws = {Laplacian: stats.cauchy.cdf, Cauchy: stats.laplace.cdf, Hat: fejer}
+        if law := laws.get(type(leaf.kernel(d))):
+            W = stats.norm.ppf(law(W))
         W = W / np.linalg.norm(W, axis=0)
         for start in range(0, size, d):
             block = W[:, start : start + d]

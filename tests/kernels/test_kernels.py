@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import exact
 from bochner import FourierFeatures, KernelMachineRegressor
-from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, Product, RationalQuadratic, Scaled, Sum
+from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, Product, RationalQuadratic, Scaled, Sum
 
 # Logarithms of the entries here are sums of fewer than ten numbers below 700 in size: 10 * 700 * 2.2e-16 = 1.5e-12.
 RTOL = 2e-12
@@ -122,7 +122,7 @@ class TestContract:
             kernel(np.eye(3), np.ones((1, 2)))
 
 
-LEAVES = (Gaussian, Laplacian, Cauchy, Matern, RationalQuadratic)
+LEAVES = (Gaussian, Laplacian, Cauchy, Hat, Matern, RationalQuadratic)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Shift-invariant kernels: what is approximated."""
 
 from bochner.kernels.base import Kernel, Product, Scaled, Sum
-from bochner.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic, Stationary
+from bochner.kernels.separable import Cauchy, Coordinatewise, Hat, Laplacian
+from bochner.kernels.stationary import Gaussian, Matern, RationalQuadratic, Stationary
 
 __all__ = [
     "Cauchy",
+    "Coordinatewise",
     "Gaussian",
+    "Hat",
     "Kernel",
     "Laplacian",
     "Matern",

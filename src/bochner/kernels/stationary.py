@@ -1,4 +1,4 @@
-"""The kernels, each a formula and its spectral measure (Figure 1 of Rahimi and Recht, 2007, and beyond)."""
+"""Leaves of the algebra: what they share, and those that depend on the Euclidean distance."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln, kve
 
 from bochner.kernels.base import Kernel, Term, check_positive
-from bochner.kernels.measures import Isotropic, Separable, SpectralMeasure
+from bochner.kernels.measures import Isotropic, Pitches, SpectralMeasure
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
 LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
 VANISHED = 1e4  # argument over the order at which Matern kernels are zero in double precision
+
+CONCAVE = "it is a product over the features, but of a function concave near 0, where mixtures of hats are convex"
+ISOTROPIC = "it depends on the Euclidean distance and is no product over the features"
 
 
 class Stationary(Kernel):
@@ -68,11 +71,25 @@ class Stationary(Kernel):
     def spectral_measure(self) -> SpectralMeasure:
         """Law of the frequencies at unit lengthscale."""
 
+    def pitch_measure(self) -> Pitches:
+        """Law of the pitches of random grids at unit lengthscale, for kernels that are mixtures of hats.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is none, with the reason.
+        """
+        raise ValueError(f"{self!r} is no mixture of hats: {self._not_hats()}. Use FourierFeatures.")
+
+    def _not_hats(self) -> str:
+        return "the law of its pitches is not known"
+
 
 class Gaussian(Stationary):
     """Gaussian (squared exponential, RBF) kernel, exp(-||(x - y) / l||^2 / 2); scikit-learn's gamma is 1 / (2 l^2).
 
-    Its frequencies are normal.
+    Its frequencies are normal. It is a product over the features, but its factors are concave up to distance l: no
+    mixture of hats.
 
     Parameters
     ----------
@@ -92,58 +109,8 @@ class Gaussian(Stationary):
         """Standard normal."""
         return Isotropic(lambda rng, size: np.ones(size))
 
-
-class Laplacian(Stationary):
-    """Laplacian kernel, exp(-||(x - y) / l||_1), a product over the features.
-
-    Its frequencies are Cauchy, independently per feature.
-
-    Parameters
-    ----------
-    lengthscale : float or array of shape (d,), default=1.0
-
-    Examples
-    --------
-    >>> from bochner.kernels import Laplacian
-    >>> Laplacian()([[0.0, 0.0]], [[1.0, 1.0]]).round(4)
-    array([[0.1353]])
-    """
-
-    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return np.exp(-cdist(U, V, "cityblock"))
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """Standard Cauchy per coordinate."""
-        return Separable(lambda u: np.tan(np.pi * (u - 0.5)))
-
-
-class Cauchy(Stationary):
-    """Cauchy kernel, the product over the features of 1 / (1 + ((x - y) / l)^2).
-
-    Its frequencies are Laplace (double exponential), independently per feature. The seed paper's Figure 1 writes the
-    factor as 2 / (1 + delta^2); here k(x, x) = 1.
-
-    Parameters
-    ----------
-    lengthscale : float or array of shape (d,), default=1.0
-
-    Examples
-    --------
-    >>> from bochner.kernels import Cauchy
-    >>> Cauchy()([[0.0, 0.0]], [[1.0, 1.0]])
-    array([[0.25]])
-    """
-
-    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        inverse = np.ones((len(U), len(V)))
-        with np.errstate(over="ignore"):
-            for u, v in zip(U.T, V.T, strict=True):
-                inverse *= 1 + np.subtract.outer(u, v) ** 2
-        return 1 / inverse
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """Standard Laplace per coordinate."""
-        return Separable(lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)))
+    def _not_hats(self) -> str:
+        return CONCAVE
 
 
 class Matern(Stationary):
@@ -151,6 +118,9 @@ class Matern(Stationary):
 
     nu = 1/2 is exp(-r), 3/2 and 5/2 the once and twice differentiable ones, infinity the Gaussian. Its frequencies
     follow a *multivariate* Student t law with 2 nu degrees of freedom (Rasmussen and Williams, 2006, eq. 4.15).
+
+    Over several features it is no product (unless nu is infinite), hence no mixture of hats; ``Matern(nu=0.5)`` in one
+    column equals `Laplacian`, which is one.
 
     Parameters
     ----------
@@ -192,11 +162,17 @@ class Matern(Stationary):
         freedom = 2 * self.nu
         return Isotropic(lambda rng, size: freedom / rng.chisquare(freedom, size))
 
+    def _not_hats(self) -> str:
+        if self.nu == np.inf:
+            return CONCAVE
+        return f"{ISOTROPIC}; in one column it equals Laplacian, which is one" if self.nu == 0.5 else ISOTROPIC
+
 
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, (1 + ||(x - y) / l||^2 / (2 alpha))^(-alpha).
 
-    A Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies.
+    A Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies. No product over the features, hence
+    no mixture of hats.
 
     Parameters
     ----------
@@ -226,6 +202,9 @@ class RationalQuadratic(Stationary):
     def spectral_measure(self) -> SpectralMeasure:
         """Normal times the root of a Gamma variable of mean 1."""
         return Isotropic(lambda rng, size: rng.gamma(self.alpha, 1 / self.alpha, size))
+
+    def _not_hats(self) -> str:
+        return ISOTROPIC
 
 
 def _log_bessel_k(nu: float, s: NDArray) -> NDArray:

@@ -1,0 +1,188 @@
+"""Products over the features of a function of one distance: Laplacian, Cauchy, hat, and functions of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import gammaincinv
+
+from bochner.kernels.measures import Pitches, Separable, SpectralMeasure, fejer_quantile, mixture_of_hats
+from bochner.kernels.stationary import CONCAVE, Stationary
+
+ROUNDED = 16 * np.finfo(float).eps  # accuracy expected of a function that should be 1 at 0
+
+
+class Laplacian(Stationary):
+    """Laplacian kernel, exp(-||(x - y) / l||_1), a product over the features.
+
+    Its frequencies are Cauchy, independently per feature. It is the mixture of hats whose pitches follow a Gamma(2)
+    law, p(delta) = delta exp(-delta).
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+
+    Examples
+    --------
+    >>> from bochner.kernels import Laplacian
+    >>> Laplacian()([[0.0, 0.0]], [[1.0, 1.0]]).round(4)
+    array([[0.1353]])
+    """
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return np.exp(-cdist(U, V, "cityblock"))
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Standard Cauchy per coordinate."""
+        return Separable(lambda u: np.tan(np.pi * (u - 0.5)))
+
+    def pitch_measure(self) -> Pitches:
+        """Gamma of shape 2 per coordinate."""
+        return Pitches(lambda u: gammaincinv(2.0, u))
+
+
+class Cauchy(Stationary):
+    """Cauchy kernel, the product over the features of 1 / (1 + ((x - y) / l)^2).
+
+    Its frequencies are Laplace (double exponential), independently per feature. The seed paper's Figure 1 writes the
+    factor as 2 / (1 + delta^2); here k(x, x) = 1. The factors are concave up to distance l / sqrt(3): no mixture of
+    hats.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+
+    Examples
+    --------
+    >>> from bochner.kernels import Cauchy
+    >>> Cauchy()([[0.0, 0.0]], [[1.0, 1.0]])
+    array([[0.25]])
+    """
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        with np.errstate(over="ignore"):
+            return 1 / _over_features(lambda t: 1 + t**2, U, V)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Standard Laplace per coordinate."""
+        return Separable(lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)))
+
+    def _not_hats(self) -> str:
+        return CONCAVE
+
+
+class Hat(Stationary):
+    """Hat (triangular) kernel, the product over the features of max(0, 1 - |x - y| / l): exactly 0 from l on.
+
+    The chance that x and y share a cell of a grid of pitch l, shifted at random: every pitch is the same. Its
+    frequencies follow Fejer's density, (1 - cos w) / (pi w^2), independently per feature.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+
+    Examples
+    --------
+    >>> from bochner.kernels import Hat
+    >>> Hat(2.0)([[0.0, 0.0]], [[1.0, 1.0], [2.0, 0.0]])
+    array([[0.25, 0.  ]])
+    """
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return _over_features(lambda t: np.maximum(0.0, 1 - t), U, V)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Fejer's law per coordinate."""
+        return Separable(fejer_quantile)
+
+    def pitch_measure(self) -> Pitches:
+        """The constant 1."""
+        return Pitches(lambda u: np.ones(np.shape(u)))
+
+
+class Coordinatewise(Stationary):
+    """Product over the features of a function of your own, function(|x - y| / l).
+
+    Where the function is convex and falls to 0 it is a mixture of hats, whose law of pitches is found from its second
+    differences (`bochner.kernels.measures.mixture_of_hats`). Kernels compare their functions by identity; one that is
+    to be pickled needs a function that can be, hence no lambda.
+
+    Parameters
+    ----------
+    function : callable array -> array of the same shape, float64
+        Of distances t >= 0, with function(0) = 1.
+    lengthscale : float or array of shape (d,), default=1.0
+
+    Raises
+    ------
+    TypeError
+        If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
+    ValueError
+        If it is not 1 at 0 or not finite, here or when a matrix or the law of the pitches is computed; if a
+        lengthscale is not positive and finite.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Coordinatewise
+    >>> def heavy(t):
+    ...     return 1 / (1 + t) ** 2
+    >>> kernel = Coordinatewise(heavy, lengthscale=2.0)
+    >>> kernel
+    Coordinatewise(function=heavy, lengthscale=2.0)
+    >>> kernel([[0.0, 0.0]], [[2.0, 2.0]])
+    array([[0.0625]])
+    """
+
+    def __init__(self, function: Callable[[NDArray], NDArray], lengthscale: float | ArrayLike = 1.0) -> None:
+        self.function = function
+        super().__init__(lengthscale)
+
+    def _validate(self) -> None:
+        super()._validate()
+        if not callable(self.function):
+            raise TypeError(f"function must be callable, got {self.function!r}.")
+        at_zero = self._evaluate(np.array([[0.0, 1.0]]))[0, 0]
+        if abs(at_zero - 1) > ROUNDED:
+            raise ValueError(f"function must be 1 at distance 0, got {at_zero}.")
+
+    def _evaluate(self, distances: NDArray) -> NDArray[np.float64]:
+        """The function, checked, at distances whose powers may overflow."""
+        try:
+            with np.errstate(over="ignore", under="ignore"):
+                values = np.asarray(self.function(distances))
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"function must take an array of distances; it raised: {error}") from error
+        if values.shape != distances.shape or values.dtype != np.float64:
+            raise TypeError(
+                f"function must turn a float64 array into a float64 array of the same shape; from shape "
+                f"{distances.shape} it made {values.dtype} of shape {values.shape}."
+            )
+        if not np.all(finite := np.isfinite(values)):
+            raise ValueError(f"function must be finite; at distance {distances[~finite][0]:.3g} it is not.")
+        return values
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return _over_features(self._evaluate, U, V)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Not known: raises ValueError."""
+        raise ValueError(f"The spectral measure of {self!r} is not known: use BinningFeatures.")
+
+    def pitch_measure(self) -> Pitches:
+        """Pitches on a fine grid, from second differences; ValueError where the function is not convex."""
+        return mixture_of_hats(self._evaluate)
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", None) or repr(self.function)
+        return super().__repr__().replace(repr(self.function), name, 1)
+
+
+def _over_features(function: Callable[[NDArray], NDArray], U: NDArray, V: NDArray) -> NDArray:
+    """Product over the features of a function of the distances, shape (len(U), len(V))."""
+    product = np.ones((len(U), len(V)))
+    for u, v in zip(U.T, V.T, strict=True):
+        product *= function(np.abs(np.subtract.outer(u, v)))
+    return product
