@@ -23,6 +23,18 @@ def hat(delta, lengthscale=1.0):
     return math.prod(max(0.0, 1 - abs(t)) for t in delta / lengthscale)
 
 
+def smooth_bins(delta, lengthscale=1.0):
+    """Mean of rho(sqrt(3) t / pitch) over pitches of a Gamma(7) law, by Gauss-Legendre on 80 units beyond t."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+
+    def one(t):
+        pitch = t + 40 * (nodes + 1)
+        s = t / pitch
+        return 40 * weights @ ((1 - s) ** 3 * (1 + 3 * s + s**2) * pitch**6 * np.exp(-pitch) / 720)
+
+    return math.prod(one(math.sqrt(3) * abs(t)) for t in delta / lengthscale)
+
+
 def rational_quadratic(delta, lengthscale=1.0, alpha=1.0):
     return (1 + sum(t * t for t in delta / lengthscale) / (2 * alpha)) ** -alpha
 
@@ -94,3 +106,31 @@ def centred_moments(Z, Y, weight):
     feature_mean, target_mean = np.average(Z, axis=0, weights=weight), np.average(Y, axis=0, weights=weight)
     A, B = Z - feature_mean, Y - target_mean
     return (A.T * weight) @ A, (A.T * weight) @ B, weight @ B**2, feature_mean, target_mean
+
+
+# Random binning features. pitches, shifts: (P, F, d); values: (P,); smooth: (P, F).
+
+
+def places(X, pitches, shifts):
+    """Rows in units of the pitches, of shape (P, n, F, d); as far as 2^62 units."""
+    with np.errstate(over="ignore"):
+        t = np.asarray(X, dtype=float)[:, None, :] * (1 / pitches)[:, None] - (shifts / pitches)[:, None]
+    return np.clip(t, -(2.0**62), 2.0**62)
+
+
+def binning(train, X, pitches, shifts, values, smooth=None):
+    """Dense features: by grid, one column for each cell in which there is a training row, in the order of the rows."""
+    blocks = []
+    for p in range(len(values)):
+        grid = pitches[p : p + 1], shifts[p : p + 1]
+        numbers = {}
+        for cell in map(tuple, np.floor(places(train, *grid))[0].reshape(len(train), -1)):
+            numbers.setdefault(cell, len(numbers))
+        t = places(X, *grid)[0]
+        block = np.zeros((len(t), len(numbers)))
+        for i, cell in enumerate(map(tuple, np.floor(t).reshape(len(t), -1))):
+            if cell in numbers:
+                s = (t[i] - np.floor(t[i]))[[] if smooth is None else smooth[p]]
+                block[i, numbers[cell]] = values[p] * np.prod(math.sqrt(30) * s * (1 - s))
+        blocks.append(block)
+    return np.hstack(blocks)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"kernels", "moments", "data", "engines", "loops"},
     {"features", "theory"},
-    {"design"},
+    {"design", "normal"},
     {"solvers"},
     {"tuning"},
     {"estimators"},

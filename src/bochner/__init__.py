@@ -6,22 +6,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-    from bochner.features import FourierFeatures
+    from bochner.features import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
     from bochner.persistence import load, save
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "BinningFeatures",
+    "ConcatenatedFeatures",
     "FourierFeatures",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "LinearFeatures",
     "TableEncoder",
     "load",
     "save",
 ]
 _HOMES = {
+    "BinningFeatures": "bochner.features",
+    "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
+    "LinearFeatures": "bochner.features",
     "TableEncoder": "bochner.data.table",
     "load": "bochner.persistence",
     "save": "bochner.persistence",

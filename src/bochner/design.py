@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import add
 from threading import Event
+from typing import cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource, Block
-from bochner.engines.local import for_rows, n_threads, require_memory
-from bochner.features.base import FeatureMap
+from bochner.data.sources import ArraySource, Block, row_keys
+from bochner.engines.local import available_memory, for_rows, n_threads, require_memory
+from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.held import HeldRows
 from bochner.moments import Moments
 
 BLOCK_BYTES = 64 << 20
+HELD_BYTES = 256 << 20
+HELD_SHARE = 0.5
 OWN_MOMENTS_BYTES = 1 << 30
 Advance = Callable[[int], None]
 
@@ -44,10 +48,15 @@ class Design:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
 
     @property
+    def _dense(self) -> DenseFeatureMap:
+        return cast(DenseFeatureMap, self.features)
+
+    @property
     def block_rows(self) -> int:
         """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
-        widest = max(self.features.n_features_out, self.features.n_features_in_)
-        return max(256, min(BLOCK_BYTES // (widest * self.dtype.itemsize), self.source.n_rows))
+        inputs = self.features.n_features_in_ * self.dtype.itemsize
+        row = max(inputs, self.features.held_bytes(self.dtype, packed=False))
+        return max(256, min(BLOCK_BYTES // row, self.source.n_rows))
 
     def _blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         for X, y, weight in self.source.blocks(rows, start, stop):
@@ -57,7 +66,7 @@ class Design:
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
         for X, y, weight in self._blocks(min(self.block_rows, most or self.block_rows)):
-            yield Block(self.features.rows(X), y, weight)
+            yield Block(self._dense.rows(X), y, weight)
 
     def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
@@ -86,7 +95,7 @@ class Design:
                     if stopped.is_set():
                         break
                     A = workspace[: len(y)]
-                    self.features.rows(X, out=A, pieces=1 if workers > 1 else None)
+                    self._dense.rows(X, out=A, pieces=1 if workers > 1 else None)
                     moments.add_block(A, y, weight)
             except BaseException:
                 stopped.set()
@@ -94,6 +103,40 @@ class Design:
             return moments
 
         return reduce(add, for_rows(work, self.source.n_rows, workers))
+
+    def hold(self, packed: bool) -> Iterable[HeldRows]:
+        """Blocks with held features in the place of X, for any number of passes; the map learns the rows.
+
+        They stay in memory where half of what is free can hold them; otherwise every pass computes them anew. Sets
+        `row_keys`, of shape (n,), numbers by which equal rows are known.
+
+        Parameters
+        ----------
+        packed : bool
+            Whether dense features may be rounded to 8 bits.
+        """
+        row = self.features.held_bytes(self.dtype, packed)
+        free = available_memory()
+        kept = free is None or row * self.source.n_rows <= HELD_SHARE * free
+        blocks: list[HeldRows] = []
+        keys = []
+        for X, y, weight in self._blocks(self._held_rows(row)):
+            keys.append(row_keys(X))
+            block = HeldRows(self.features.learn(X, packed and kept), y, weight)
+            if kept:
+                blocks.append(block)
+        self.features.settle()
+        self.row_keys = np.concatenate(keys)
+        return blocks if kept else _Passes(self)
+
+    def _held_rows(self, row: int) -> int:
+        """Rows of a held block: 256 MB of features and 64 MB of their columns at most."""
+        inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(HELD_BYTES // row, inputs, self.source.n_rows))
+
+    def again(self) -> Iterable[HeldRows]:
+        """Blocks with held features, computed anew and without rounding in every pass."""
+        return _Passes(self)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
@@ -104,6 +147,24 @@ class Design:
             done += X.shape[0]
         result += intercept
         return result
+
+
+class _Passes:
+    """Blocks whose features are computed anew in every pass, without rounding.
+
+    Parameters
+    ----------
+    design : Design
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+
+    def __iter__(self) -> Iterator[HeldRows]:
+        design = self.design
+        rows = design._held_rows(design.features.held_bytes(design.dtype, packed=False))
+        for X, y, weight in design._blocks(rows):
+            yield HeldRows(design.features.hold(X), y, weight)
 
 
 def require_moments_memory(n_features: int, n_outputs: int, dtype: DTypeLike) -> None:

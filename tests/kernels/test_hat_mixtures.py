@@ -5,11 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import sici
+from scipy.special import gammaincc, sici
 from sklearn.base import clone
 
+import exact
 from bochner import FourierFeatures, load, save
-from bochner.kernels import Cauchy, Coordinatewise, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
+from bochner.kernels import Cauchy, Coordinatewise, Gaussian, Hat, Laplacian, Matern, RationalQuadratic, SmoothBins
 
 EPS = np.finfo(float).eps
 DISTANCES = [0.0, 1e-6, 1e-3, 0.03, 0.3, 0.7, 1.0, 1.5, 4.0, 20.0]
@@ -302,3 +303,62 @@ class TestHat:
         k, k2 = np.maximum(0, 1 - D), np.maximum(0, 1 - 2 * D)
         found = np.array([np.cos(w * distance).mean() for distance in D])
         assert np.all(np.abs(found - k) <= 5 * np.sqrt(((1 + k2) / 2 - k**2) / n))
+
+
+def weight(s):
+    return np.sqrt(30) * s * (1 - s)
+
+
+def mean_product(t):
+    """Of the weights of two points at distance t < 1 in a grid of pitch 1."""
+    return (1 - t) ** 3 * (1 + 3 * t + t**2)
+
+
+class TestSmoothBins:
+    def test_product_of_weights(self):
+        """Polynomials of degree 4, which the quadrature integrates exactly; 64 eps for its sums of terms up to 2."""
+        for t in np.linspace(0, 1, 21):
+            found, _ = quad(lambda s, t=t: weight(s) * weight(s + t), 0, 1 - t)
+            assert abs(found - mean_product(t)) <= 64 * EPS
+
+    def test_is_the_mean_over_the_pitches(self):
+        """rho(D / quantile(u)) rises with u from 0 to 1 at most: an error of 1 / (2 n) by the midpoint rule."""
+        n, law = 200_000, SmoothBins(3.0).pitch_measure()
+        assert law.smooth
+        pitches = law.quantile(shares(n))
+        found = [mean_product(np.minimum(D / pitches, 1)).mean() for D in DISTANCES]
+        np.testing.assert_allclose(found, SmoothBins()([[0.0]], np.c_[DISTANCES])[0], rtol=0, atol=1 / (2 * n))
+        assert not any(kernel.pitch_measure().smooth for kernel in (Laplacian(), Hat(), Coordinatewise(cusp)))
+
+    def test_incomplete_gamma_functions(self):
+        """E[pitch^-k; pitch > t] = Gamma(7 - k, t) / Gamma(7), and rho = 1 - 5 s^2 + 5 s^3 - s^5."""
+        t = np.linspace(0, 15, 61)
+        Q = {k: gammaincc(7 - k, t) for k in (0, 2, 3, 5)}
+        parts = np.array([Q[0], -(t**2) / 6 * Q[2], t**3 / 24 * Q[3], -(t**5) / 720 * Q[5]])
+        found = SmoothBins(np.sqrt(3))([[0.0]], t[:, None])[0]
+        # The functions are right to some 10 eps, and the parts cancel.
+        assert np.all(np.abs(parts.sum(axis=0) - found) <= 32 * EPS * np.abs(parts).sum(axis=0))
+
+    def test_is_the_product_over_the_features(self):
+        X, Y = np.random.default_rng(0).standard_normal((2, 6, 3))
+        for scale in (0.7, np.array([0.5, 1.0, 2.0])):
+            expected = exact.gram(lambda t, scale=scale: exact.smooth_bins(t, scale), X, Y)
+            # Sums of 200 positive terms in each of three factors, to eps each; exp of up to 20 to 20 eps.
+            np.testing.assert_allclose(SmoothBins(scale)(X, Y), expected, rtol=3 * 220 * EPS)
+
+    def test_falls_like_the_gaussian(self):
+        """1 - t^2 / 2 + sqrt(27) t^3 / 24 - 9 sqrt(3) t^5 / 720 + ..., of alternating signs."""
+        t = np.array([1e-3, 1e-2, 0.1])
+        found = SmoothBins(2.0)([[0.0]], 2 * t[:, None])[0]
+        assert np.all(np.abs(found - (1 - t**2 / 2 + np.sqrt(27) / 24 * t**3)) <= 9 * np.sqrt(3) / 720 * t**5 + 4 * EPS)
+
+    def test_far_away(self):
+        np.testing.assert_array_equal(SmoothBins()([[0.0, 0.0]], [[1e300, 0.0], [1e300, 1e300], [900.0, 0.0]]), 0)
+
+    def test_no_spectral_measure(self):
+        with pytest.raises(ValueError, match=r"spectral measure of SmoothBins\(.*BinningFeatures"):
+            FourierFeatures(SmoothBins(2.0)).fit(np.eye(3))
+
+    def test_is_stored(self, tmp_path):
+        save(SmoothBins([1.0, 2.0]), tmp_path / "kernel")
+        assert load(tmp_path / "kernel") == SmoothBins([1.0, 2.0])

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+KEYED_ROWS = 4096
+
 
 class Block(NamedTuple):
     """Consecutive rows: X of shape (b, d), dense or CSR; y of shape (b, K); weight of shape (b,) or None."""
@@ -72,9 +74,7 @@ class ArraySource:
         apart by a random projection.
         """
         ((X, y, weight),) = self.blocks(self.n_rows)
-        direction = np.random.default_rng(0).standard_normal(X.shape[1])
-        key = X @ direction if sp.issparse(X) else (X * direction).sum(axis=1)
-        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        _, first, group = np.unique(row_keys(X), return_index=True, return_inverse=True)
         if len(first) == len(y):
             return ArraySource(X, y, weight)
         weight = np.ones(len(y)) if weight is None else weight
@@ -95,3 +95,12 @@ def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
     import narwhals as nw
 
     return nw.from_native(X, eager_only=True)[part].to_native()
+
+
+def row_keys(X: NDArray | sp.csr_array) -> NDArray[np.float64]:
+    """Project the rows at random onto one number each, equal for equal rows and, almost surely, for no others."""
+    direction = np.random.default_rng(0).standard_normal(X.shape[1])
+    if sp.issparse(X):
+        return X @ direction
+    tiles = range(0, len(X), KEYED_ROWS)
+    return np.concatenate([(X[a : a + KEYED_ROWS] * direction).sum(axis=1) for a in tiles] or [np.empty(0)])

@@ -23,3 +23,9 @@ def progress(label: str, total: int | None, shown: bool) -> Iterator[Callable[[i
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda amount: bar.advance(task, amount)
+
+
+def say(text: str, shown: bool) -> None:
+    """Print a line on standard error; silent where that is no terminal."""
+    if shown and sys.stderr.isatty():
+        print(text, file=sys.stderr)

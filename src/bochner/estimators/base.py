@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -17,20 +18,34 @@ from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder, check_frame
 from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design, require_moments_memory
-from bochner.engines.progress import progress
+from bochner.engines.progress import progress, say
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
-from bochner.features import FourierFeatures
-from bochner.features.base import KernelParameter
+from bochner.estimators.solving import SCORED_ROWS, given_alphas, solve_directly, solve_iteratively
+from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.concatenate import seeded
 from bochner.kernels import Kernel
-from bochner.moments import Moments
-from bochner.solvers.ridge import LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
+from bochner.kernels.base import check_positive
 from bochner.tuning.bandwidth import NAMED, choose_kernel
-from bochner.tuning.size import choose_n_components
+from bochner.tuning.cost import plan
+from bochner.tuning.held_out import OutOfSample
+from bochner.tuning.size import choose_n_components, choose_n_grids
 
-CHOICES = {"features": ("auto", "fourier"), "metric": ("auto", "isotropic"), "loss": ("squared",)}
+MAPS: dict[str, Callable[..., FeatureMap]] = {
+    "auto": FourierFeatures,
+    "fourier": FourierFeatures,
+    "binning": BinningFeatures,
+}
+CHOICES = {
+    "features": tuple(MAPS),
+    "metric": ("auto", "isotropic"),
+    "loss": ("squared",),
+    "solver": ("auto", "direct", "cg"),
+}
+NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients"}
 CRITERIA = ("auto", "gcv", "loo")
-SCORED_ROWS = 4096
 DOUBLE_PRECISION_WORK = 3e10
+BINNED_WORK_COLUMNS = 1000
 
 
 class KernelMachine(KernelParameter):
@@ -39,11 +54,13 @@ class KernelMachine(KernelParameter):
     def __init__(
         self,
         kernel: Kernel | str = "auto",
-        features: str = "auto",
+        features: FeatureMap | str = "auto",
         n_components: int | str = "auto",
         metric: str = "auto",
         alpha: Any = "auto",
         loss: str = "squared",
+        solver: str = "auto",
+        tol: float = 1e-2,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -53,43 +70,83 @@ class KernelMachine(KernelParameter):
         self.metric = metric
         self.alpha = alpha
         self.loss = loss
+        self.solver = solver
+        self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
 
     def _fit(
         self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]
-    ) -> tuple[NDArray, LeaveOneOut]:
+    ) -> tuple[NDArray, OutOfSample | None]:
         """Fit the columns of ``targets(y)`` on checked X.
 
-        Everything but `coef_` is set, which makes the model a fitted one. Returns it, and the leave-one-out of the
-        scored rows.
+        Everything but `coef_` is set, which makes the model a fitted one. Returns it and, for classifiers, predictions
+        for rows by a model that has not seen them.
         """
         seed = int(check_random_state(self.random_state).randint(2**31))
-        rows = len(y)
-        D = choose_n_components(rows, weight) if isinstance(self.n_components, str) else int(self.n_components)
-        dtype = np.dtype(np.float64 if rows * D**2 <= DOUBLE_PRECISION_WORK else np.float32)
-        require_moments_memory(D, targets(y[:1]).shape[1], dtype)
-        self.encoder_ = TableEncoder(with_std=not isinstance(self.kernel, Kernel)).fit(X, sample_weight=weight)
+        named = not isinstance(self.features, FeatureMap) and not isinstance(self.kernel, Kernel)
+        self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=weight)
         if not self.encoder_.n_features_out_:
             raise ValueError("X has no value in any row of any column.")
+        dtype = self._dtype(len(y), weight)
         source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
         self.encoder_.forget_categories()
-        self.kernel_ = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed)
-        self._check_lengthscales()
-        self.features_ = FourierFeatures(self.kernel_, D, random_state=seed).draw(self.encoder_.n_features_out_)
+        self.features_ = self._draw(source, seed)
+        self.kernel_ = getattr(self.features_, "kernel", None)
+        chosen = plan(self._solver(), self.features_, len(y), given_alphas(self.alpha) is None)
+        self.solver_, self.solver_reason_ = chosen
+        say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
+        if chosen.solver == "direct":
+            require_moments_memory(self.features_.n_features_out, source.n_outputs, dtype)
         with progress("Fitting", len(y), bool(self.verbose)) as advance:
-            moments = Design(source, self.features_, dtype, advance).moments()
-        scored = source
-        if not (isinstance(self.alpha, str) and self.alpha == "loo" and rows > SCORED_ROWS):
-            scored = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
-        loo = self._solve(moments, Design(scored, self.features_, dtype))
-        coef = loo.factor.coef(self.alpha_).astype(dtype)
-        self.intercept_ = loo.factor.intercept(coef)
-        return coef, loo
+            design = Design(source, self.features_, dtype, advance)
+            calibrated = is_classifier(self)
+            if chosen.solver == "direct":
+                fitted = solve_directly(design, self.alpha, seed, calibrated)
+            else:
+                fitted = solve_iteratively(design, self.alpha, self.tol, seed, calibrated)
+        self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
+        self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
+        self.intercept_ = fitted.intercept
+        return fitted.coef, fitted.unseen
 
-    def _check_lengthscales(self) -> None:
+    def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
+        """Double precision where that costs a fraction of a second."""
+        binned = not (isinstance(self.features, str) and self.features != "binning")
+        columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)
+        return np.dtype(np.float64 if n_rows * columns**2 <= DOUBLE_PRECISION_WORK else np.float32)
+
+    def _n_components(self, n_rows: int, weight: NDArray | None) -> int:
+        if not isinstance(self.n_components, str):
+            return int(self.n_components)
+        return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
+
+    def _solver(self) -> str:
+        """The solver as given; criteria of the direct one ask for it."""
+        criteria = isinstance(self.alpha, str) and self.alpha in ("gcv", "loo")
+        if criteria and self.solver == "cg":
+            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; with solver='cg' take alpha='auto'.")
+        return "direct" if criteria else self.solver
+
+    def _draw(self, source: ArraySource, seed: int) -> FeatureMap:
+        """The map, drawn for the encoded columns, its kernel chosen where that is open."""
+        if isinstance(self.features, FeatureMap):
+            features = seeded(self.features, seed)
+        else:
+            kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed)
+            size = self._n_components(source.n_rows, source.weight)
+            features = MAPS[self.features](kernel, size, random_state=seed)
+        self._check_lengthscales(features)
+        features.draw(self.encoder_.n_features_out_)
+        ((X, _, _),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
+        features.observe(X)
+        return features
+
+    def _check_lengthscales(self, features: FeatureMap) -> None:
         try:
-            self.kernel_.check_features(self.encoder_.n_features_out_)
+            for part in getattr(features, "maps", [features]):
+                if isinstance(getattr(part, "kernel", None), Kernel):
+                    part.kernel.check_features(self.encoder_.n_features_out_)
         except ValueError as error:
             names = ", ".join(self.encoder_.get_feature_names_out()[:20])
             raise ValueError(f"{error} These are, as encoded: {names}.") from None
@@ -99,26 +156,8 @@ class KernelMachine(KernelParameter):
         whole = numbers and len(numbers[0].scale) == self.encoder_.n_features_out_
         scales = numbers[0].scale if whole else None
         with progress("Choosing the kernel", None, bool(self.verbose)):
-            return choose_kernel(source, self.kernel, scales, self._given_alphas(), seed)
-
-    def _given_alphas(self) -> NDArray | None:
-        return None if isinstance(self.alpha, str) else np.unique(np.asarray(self.alpha, dtype=np.float64))
-
-    def _solve(self, moments: Moments, scored: Design) -> LeaveOneOut:
-        """Factorise the moments, and set alpha as it is given or as its criterion chooses it."""
-        given = self._given_alphas()
-        factor = factorise(moments, 2 if given is None else len(given))
-        loo = LeaveOneOut(scored, factor)
-        score: Score = factor.gcv if isinstance(self.alpha, str) and self.alpha == "gcv" else loo
-        self.alpha_scores_: NDArray | None = None
-        if given is None:
-            self.alpha_, self.alphas_, self.alpha_scores_ = choose_alpha(factor, score, alpha_bounds(moments))
-        elif len(given) == 1:
-            self.alpha_, self.alphas_ = float(given[0]), given
-        else:
-            self.alphas_, self.alpha_scores_ = given, score(given)
-            self.alpha_ = best_alpha(given, self.alpha_scores_)
-        return loo
+            alphas, binned = given_alphas(self.alpha), self.features == "binning"
+            return choose_kernel(source, self.kernel, scales, alphas, seed, binned)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
@@ -152,8 +191,12 @@ class KernelMachine(KernelParameter):
         named = isinstance(self.kernel, str) and self.kernel in ("auto", *NAMED)
         if not isinstance(self.kernel, Kernel) and not named:
             raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {self.kernel!r}.")
+        if isinstance(self.features, FeatureMap) and self.kernel != "auto":
+            raise ValueError("features is a map with a kernel of its own: leave kernel='auto'.")
         for name, allowed in CHOICES.items():
             value = getattr(self, name)
+            if name == "features" and isinstance(value, FeatureMap):
+                continue
             if not isinstance(value, str) or value not in allowed:
                 raise ValueError(f"{name} must be one of {allowed}, got {value!r}.")
         D = self.n_components
@@ -161,6 +204,7 @@ class KernelMachine(KernelParameter):
             raise TypeError(f"n_components must be an integer or 'auto', got {D!r}.")
         if not isinstance(D, str) and D < 1:
             raise ValueError(f"n_components must be positive, got {D}.")
+        check_positive(self.tol, "tol")
         self._check_alpha()
 
     def _check_alpha(self) -> None:

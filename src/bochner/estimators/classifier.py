@@ -120,15 +120,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             members = np.searchsorted(classes, part)[:, np.newaxis] == np.arange(K)
             return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
 
-        coef, loo = self._fit(X, y, weight, targets)
+        coef, unseen = self._fit(X, y, weight, targets)
         self.link_ = np.array([2.0, 2 / 3])
-        if K > 1:
-            scored = loo.design.source
-            weights = np.ones(scored.n_rows) if scored.weight is None else scored.weight
-            truth = scored.targets(scored.y)
+        if K > 1 and unseen is not None:
+            predicted, truth, weights = unseen
             if K == 2:
                 truth = np.hstack([-truth, truth])
-            self.link_ = fit_link(_per_class(loo.predict(self.alpha_)), truth, weights)
+            self.link_ = fit_link(_per_class(predicted), truth, weights)
         self.coef_ = coef
         return self
 

@@ -1,5 +1,8 @@
 """Feature maps z with E z(x)'z(y) = k(x, y)."""
 
+from bochner.features.binning import BinningFeatures
+from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.fourier import FourierFeatures
+from bochner.features.linear import LinearFeatures
 
-__all__ = ["FourierFeatures"]
+__all__ = ["BinningFeatures", "ConcatenatedFeatures", "FourierFeatures", "LinearFeatures"]

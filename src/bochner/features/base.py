@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from bochner.engines.local import for_rows
+from bochner.features.held import Held, HeldBytes, HeldFloats
 from bochner.kernels import Kernel
 
 TILE_BYTES = 2 << 20
@@ -24,17 +25,15 @@ class KernelParameter(BaseEstimator):
     still its own.
     """
 
-    kernel: Any
-
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name, ``kernel__lengthscale`` and the like on a copy of the kernel."""
-        if isinstance(self.kernel, Kernel) and any(name.startswith("kernel__") for name in params):
-            self.kernel = clone(self.kernel)
+        if isinstance(getattr(self, "kernel", None), Kernel) and any(name.startswith("kernel__") for name in params):
+            self.kernel: Any = clone(self.kernel)
         return super().set_params(**params)
 
 
 class FeatureMap(KernelParameter):
-    """A map from rows to D dense features, computed tile by tile so that a tile's features stay in a core's cache.
+    """A map from rows to D features.
 
     The rows that these methods take are checked already: float32 or float64, dense or CSR.
     """
@@ -44,11 +43,76 @@ class FeatureMap(KernelParameter):
     @property
     @abstractmethod
     def n_features_out(self) -> int:
-        """Number D of columns of the map as it was drawn."""
+        """Number D of columns of the map."""
+
+    @abstractmethod
+    def draw(self, n_features: int) -> FeatureMap:
+        """Draw what is random in the map, for `n_features` columns."""
+
+    def observe(self, X: Rows) -> None:
+        """Take note of a sample of the rows, before any is mapped."""
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether `rows` can give the features as a dense array."""
+        return False
+
+    @abstractmethod
+    def hold(self, X: Rows, packed: bool = False) -> Held:
+        """Features of the rows, held in memory; `packed` allows a rounding of them to 8 bits."""
+
+    @abstractmethod
+    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+        """Memory that one held row takes, in bytes."""
+
+    def learn(self, X: Rows, packed: bool = False) -> Held:
+        """Hold training rows, of which the map takes note where its columns depend on them."""
+        return self.hold(X, packed)
+
+    def settle(self) -> None:
+        """Take note that the last training row has been learnt; only then is D known."""
+
+    @abstractmethod
+    def dot(self, X: Rows, coef: NDArray) -> NDArray:
+        """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
+
+
+class DenseFeatureMap(FeatureMap):
+    """A map to dense features, computed tile by tile so that a tile's features stay in a core's cache."""
+
+    @property
+    def is_dense(self) -> bool:
+        """Dense it is."""
+        return True
 
     @abstractmethod
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`, C-contiguous, (b, >= D), dtype of X."""
+
+    def bounds(self) -> NDArray | None:
+        """Largest size of the entries of each column, shape (D,); None where they have none."""
+        return None
+
+    def hold(self, X: Rows, packed: bool = False) -> Held:
+        bounds = self.bounds() if packed else None
+        return HeldFloats(self.rows(X)) if bounds is None else self._hold_bytes(X, bounds)
+
+    def _hold_bytes(self, X: Rows, bounds: NDArray) -> HeldBytes:
+        held = HeldBytes(X.shape[0], bounds)
+        tile = self._tile_rows(X.dtype)
+
+        def loop(start: int, stop: int) -> None:
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
+            for a in range(start, stop, tile):
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
+                held.put(a, Z[: b - a])
+
+        for_rows(loop, X.shape[0])
+        return held
+
+    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+        return self.n_features_out * (1 if packed and self.bounds() is not None else dtype.itemsize)
 
     def rows(self, X: Rows, out: NDArray | None = None, *, pieces: int | None = None) -> NDArray:
         """Features of the rows, in the first columns of `out` where it is given; other columns are left alone.

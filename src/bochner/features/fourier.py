@@ -14,12 +14,12 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.engines.local import require_memory
-from bochner.features.base import FeatureMap, Rows
+from bochner.features.base import DenseFeatureMap, Rows
 from bochner.features.sampling import SAMPLINGS, draw_frequencies
 from bochner.kernels import Gaussian, Kernel
 
 
-class FourierFeatures(TransformerMixin, FeatureMap):
+class FourierFeatures(TransformerMixin, DenseFeatureMap):
     """Random Fourier features: z(x)'z(y) is an unbiased estimate of k(x, y).
 
     By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x - y)), w drawn from its spectral
@@ -152,6 +152,11 @@ class FourierFeatures(TransformerMixin, FeatureMap):
     def n_features_out(self) -> int:
         """Number D of columns of the map as it was drawn."""
         return 2 * self.frequencies_.shape[1] - len(self.offsets_)
+
+    def bounds(self) -> NDArray[np.float64]:
+        """Amplitudes of the columns, shape (D,)."""
+        pairs = self.frequencies_.shape[1] - len(self.offsets_)
+        return np.concatenate([self.amplitudes_[:pairs], self.amplitudes_])
 
     def transform(self, X: Any) -> NDArray:
         """Compute the features.

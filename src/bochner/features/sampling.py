@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
@@ -36,7 +38,7 @@ def draw_frequencies(
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling must be one of {SAMPLINGS}, got {sampling!r}.")
     terms = kernel.terms()
-    counts = _allocate(np.array([variance for variance, _ in terms]), n_frequencies)
+    counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
     blocks = [
         sum(_draw_leaf(leaf, count, n_features, sampling, rng) for leaf in leaves)
         for (_, leaves), count in zip(terms, counts, strict=True)
@@ -45,14 +47,18 @@ def draw_frequencies(
     return np.hstack(blocks), np.concatenate(weights)
 
 
-def _allocate(variances: NDArray, total: int) -> NDArray[np.int64]:
-    """Share `total` draws in proportion to the variances, at least one each, by largest remainders."""
-    if total < len(variances):
+def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.int64]:
+    """Share `total` draws in proportion to the variances, at least one each, by largest remainders.
+
+    Raises ValueError, which tells to raise the parameter `name`, where there are fewer draws than variances.
+    """
+    weights = np.array(variances)
+    if total < len(weights):
         raise ValueError(
-            f"The kernel is a sum of {len(variances)} terms and only {total} frequencies would be drawn; "
-            f"each term needs one: raise n_components."
+            f"The kernel is a sum of {len(weights)} terms and only {total} draws would be made; "
+            f"each term needs one: raise {name}."
         )
-    shares = variances / variances.sum() * (total - len(variances))
+    shares = weights / weights.sum() * (total - len(weights))
     counts = 1 + np.floor(shares).astype(np.int64)
     order = np.argsort(np.floor(shares) - shares, kind="stable")
     counts[order[: total - counts.sum()]] += 1

@@ -1,7 +1,7 @@
 """Shift-invariant kernels: what is approximated."""
 
 from bochner.kernels.base import Kernel, Product, Scaled, Sum
-from bochner.kernels.separable import Cauchy, Coordinatewise, Hat, Laplacian
+from bochner.kernels.separable import Cauchy, Coordinatewise, Hat, Laplacian, SmoothBins
 from bochner.kernels.stationary import Gaussian, Matern, RationalQuadratic, Stationary
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Product",
     "RationalQuadratic",
     "Scaled",
+    "SmoothBins",
     "Stationary",
     "Sum",
 ]

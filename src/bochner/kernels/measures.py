@@ -70,9 +70,14 @@ class Pitches:
     ----------
     quantile : callable array -> array
         Inverse of the distribution function of one coordinate's pitch.
+    smooth : bool, default=False
+        Whether a row is weighted inside of its bin, by f(s) = sqrt(30) s (1 - s) at the place s in [0, 1) of each
+        coordinate. The expected product of the weights of two points, 0 where they are in different cells, is then
+        (1 - t)^3 (1 + 3 t + t^2) for t = D / delta < 1, in the place of hat(t).
     """
 
     quantile: Callable[[NDArray], NDArray]
+    smooth: bool = False
 
 
 def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:

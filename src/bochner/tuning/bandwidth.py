@@ -9,6 +9,7 @@ their common unit, as the pixels of images should, than be scaled to unit varian
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,9 +21,11 @@ from numpy.typing import NDArray
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.engines.local import in_threads
-from bochner.features import FourierFeatures
-from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic, Stationary
+from bochner.features import BinningFeatures, FourierFeatures
+from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic, Stationary
+from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.ridge import LeaveOneOut, alpha_bounds, choose_alpha, factorise
+from bochner.tuning.held_out import HeldOut, candidates, choose_penalty
 from bochner.tuning.size import choose_n_components
 
 NAMED: dict[str, Callable[..., Stationary]] = {
@@ -33,8 +36,11 @@ NAMED: dict[str, Callable[..., Stationary]] = {
     "matern32": partial(Matern, nu=1.5),
     "matern52": partial(Matern, nu=2.5),
     "rationalquadratic": RationalQuadratic,
+    "hat": Hat,
 }
 AUTO = ("gaussian", "laplacian")
+SEPARABLE = ("laplacian", "hat")
+TRIAL_GRIDS = 32
 STEP = 1.5
 FARTHEST = 12
 FEWEST_ROWS = 5
@@ -47,7 +53,10 @@ class _Trials:
     Where alphas are given, they are scaled as the sum of squares is by the sampling, so that they mean the same.
     """
 
-    def __init__(self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int) -> None:
+    def __init__(
+        self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int, binned: bool
+    ) -> None:
+        self.binned = binned
         sample = source.sample(n_rows, np.random.default_rng(seed))
         whole = source.n_rows if source.weight is None else np.count_nonzero(source.weight)
         self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(whole, 1)
@@ -65,7 +74,9 @@ class _Trials:
         return min(range(len(kernels)), key=lambda i: self.scores[kernels[i]])
 
     def _score(self, kernel: Stationary) -> float:
-        """Leave-one-out error at the best alpha."""
+        """Leave-one-out error at the best alpha; for bins the error on rows that are held out."""
+        if self.binned:
+            return self._held_out_score(kernel)
         features = FourierFeatures(kernel, self.n_components, random_state=self.seed).draw(len(self.spread))
         design = Design(self.source, features, np.float64)
         moments = design.moments()
@@ -75,10 +86,20 @@ class _Trials:
             return float(choose_alpha(factor, score, alpha_bounds(moments))[2].min())
         return float(score(self.alphas).min())
 
+    def _held_out_score(self, kernel: Stationary) -> float:
+        features = BinningFeatures(kernel, TRIAL_GRIDS, random_state=self.seed).draw(len(self.spread))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows alone in their bins
+            ridge = IterativeRidge(Design(self.source, features, np.float32), np.float32, self.seed)
+        held = HeldOut(ridge, self.seed)
+        if not held.folds:
+            return np.inf
+        return float(choose_penalty(held, candidates(ridge) if self.alphas is None else self.alphas)[1].min())
+
     def kernel(self, name: str, units: NDArray, power: int) -> Stationary:
         """Kernel of the columns over `units`, its lengthscale STEP^power times their spread."""
         spread = self.spread / units
-        base = spread.sum() / 2 if name == "laplacian" else np.linalg.norm(spread)
+        base = spread.sum() / 2 if name in SEPARABLE else np.linalg.norm(spread)
         scale = float(base) * STEP**power
         return NAMED[name](scale * units if np.ptp(units) else scale * float(units[0]))
 
@@ -93,7 +114,7 @@ class _Trials:
 
 
 def choose_kernel(
-    source: ArraySource, name: str, scales: NDArray | None, alphas: NDArray | None, seed: int
+    source: ArraySource, name: str, scales: NDArray | None, alphas: NDArray | None, seed: int, binned: bool = False
 ) -> Stationary:
     """Choose the lengthscale of a named kernel, or the kernel too.
 
@@ -108,10 +129,14 @@ def choose_kernel(
     alphas : array of shape (A,) or None
         The ridge terms allowed; None where they are chosen too.
     seed : int
+    binned : bool, default=False
+        Whether the kernel is for random binning features, by which it is then judged; "auto" is Laplacian.
     """
-    names = AUTO if name == "auto" else (name,)
+    names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
+    if binned:
+        NAMED[names[0]]().pitch_measure()
     n_components = choose_n_components(source.n_rows, source.weight)
-    trials = _Trials(source, ROUNDS[0][0], min(n_components, ROUNDS[0][1]), alphas, seed)
+    trials = _Trials(source, ROUNDS[0][0], min(n_components, ROUNDS[0][1]), alphas, seed, binned)
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < FEWEST_ROWS or not trials.spread.any():
         return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
@@ -120,7 +145,7 @@ def choose_kernel(
     powers = {candidate: trials.descend(candidate, units, 0) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
     if source.n_rows >= ROUNDS[1][0]:
-        trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed)
+        trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed, binned)
         powers[best] = trials.descend(best, units, powers[best])
     return trials.kernel(best, units, powers[best])
 

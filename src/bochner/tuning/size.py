@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 SMALLEST, LARGEST = 128, 2048
 WORK = 2e12
+FEWEST_GRIDS, MOST_GRIDS = 50, 200
+ENTRIES = 100_000_000
 
 
 def choose_n_components(n_rows: int, weight: NDArray | None = None) -> int:
@@ -17,3 +19,8 @@ def choose_n_components(n_rows: int, weight: NDArray | None = None) -> int:
     if weight is not None:
         n_rows = int(weight.sum() if (weight == np.rint(weight)).all() else np.count_nonzero(weight))
     return 2 * round(min(max(2 * n_rows, SMALLEST), LARGEST, affordable) / 2)
+
+
+def choose_n_grids(n_rows: int) -> int:
+    """Number of grids for `n_rows` rows: 200, fewer beyond half a million rows, 50 at least."""
+    return int(min(max(ENTRIES // max(n_rows, 1), FEWEST_GRIDS), MOST_GRIDS))

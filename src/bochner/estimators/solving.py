@@ -1,0 +1,131 @@
+"""The two ways to solve the ridge problem of an estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.design import Design
+from bochner.features import ConcatenatedFeatures
+from bochner.moments import Moments
+from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
+from bochner.tuning.held_out import MOST_ITERATIONS, HeldOut, OutOfSample, candidates, choose_penalty, trial
+
+SCORED_ROWS = 4096
+
+
+@dataclass
+class Fitted:
+    """Coefficients, and how they were found.
+
+    Attributes
+    ----------
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    alpha : float
+    alphas : array of shape (A,)
+        What was tried, ascending.
+    scores : array of shape (A,) or None
+        Mean squared error of each on rows left out.
+    unseen : OutOfSample or None
+        Predictions for rows by a model that has not seen them, where they were asked for and there are any.
+    n_iter : int or None
+    residual : float or None
+    """
+
+    coef: NDArray
+    intercept: NDArray
+    alpha: float
+    alphas: NDArray
+    scores: NDArray | None
+    unseen: OutOfSample | None
+    n_iter: int | None = None
+    residual: float | None = None
+
+
+def given_alphas(alpha: object) -> NDArray | None:
+    """Ridge terms as the user gives them, ascending; None where they are to be chosen."""
+    return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
+
+
+def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool) -> Fitted:
+    """Solve by the moments of all rows and their factorisation.
+
+    Parameters
+    ----------
+    alpha : float, sequence of float, "auto", "loo" or "gcv"
+    seed : int
+        Of the sample of rows whose leave-one-out errors are looked at.
+    calibrated : bool
+        Whether leave-one-out predictions are wanted.
+    """
+    moments = design.moments()
+    source, given = design.source, given_alphas(alpha)
+    scored = source
+    if not (alpha == "loo" and source.n_rows > SCORED_ROWS):
+        scored = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
+    factor = factorise(moments, 2 if given is None else len(given))
+    loo = LeaveOneOut(Design(scored, design.features, design.dtype), factor)
+    best, alphas, scores = _decide(moments, factor.gcv if alpha == "gcv" else loo, given, factor)
+    coef = factor.coef(best)
+    unseen = None
+    if calibrated:
+        weight = np.ones(scored.n_rows) if scored.weight is None else scored.weight
+        unseen = OutOfSample(loo.predict(best), scored.targets(scored.y), weight)
+    coef = factor.coef(best).astype(design.dtype)
+    return Fitted(coef, factor.intercept(coef), best, alphas, scores, unseen)
+
+
+def _decide(
+    moments: Moments, score: Score, given: NDArray | None, factor: Factor
+) -> tuple[float, NDArray, NDArray | None]:
+    """Alpha, those tried, and their scores."""
+    if given is None:
+        return choose_alpha(factor, score, alpha_bounds(moments))
+    if len(given) == 1:
+        return float(given[0]), given, None
+    scores = score(given)
+    return best_alpha(given, scores), given, scores
+
+
+def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, calibrated: bool) -> Fitted:
+    """Solve by conjugate gradients; what is left open is chosen on rows that are held out.
+
+    Parameters
+    ----------
+    alpha : float, sequence of float, or "auto"
+    tol : float
+        Relative error of the solution where alpha is given. Otherwise the number of iterations is chosen too.
+    calibrated : bool
+        Whether predictions for rows left out are wanted.
+    """
+    features, given = design.features, given_alphas(alpha)
+    weighted = isinstance(features, ConcatenatedFeatures) and features.weights is None and len(features.maps) > 1
+    open_choice = given is None or len(given) > 1 or weighted
+    smaller = trial(design, seed) if open_choice else None
+    ridge = IterativeRidge(design, design.dtype, seed)
+    held = HeldOut(ridge, seed)
+    judged = ridge if smaller is None else IterativeRidge(smaller, design.dtype, seed)
+    alphas, scores = candidates(judged) if given is None else given, None
+    penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
+    if open_choice and held.folds:
+        penalty, scores = choose_penalty(held if smaller is None else HeldOut(judged, seed), alphas)
+    n_iter, unseen = MOST_ITERATIONS, None
+    if held.folds and (given is None or calibrated):
+        n_iter, unseen = held.run(penalty, tol, traced=given is None)
+    equations = ridge.equations()
+    columns = np.tile(penalty, (equations.shape[0], 1))
+    stopped = n_iter < MOST_ITERATIONS
+    solution = ridge.solve(equations, columns, 0.0 if stopped else tol, n_iter)
+    if not stopped:
+        solution.warn(tol)
+    coef = solution.coef.T
+    if weighted:
+        features.weights_ = penalty.min() / penalty
+        coef = coef / np.repeat(np.sqrt(features.weights_), np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+    intercept = equations.intercept(solution.coef)
+    found = solution.n_iter, solution.residual
+    return Fitted(np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, unseen, *found)

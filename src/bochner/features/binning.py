@@ -1,0 +1,300 @@
+"""Random binning features (Algorithm 2)."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.engines.local import for_rows, n_threads, require_memory
+from bochner.features.base import FeatureMap, Rows
+from bochner.features.grids import Grids, Table, draw_grids, tables_of
+from bochner.features.held import HeldBins
+from bochner.kernels import Kernel, Laplacian
+
+CURE = "Transform in blocks of rows, or take fewer n_grids."
+MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
+
+
+class BinningFeatures(TransformerMixin, FeatureMap):
+    """Random binning features: z(x)'z(y) is an unbiased estimate of k(x, y), and Z is sparse.
+
+    A kernel that is a product over the features of mixtures of hats, k(t) = E max(0, 1 - |t| / pitch), is the
+    probability that a random grid puts two rows into one bin: two points at a distance t fall into one interval of a
+    grid of a given pitch and uniform shift with probability max(0, 1 - t / pitch). With P grids drawn
+
+        z(x) = P^(-1/2) [indicator of the bin of x in grid 1, ..., indicator of the bin of x in grid P],
+
+    of which only the bins that training rows occupy are kept: rows in other bins have no entry there. A row has at most
+    P entries, whatever the number of columns. For a product of kernels two rows must meet in the bins of all factors;
+    for a sum the grids are shared among the terms, in proportion to their variances.
+
+    A bin is known by a hash of 64 bits, the sum of its whole-number coordinates times random multipliers. Two bins
+    share a hash with probability 2^(t - 64), t the number of trailing zero bits that all the differences of their
+    coordinates have in common (0 for half of all pairs in one dimension, and for nearly all in several). Of a grid
+    with N occupied bins that is about N^2 2^(-64) false meetings: 5e-8 for a million bins.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=Laplacian()
+        Any sum, product and scaling of kernels that are mixtures of hats (Laplacian, Hat, SmoothBins, Coordinatewise),
+        with lengthscales in the units of X.
+    n_grids : int, default=100
+        Number P of grids. The error of z(x)'z(y) falls as 1 / sqrt(P).
+    n_buckets : int or None, default=None
+        Columns per grid, into which bins are hashed without a look at the data, so that maps drawn with one seed agree
+        on any machine. The kernel is then too large by up to 1 / n_buckets. By default every occupied bin has a column.
+    random_state : int, RandomState or None, default=None
+        Seed of the draw.
+
+    Attributes
+    ----------
+    pitches_, shifts_ : arrays of shape (P, F, d), float64
+        Of the F lattices that make a grid, one for each factor of the kernel, in the units of the columns; the bin of x
+        is floor((x - shift) / pitch). An infinite pitch splits nothing.
+    values_ : array of shape (P,), float64
+        Entries of Z in each grid, 1 / sqrt(P) for a kernel of one term and variance 1.
+    offsets_ : array of shape (P + 1,), int64
+        First column of each grid, and D in the end.
+    keys_ : array of shape (D,), int64
+        Hashes of the bins; empty with `n_buckets`.
+    multipliers_ : array of shape (F, d), int64
+    rows_per_bin_ : float
+        Mean number of training rows in an occupied bin; NaN with `n_buckets`.
+    alone_ : float
+        Share of rows that are alone in their bin, over all grids; NaN with `n_buckets`.
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError
+        At fit: a kernel that is no mixture of hats; `n_grids` or `n_buckets` not positive; fewer grids than terms in
+        the kernel; lengthscales that do not fit the columns. At transform: another number of columns.
+    MemoryError
+        Before the work that would need it.
+    TypeError
+        At fit: a kernel that is none, or numbers that are no integers.
+    NotFittedError
+        At transform, before fit.
+
+    Warns
+    -----
+    UserWarning
+        At fit, where most rows are alone in their bins, which then tell nothing of new rows.
+
+    References
+    ----------
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 2. Wu, Yen, Chen and
+    Yan, "Revisiting Random Binning Features for Fast and Robust Kernel Learning", KDD 2016 (occupied bins only).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import BinningFeatures
+    >>> from bochner.kernels import Laplacian
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> features = BinningFeatures(Laplacian(lengthscale=8.0), n_grids=2000, random_state=0)
+    >>> Z = features.fit_transform(X)
+    >>> Z.shape[0], bool(Z.nnz == 200 * 2000)
+    (200, True)
+    >>> bool(abs((Z @ Z.T).toarray() - Laplacian(8.0)(X)).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel = Laplacian(),  # noqa: B008 - changed on a copy only, see FeatureMap.set_params
+        n_grids: int = 100,
+        *,
+        n_buckets: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_grids = n_grids
+        self.n_buckets = n_buckets
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> BinningFeatures:
+        """Draw the grids and number the bins that the rows occupy.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self.draw(X.shape[1])
+        if self.n_buckets is None:
+            self._require_memory(X)
+            self.learn(X)
+        self.settle()
+        self._all_grids()
+        return self
+
+    def draw(self, n_features: int) -> BinningFeatures:
+        """Draw the grids for `n_features` columns, where the rows are still to come."""
+        self._check_parameters()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+        P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
+        self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(self.kernel, P, n_features, rng)
+        self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape[1:])
+        self.n_features_in_ = n_features
+        self.rows_per_bin_ = self.alone_ = float("nan")
+        self.keys_ = np.empty(0, np.int64)
+        self.offsets_ = np.arange(P + 1, dtype=np.int64) * n_buckets
+        self._tables = [] if n_buckets else [Table() for _ in range(P)]
+        self._grids: Grids | None = None
+        return self
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"kernel must be a bochner kernel such as Laplacian(2.0), got {self.kernel!r}.")
+        for name in ("n_grids", "n_buckets"):
+            value = getattr(self, name)
+            if value is None and name == "n_buckets":
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise TypeError(f"{name} must be an integer, got {value!r}.")
+            if not 1 <= int(value) < 2**31:
+                raise ValueError(f"{name} must be positive and below 2^31, got {value}.")
+
+    @property
+    def n_features_out(self) -> int:
+        """Number D of columns: of occupied bins, or of buckets."""
+        return int(self.offsets_[-1])
+
+    def learn(self, X: Rows, packed: bool = False) -> HeldBins:
+        """Number the bins of some training rows, after those of earlier calls since the draw.
+
+        Once the columns are laid out, rows are looked up as by `hold`.
+        """
+        return self._held(X, grow=not self.n_features_out)
+
+    def settle(self) -> None:
+        """Lay out the columns, once all training rows are known; warn where most rows are alone in their bins."""
+        if self.n_features_out:
+            return
+        counts = [table.counts[: table.count] for table in self._tables]
+        self.offsets_[1:] = np.cumsum([len(count) for count in counts])
+        self.keys_ = np.concatenate([table.keys[: table.count] for table in self._tables])
+        for table, first, stop in zip(self._tables, self.offsets_, self.offsets_[1:], strict=False):
+            table.close(self.keys_[first:stop])
+        rows = int(counts[0].sum())
+        self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
+        self.alone_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
+        if self.alone_ > MANY_ALONE and rows >= FEW_ROWS:
+            warnings.warn(
+                f"{self.alone_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per bin): such "
+                "bins tell nothing of new rows. Take larger lengthscales, at first twice as large.",
+                stacklevel=3,
+            )
+
+    def hold(self, X: Rows, packed: bool = False) -> HeldBins:
+        """Numbers of the rows' bins, -1 where no training row has been."""
+        return self._held(X, grow=False)
+
+    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+        """Memory of one row's bins, and of its weights inside them where the kernel has such."""
+        return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
+
+    def _held(self, X: Rows, grow: bool) -> HeldBins:
+        grids = self._all_grids()
+        tiles, smooth = grids.tiles(X), bool(grids.smooth.any())
+        ids = np.empty((len(grids), X.shape[0]), np.int32)
+        values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
+        threads = min(n_threads(), len(grids)) if X.shape[0] > 1 else 1
+
+        def work(first: int, stop: int) -> None:
+            for p in range(first, len(grids), threads):
+                grids.number(tiles, p, self._tables[p] if self._tables else None, grow, ids[p])
+                if smooth:
+                    grids.weigh(tiles, p, values[p])
+
+        for_rows(work, threads, threads)
+        return HeldBins(ids, values, self.offsets_)
+
+    def _all_grids(self) -> Grids:
+        """The grids in the form of the loops, and their tables, made anew where they were left out of a file."""
+        if self._grids is None:
+            # A fitted map is what its arrays are, whatever its parameters have become since.
+            arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth, self.offsets_
+            numbered = bool(self._tables) or len(self.keys_) > 0
+            self._grids = Grids(*arrays, self.n_features_in_, numbered)
+        if not self._grids.n_buckets and not self._tables:
+            self._tables = tables_of(self.keys_, self.offsets_)
+        return self._grids
+
+    def transform(self, X: Any) -> sp.csr_matrix:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            float32 gives float32; everything else float64.
+
+        Returns
+        -------
+        csr_matrix of shape (n, D)
+            With at most P entries in a row, in the order of the grids.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        self._require_memory(X)
+        held = self.hold(X)
+        kept = held.ids.T >= 0
+        wide = max(self.n_features_out, kept.size) >= 2**31
+        columns = (held.ids.T + self.offsets_[:-1].astype(np.int64 if wide else np.int32))[kept]
+        values = np.broadcast_to(held.values.astype(X.dtype, copy=False).T, kept.shape)[kept]
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        return sp.csr_matrix((values, columns, starts), shape=(X.shape[0], self.n_features_out))
+
+    def _require_memory(self, X: Rows) -> None:
+        """For what `transform` holds at once: a copy of the rows, ids, columns and their parts, values and weights."""
+        P, (rows, columns) = len(self.values_), X.shape
+        need = rows * (P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize) + columns * X.dtype.itemsize * (not sp.issparse(X)))
+        require_memory(need, f"Binning {rows:,} rows by {P:,} grids", CURE)
+
+    def dot(self, X: Rows, coef: NDArray) -> NDArray:
+        """Features of the rows times coefficients of shape (D, K), holding the bins of some rows at a time."""
+        V, result = np.ascontiguousarray(coef.T), np.empty((X.shape[0], coef.shape[1]), coef.dtype)
+        for a in range(0, X.shape[0], DOT_ROWS):
+            held = self.hold(X[a : a + DOT_ROWS])
+
+            def work(start: int, stop: int, first: int = a, held: HeldBins = held) -> None:
+                result[first + start : first + stop] = held.forward(V, start, stop).T
+
+            for_rows(work, held.n_rows)
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "_tables" in state:
+            state |= {"_grids": None} | ({"_tables": []} if len(self.keys_) else {})
+        return state
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names ``grid0_bin0``, ... of the columns, prefixed by the class in lower case."""
+        check_is_fitted(self)
+        check_feature_names_in(self, input_features)
+        sizes = np.diff(self.offsets_)
+        names = [f"binningfeatures_grid{p}_bin{k}" for p, size in enumerate(sizes) for k in range(size)]
+        return np.array(names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

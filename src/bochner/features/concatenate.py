@@ -1,0 +1,205 @@
+"""Several feature maps side by side: their kernels add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.engines.local import require_memory
+from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.held import HeldTogether
+
+CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
+
+
+class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
+    """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so that k = w_1 k_1 + w_2 k_2 + ...
+
+    The seed paper's closing remark: Fourier features serve the smooth part of a target, random binning features the
+    local part. `LinearFeatures` add a linear part.
+
+    Parameters
+    ----------
+    maps : sequence of FourierFeatures, BinningFeatures or LinearFeatures
+        Not changed: what is fitted are copies.
+    weights : array of shape (M,) or None, default=None
+        Positive. None is 1 for each, but in a `KernelMachineRegressor` or `KernelMachineClassifier`, where it is
+        learned on rows that are held out.
+
+    Attributes
+    ----------
+    maps_ : list
+        The fitted copies.
+    weights_ : array of shape (M,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit: no maps, or something that is none; weights that are not positive or not as many.
+    NotFittedError
+        At transform, before fit.
+
+    Examples
+    --------
+    >>> from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+    >>> from bochner.kernels import Gaussian, Laplacian
+    >>> fourier, bins = FourierFeatures(Gaussian(2.0), 100), BinningFeatures(Laplacian(2.0), 50)
+    >>> features = ConcatenatedFeatures([fourier, bins, LinearFeatures()])
+    >>> features.fit_transform([[0.0, 1.0], [1.0, 1.0], [4.0, 0.0]]).shape[0]
+    3
+    """
+
+    def __init__(self, maps: Sequence[FeatureMap], weights: ArrayLike | None = None) -> None:
+        self.maps = maps
+        self.weights = weights
+
+    def fit(self, X: Any, y: Any = None) -> ConcatenatedFeatures:
+        """Fit every map.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self._check_parameters()
+        return self._take([clone(part).fit(X) for part in self.maps])
+
+    def draw(self, n_features: int) -> ConcatenatedFeatures:
+        """Draw every map, where the rows are still to come."""
+        self._check_parameters()
+        return self._take([clone(part).draw(n_features) for part in self.maps])
+
+    def _take(self, maps: list[FeatureMap]) -> ConcatenatedFeatures:
+        self.maps_, self.n_features_in_ = maps, maps[0].n_features_in_
+        self.weights_ = np.ones(len(maps)) if self.weights is None else np.array(self.weights, dtype=np.float64)
+        self.edges_ = np.zeros(len(maps) + 1, np.int64)
+        self._lay_out()
+        return self
+
+    def _check_parameters(self) -> None:
+        maps = self.maps
+        if not isinstance(maps, list | tuple) or not maps or not all(isinstance(part, FeatureMap) for part in maps):
+            raise TypeError(f"maps must be a list of feature maps such as FourierFeatures(), got {maps!r}.")
+        if any(isinstance(part, ConcatenatedFeatures) for part in maps):
+            raise TypeError("maps must not contain ConcatenatedFeatures: put all maps into one list.")
+        if self.weights is not None:
+            weights = np.asarray(self.weights)
+            if weights.shape != (len(maps),) or weights.dtype.kind not in "iuf":
+                raise ValueError(f"weights must be {len(maps)} numbers, one for each map, got {self.weights!r}.")
+            if not np.all((weights > 0) & np.isfinite(weights)):
+                raise ValueError(f"weights must be positive and finite, got {self.weights!r}.")
+
+    def _lay_out(self) -> None:
+        self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
+
+    def observe(self, X: Rows) -> None:
+        """Show a sample of the rows to every map."""
+        for part in self.maps_:
+            part.observe(X)
+
+    def settle(self) -> None:
+        """Settle every map, and lay out their columns."""
+        for part in self.maps_:
+            part.settle()
+        self._lay_out()
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of columns of all maps."""
+        return int(self.edges_[-1])
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every map is dense."""
+        return all(part.is_dense for part in self.maps_)
+
+    def _scales(self) -> NDArray[np.float64]:
+        return np.sqrt(self.weights_)
+
+    def hold(self, X: Rows, packed: bool = False) -> HeldTogether:
+        """Features of every map, held."""
+        return HeldTogether([part.hold(X, packed) for part in self.maps_], self._scales(), self.edges_)
+
+    def learn(self, X: Rows, packed: bool = False) -> HeldTogether:
+        """Hold training rows, of which every map takes note."""
+        return HeldTogether([part.learn(X, packed) for part in self.maps_], self._scales(), self.edges_)
+
+    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+        """Memory that a held row takes, over all maps."""
+        return sum(part.held_bytes(dtype, packed) for part in self.maps_)
+
+    def transform(self, X: Any) -> NDArray | sp.csr_matrix:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        array or, where one of the maps gives such, csr_matrix of shape (n, D)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.is_dense:
+            need = X.shape[0] * self.n_features_out * X.dtype.itemsize
+            require_memory(need, f"The array of {X.shape[0]:,} x {self.n_features_out:,} features", CURE)
+            return self.rows(X)
+        scales = self._scales().astype(X.dtype)
+        parts = [part.transform(X) * scale for part, scale in zip(self.maps_, scales, strict=True)]
+        return sp.csr_matrix(sp.hstack(parts, format="csr"))
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the features of a few rows into the first columns of `out`; TypeError where a map is not dense."""
+        for part, scale, (first, stop) in zip(self.maps_, self._scales(), self._spans(), strict=True):
+            if not isinstance(part, DenseFeatureMap):
+                raise TypeError(f"{type(part).__name__} are no dense features: use transform or hold.")
+            Z = np.empty((X.shape[0], stop - first), out.dtype)
+            part.write(X, Z)
+            np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
+
+    def dot(self, X: Rows, coef: NDArray) -> NDArray:
+        """Features of the rows times coefficients of shape (D, K), map by map."""
+        result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
+        for part, scale, (first, stop) in zip(self.maps_, self._scales(), self._spans(), strict=True):
+            result += part.dot(X, np.multiply(coef[first:stop], scale, dtype=coef.dtype))
+        return result
+
+    def _spans(self) -> list[tuple[int, int]]:
+        return list(zip(self.edges_[:-1].tolist(), self.edges_[1:].tolist(), strict=True))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the maps' columns."""
+        check_is_fitted(self)
+        columns = check_feature_names_in(self, input_features)
+        names = [f"{m}_{name}" for m, part in enumerate(self.maps_) for name in part.get_feature_names_out(columns)]
+        return np.array(names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def seeded(features: FeatureMap, seed: int) -> FeatureMap:
+    """Copy a map, which is drawn with `seed` where it has none of its own; maps within it with different ones."""
+    copy = clone(features)
+    for m, part in enumerate(copy.maps if isinstance(copy, ConcatenatedFeatures) else [copy]):
+        if getattr(part, "random_state", 0) is None:
+            part.set_params(random_state=(seed + m) % 2**31)
+    return copy

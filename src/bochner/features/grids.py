@@ -1,0 +1,236 @@
+"""Random grids, and the tables of their occupied bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.engines.local import require_memory
+from bochner.features.sampling import allocate
+from bochner.kernels import Kernel
+
+TILE_ROWS = 8192
+LARGE_TABLE = 1 << 24  # bins
+SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max  # pitches, whose inverses are finite
+
+
+def draw_grids(
+    kernel: Kernel, n_grids: int, n_features: int, rng: np.random.Generator
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Draw pitches and shifts such that two rows meet in a bin with the probability k(x, y) / k(x, x).
+
+    Returns
+    -------
+    pitches, shifts : arrays of shape (n_grids, F, n_features)
+        One lattice for each factor of the kernel; where a term has fewer than F, the rest have infinite pitches.
+    values : array of shape (n_grids,)
+        Root of the share of the kernel's variance that each grid bears.
+    smooth : array of shape (n_grids, F), bool
+        Lattices whose rows have a weight inside their bins.
+
+    Raises
+    ------
+    ValueError
+        If the pitches of a factor are not known, lengthscales do not fit, or there are fewer grids than terms.
+    MemoryError
+        Before the draw.
+    """
+    terms = kernel.terms()
+    counts = allocate([variance for variance, _ in terms], n_grids, "n_grids")
+    shape = n_grids, max(len(leaves) for _, leaves in terms)
+    need = 6 * 8 * n_grids * shape[1] * n_features
+    require_memory(need, f"Drawing {n_grids:,} grids in {n_features:,} dimensions", "Take fewer n_grids.")
+    pitches, smooth = np.full((*shape, n_features), np.inf), np.zeros(shape, bool)
+    first = 0
+    for (_, leaves), count in zip(terms, counts, strict=True):
+        for f, leaf in enumerate(leaves):
+            law, part = leaf.pitch_measure(), slice(first, first + count)
+            unit = law.quantile(rng.uniform(np.finfo(float).tiny, 1.0, (count, n_features)))
+            with np.errstate(over="ignore"):
+                pitches[part, f] = np.clip(unit * leaf.scales(n_features), SMALLEST, LARGEST)
+            smooth[part, f] = law.smooth
+        first += count
+    shifts = np.where(np.isfinite(pitches), rng.uniform(size=pitches.shape), 0.0)
+    shifts *= np.where(np.isfinite(pitches), pitches, 0.0)
+    values = np.repeat([np.sqrt(variance / count) for (variance, _), count in zip(terms, counts, strict=True)], counts)
+    return pitches, shifts, values, smooth
+
+
+class Table:
+    """Numbers of the occupied bins of one grid, by an open-addressing hash table that doubles as it fills."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.count = 0
+        self.keys, self.counts = np.empty(capacity, np.int64), np.zeros(capacity, np.int32)
+        self.slots = np.full(2 * capacity, -1, np.int32)
+
+    @classmethod
+    def of(cls, keys: NDArray) -> Table:
+        """Table of given bins, numbered in the order of `keys`, to look up only."""
+        from bochner.loops.bins import fill
+
+        table = cls(1 << max(len(keys) - 1, 1).bit_length())
+        table.count = len(keys)
+        table.close(keys)
+        fill(keys, table.slots)
+        return table
+
+    def close(self, keys: NDArray) -> None:
+        """Share the hashes of the bins, which are the same in `keys`; from now on bins are looked up only."""
+        self.keys, self.counts = keys, np.empty(0, np.int32)
+
+    def number(self, hashes: NDArray, ids: NDArray) -> None:
+        """Write the number of each hash into `ids`, a new one for each that is new."""
+        from bochner.loops.bins import number
+
+        self._make_room(len(hashes))
+        self.count = number(hashes, self.keys, self.counts, self.slots, self.count, ids)
+
+    def look_up(self, hashes: NDArray, ids: NDArray) -> None:
+        """Write the number of each hash into `ids`, -1 for those that are not in the table."""
+        from bochner.loops.bins import look_up
+
+        look_up(hashes, self.keys, self.slots, ids)
+
+    def _make_room(self, more: int) -> None:
+        need = self.count + more
+        if need <= len(self.keys):
+            return
+        capacity = 1 << (need - 1).bit_length()
+        if capacity >= LARGE_TABLE:
+            require_memory(20 * capacity, f"A table of {capacity:,} bins", "Take larger lengthscales or fewer n_grids.")
+        larger = Table(capacity)
+        larger.keys[: self.count], larger.counts[: self.count] = self.keys[: self.count], self.counts[: self.count]
+        from bochner.loops.bins import fill
+
+        fill(self.keys[: self.count], larger.slots)
+        self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
+
+
+def tables_of(keys: NDArray, offsets: NDArray) -> list[Table]:
+    """Tables of the bins of each grid, keys[offsets[p] : offsets[p + 1]]; ValueError where these do not fit."""
+    _require(keys.dtype == np.int64 and keys.ndim == 1, "keys_ must be int64, of one dimension")
+    whole = offsets[0] == 0 and offsets[-1] == len(keys) and bool(np.all(np.diff(offsets) >= 0))
+    _require(whole, "offsets_ must rise from 0 to the number of keys_")
+    return [Table.of(keys[a:b]) for a, b in pairwise(offsets.tolist())]
+
+
+def _require(fit: bool, what: str) -> None:
+    if not fit:
+        raise ValueError(f"The arrays of this map do not fit together: {what}. Fit it anew.")
+
+
+class Grids:
+    """The grids of a map in the form that the compiled loops take, which check no bounds: here they are checked.
+
+    Parameters
+    ----------
+    pitches, shifts : arrays of shape (P, F, d), float64
+    multipliers : array of shape (F, d), int64
+    values : array of shape (P,), float64
+    smooth : array of shape (P, F), bool
+    offsets : array of shape (P + 1,), int64
+    n_features : int
+    numbered : bool
+        Whether bins have numbers; else they are in buckets, as many as the offsets tell.
+
+    Raises
+    ------
+    ValueError
+        If shapes or dtypes are others, pitches are not positive, or offsets do not rise by the number of buckets.
+    """
+
+    def __init__(
+        self,
+        pitches: NDArray,
+        shifts: NDArray,
+        multipliers: NDArray,
+        values: NDArray,
+        smooth: NDArray,
+        offsets: NDArray,
+        n_features: int,
+        numbered: bool,
+    ) -> None:
+        _require(pitches.ndim == 3 and pitches.size > 0, "pitches_ must have three dimensions")
+        P, F, d = *pitches.shape[:2], n_features
+        arrays = [pitches, shifts, multipliers, values, smooth, offsets]
+        shapes = [(P, F, d), (P, F, d), (F, d), (P,), (P, F), (P + 1,)]
+        dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_, np.int64]
+        _require([array.shape for array in arrays] == shapes, f"they must be of the shapes {shapes}")
+        _require([array.dtype for array in arrays] == dtypes, "their dtypes are others")
+        _require(bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))), "pitches_ must be positive")
+        n_buckets = 0 if numbered else int(offsets[1])
+        buckets = 1 <= n_buckets < 2**31 and np.array_equal(offsets, np.arange(P + 1) * n_buckets)
+        _require(numbered or buckets, "offsets_ must be multiples of the number of buckets")
+        self.inverses = 1 / pitches
+        self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
+        self.multipliers, self.values, self.smooth, self.n_buckets = multipliers, values, smooth, n_buckets
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def tiles(self, X: Any) -> Sequence[Any]:
+        """Rows in pieces that stay in the cache, dense ones by columns with the least and greatest value of each.
+
+        Raises MemoryError where rows with smooth bins are sparse and do not fit the memory when they are dense.
+        """
+        sparse = sp.issparse(X)
+        if sparse and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        if sparse and self.smooth.any():
+            what = f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,"
+            require_memory(X.shape[0] * X.shape[1] * X.dtype.itemsize, what, "Take fewer rows or columns at a time.")
+        tiles: list[Any] = []
+        for a in range(0, X.shape[0], TILE_ROWS):
+            part = X[a : a + TILE_ROWS]
+            if sparse and not self.smooth.any():
+                tiles.append(part)
+                continue
+            columns = np.array(part.toarray().T if sparse else part.T, order="C")
+            tiles.append((columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)))
+        return tiles
+
+    def number(self, tiles: Sequence[Any], p: int, table: Table | None, grow: bool, ids: NDArray) -> None:
+        """Write the number of each row's bin in grid p into `ids`."""
+        from bochner.loops.bins import bucket
+
+        hashes, done = np.empty(min(TILE_ROWS, len(ids)), np.int64), 0
+        for tile in tiles:
+            own = hashes[: self._hash(tile, p, hashes)]
+            part = ids[done : done + len(own)]
+            if table is None:
+                bucket(own, self.n_buckets, part)
+            elif grow:
+                table.number(own, part)
+            else:
+                table.look_up(own, part)
+            done += len(own)
+
+    def _hash(self, tile: Any, p: int, hashes: NDArray) -> int:
+        from bochner.loops.bins import hash_dense, hash_sparse
+
+        lattices = self.inverses[p], self.shifts[p], self.multipliers
+        if sp.issparse(tile):
+            rows = tile.shape[0]
+            hash_sparse(tile.indptr, tile.indices, tile.data, *lattices, hashes[:rows])
+        else:
+            rows = tile[0].shape[1]
+            hash_dense(*tile, *lattices, hashes[:rows])
+        return rows
+
+    def weigh(self, tiles: Sequence[Any], p: int, values: NDArray) -> None:
+        """Write the value of the grid times the weight of each row inside its bin into `values`."""
+        from bochner.loops.bins import weigh
+
+        done = 0
+        for columns, _, _ in tiles:
+            part = values[done : done + columns.shape[1]]
+            part[:] = self.values[p]
+            weigh(columns, self.inverses[p], self.shifts[p], self.smooth[p], part)
+            done += len(part)

@@ -1,0 +1,113 @@
+"""The columns themselves, as features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.features.base import DenseFeatureMap
+
+SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finite in either precision
+
+
+class LinearFeatures(OneToOneFeatureMixin, TransformerMixin, DenseFeatureMap):
+    """The standardised columns: z(x)'z(y) is the linear kernel.
+
+    A trend over the whole range of the data costs a local kernel most of its features. In a `ConcatenatedFeatures`
+    this part carries it.
+
+    Attributes
+    ----------
+    mean_, scale_ : arrays of shape (d,)
+        z = (x - mean) / scale; a constant column becomes zero.
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError
+        At transform: another number of columns.
+    NotFittedError
+        At transform, before fit.
+
+    Examples
+    --------
+    >>> from bochner import LinearFeatures
+    >>> LinearFeatures().fit_transform([[1.0, 0.0], [3.0, 0.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def __init__(self) -> None: ...
+
+    def fit(self, X: Any, y: Any = None) -> LinearFeatures:
+        """Measure means and deviations.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self.draw(X.shape[1]).observe(X)
+        return self
+
+    def draw(self, n_features: int) -> LinearFeatures:
+        """Set the means to zero and the scales to one, where rows are still to come."""
+        self.mean_, self.scale_ = np.zeros(n_features), np.ones(n_features)
+        self.n_features_in_ = n_features
+        return self
+
+    def observe(self, X: Any) -> None:
+        """Measure means and deviations of some rows, in units of the largest entries, so that squares stay finite."""
+        low, high = (np.ravel(m.toarray() if sp.issparse(m) else m) for m in (X.min(axis=0), X.max(axis=0)))
+        unit = np.maximum(np.maximum(-low, high), SMALLEST).astype(np.float64)
+        if sp.issparse(X):
+            mean, variance = mean_variance_axis(sp.csr_array(X @ sp.diags_array(1 / unit)), axis=0)
+        else:
+            scaled = X / unit
+            mean, variance = scaled.mean(axis=0), scaled.var(axis=0)
+        constant = (low == high) | (variance == 0)
+        self.scale_ = np.where(constant, 1.0, np.sqrt(variance) * unit)
+        self.mean_ = np.where(low == high, low, mean * unit)
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of columns."""
+        return self.n_features_in_
+
+    def transform(self, X: Any) -> NDArray:
+        """Standardise.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, d)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self.rows(X)
+
+    def write(self, X: Any, out: NDArray) -> None:
+        """Write the standardised columns of a few rows into the first columns of `out`."""
+        dense = X.toarray() if sp.issparse(X) else X
+        out[:, : self.n_features_out] = (dense - self.mean_) / self.scale_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

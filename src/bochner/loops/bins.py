@@ -1,0 +1,185 @@
+"""Grids and their bins, the inner loops of random binning features.
+
+A bin is a vector of whole numbers, floor(x_j / pitch_j - shift_j); its hash is their sum weighted by random 64-bit
+multipliers, modulo 2^64. The bins of one grid are numbered in the order of their first row: `keys[k]` is the hash of
+bin k, and `slots` an open-addressing table of the numbers, -1 where empty, of which at most half is full.
+"""
+
+import numpy as np
+
+from bochner.loops.compile import compiled, compiled_exactly
+
+_FAR = 2.0**62 - 512  # coordinates beyond share a bin; with 9 trailing zero bits its hash is random, with 62 it is not
+_BUMP = 30.0**0.5
+
+
+@compiled_exactly
+def _cell(x, inverse, shift):
+    t = np.floor(x * inverse - shift)
+    return np.int64(min(max(t, -_FAR), _FAR))
+
+
+@compiled_exactly
+def hash_dense(X, low, high, inverses, shifts, multipliers, out):
+    """Hash the rows of X, given by columns, in one grid.
+
+    X : array of shape (d, b); low, high : arrays of shape (d,), least and greatest value of each of its rows.
+    inverses, shifts : arrays of shape (F, d), one over the pitches of F lattices and their shifts over the pitches.
+    multipliers : int64 array of shape (F, d). out : int64 array of shape (b,).
+    """
+    out[:] = 0
+    constant = np.int64(0)
+    for f in range(inverses.shape[0]):
+        for j in range(X.shape[0]):
+            inverse, shift, multiplier = inverses[f, j], shifts[f, j], multipliers[f, j]
+            first, last = _cell(low[j], inverse, shift), _cell(high[j], inverse, shift)
+            if first == last:
+                constant += multiplier * first
+            else:
+                column = X[j]
+                for i in range(column.shape[0]):
+                    out[i] += multiplier * _cell(column[i], inverse, shift)
+    for i in range(out.shape[0]):
+        out[i] += constant
+
+
+@compiled_exactly
+def hash_sparse(indptr, indices, data, inverses, shifts, multipliers, out):
+    """Hash the rows of a CSR matrix in one grid, equal to `hash_dense` of the same rows."""
+    constant = np.int64(0)
+    for f in range(inverses.shape[0]):
+        for j in range(inverses.shape[1]):
+            constant += multipliers[f, j] * _cell(0.0, inverses[f, j], shifts[f, j])
+    for i in range(out.shape[0]):
+        total = constant
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            for f in range(inverses.shape[0]):
+                inverse, shift = inverses[f, j], shifts[f, j]
+                total += multipliers[f, j] * (_cell(data[k], inverse, shift) - _cell(0.0, inverse, shift))
+        out[i] = total
+
+
+@compiled
+def weigh(X, inverses, shifts, smooth, out):
+    """Multiply `out` by sqrt(30) s (1 - s) for each column of X in each smooth lattice, s the place inside the bin.
+
+    X : array of shape (d, b); inverses, shifts : arrays of shape (F, d); smooth : bool array of shape (F,). Beyond 2^62
+    pitches a row's place is not known, and its weight is 0.
+    """
+    for f in range(inverses.shape[0]):
+        if not smooth[f]:
+            continue
+        for j in range(X.shape[0]):
+            column, inverse, shift = X[j], inverses[f, j], shifts[f, j]
+            for i in range(column.shape[0]):
+                t = column[i] * inverse - shift
+                s = t - np.floor(t) if abs(t) < _FAR else 0.0
+                out[i] *= _BUMP * s * (1 - s)
+
+
+@compiled
+def _slot(key, mask):
+    """Scatter the bits of a hash (a finaliser of xor-shifts and multiplications), and take the last ones."""
+    h = np.uint64(key)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0xD6E8FEB86659FD93)
+    h ^= h >> np.uint64(32)
+    return np.int64(h & np.uint64(mask))
+
+
+@compiled
+def number(hashes, keys, counts, slots, count, ids):
+    """Number the bins of some rows, new ones from `count` on, and count their rows.
+
+    Writes the number of each row's bin into `ids` and returns the new number of bins.
+    """
+    mask = slots.shape[0] - 1
+    for i in range(hashes.shape[0]):
+        key = hashes[i]
+        slot = _slot(key, mask)
+        while slots[slot] >= 0 and keys[slots[slot]] != key:
+            slot = (slot + 1) & mask
+        if slots[slot] < 0:
+            slots[slot] = count
+            keys[count] = key
+            count += 1
+        k = slots[slot]
+        counts[k] += 1
+        ids[i] = k
+    return count
+
+
+@compiled
+def fill(keys, slots):
+    """Enter the bins of one grid, all different, into its empty table."""
+    mask = slots.shape[0] - 1
+    for k in range(keys.shape[0]):
+        slot = _slot(keys[k], mask)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = k
+
+
+@compiled
+def look_up(hashes, keys, slots, ids):
+    """Write the numbers of the rows' bins into `ids`, -1 for bins that have none."""
+    mask = slots.shape[0] - 1
+    for i in range(hashes.shape[0]):
+        key = hashes[i]
+        slot = _slot(key, mask)
+        while slots[slot] >= 0 and keys[slots[slot]] != key:
+            slot = (slot + 1) & mask
+        ids[i] = slots[slot]
+
+
+@compiled
+def bucket(hashes, n_buckets, ids):
+    """Write a bucket below `n_buckets`, at most 2^31, for each hash."""
+    for i in range(hashes.shape[0]):
+        h = np.uint64(hashes[i])
+        h ^= h >> np.uint64(32)
+        h *= np.uint64(0xD6E8FEB86659FD93)
+        ids[i] = np.int32(((h >> np.uint64(32)) * np.uint64(n_buckets)) >> np.uint64(32))
+
+
+@compiled
+def gather(ids, values, offsets, V, start, stop, T):
+    """Add V Z' to T for the rows from `start` to `stop` of Z.
+
+    ids : int32 array of shape (P, n), -1 for no bin; values : array of shape (P, n), or (P, 1) where a grid has one.
+    offsets : array of shape (P + 1,), the first column of each grid; V : array of shape (K, D); T : (K, stop - start).
+    """
+    for p in range(ids.shape[0]):
+        row, first = ids[p, start:stop], offsets[p]
+        for k in range(V.shape[0]):
+            v, t = V[k, first:], T[k]
+            if values.shape[1] == 1:
+                value = values[p, 0]
+                for i in range(row.shape[0]):
+                    if row[i] >= 0:
+                        t[i] += value * v[row[i]]
+            else:
+                value_of = values[p, start:stop]
+                for i in range(row.shape[0]):
+                    if row[i] >= 0:
+                        t[i] += value_of[i] * v[row[i]]
+
+
+@compiled
+def scatter(ids, values, offsets, T, start, stop, Q):
+    """Add T Z to Q, of shape (K, D), for the rows from `start` to `stop` of Z; the arguments are those of `gather`."""
+    for p in range(ids.shape[0]):
+        row, first = ids[p, start:stop], offsets[p]
+        for k in range(T.shape[0]):
+            t, q = T[k], Q[k, first:]
+            if values.shape[1] == 1:
+                value = values[p, 0]
+                for i in range(row.shape[0]):
+                    if row[i] >= 0:
+                        q[row[i]] += value * t[i]
+            else:
+                value_of = values[p, start:stop]
+                for i in range(row.shape[0]):
+                    if row[i] >= 0:
+                        q[row[i]] += value_of[i] * t[i]

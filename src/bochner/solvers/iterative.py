@@ -1,0 +1,166 @@
+"""Ridge regression by conjugate gradients on the features of a design, held in memory or computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bochner.design import Design
+from bochner.features import ConcatenatedFeatures
+from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.held import HeldRows
+from bochner.normal import NormalEquations
+from bochner.solvers.cg import Solution, conjugate_gradients
+from bochner.solvers.preconditioners import JUDGES, Blocks, Jacobi, Preconditioner, SampledRows
+
+FEWEST_SAMPLED, MOST_SAMPLED = 1024, 8192
+PACKED_ENTRIES = 1 << 28
+ROUNDING_ERROR = 5e-3
+MOST_REFINEMENTS = 8
+
+
+class IterativeRidge:
+    """Ridge regression on all rows of a design, or without some of them, for any penalties.
+
+    Parameters
+    ----------
+    design : Design
+        Its map is drawn; it learns the rows here.
+    dtype : dtype
+        Of the vectors.
+    seed : int
+        Of the sample of rows.
+
+    Attributes
+    ----------
+    maps : list of FeatureMap
+        The M maps whose features stand side by side; each has a penalty of its own.
+    edges : int64 array of shape (M + 1,)
+        First column of each.
+    packed : bool
+        Whether dense features are rounded to 8 bits.
+    """
+
+    def __init__(self, design: Design, dtype: DTypeLike, seed: int) -> None:
+        features = design.features
+        self.design, self.dtype, self.seed = design, np.dtype(dtype), seed
+        self.maps: list[FeatureMap] = features.maps_ if isinstance(features, ConcatenatedFeatures) else [features]
+        entries = design.source.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
+        self.blocks = design.hold(packed=entries > PACKED_ENTRIES)
+        self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
+        self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
+        self._sample: list[NDArray | None] | None = None
+
+    def equations(self, kept: NDArray | None = None) -> NormalEquations:
+        """Normal equations of all rows, or of those that the mask `kept` tells."""
+        blocks = self.blocks if kept is None else Without(self.blocks, kept)
+        return NormalEquations(blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype)
+
+    def solve(
+        self,
+        equations: NormalEquations,
+        penalty: NDArray,
+        tol: float,
+        max_iter: int,
+        rhs: NDArray | None = None,
+        visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+    ) -> Solution:
+        """Solve for each right-hand side with its own penalties.
+
+        Parameters
+        ----------
+        penalty : array of shape (K, M)
+            Ridge terms of the maps.
+        rhs : array of shape (K, D), optional
+            By default that of the equations.
+        """
+        rhs = equations.rhs if rhs is None else rhs
+        spread = self._per_column(penalty)
+        precondition = self._preconditioner(equations, penalty)
+        solution = conjugate_gradients(equations, rhs, spread, precondition, tol, max_iter, visit)
+        if self.packed and tol < ROUNDING_ERROR and rhs is equations.rhs:
+            return self._refine(equations, solution, spread, precondition, tol, max_iter)
+        return solution
+
+    def _per_column(self, penalty: NDArray) -> NDArray:
+        """Ridge terms of the columns, shape (K, 1) where all maps have the same."""
+        if (penalty == penalty[:, :1]).all():
+            return penalty[:, :1].astype(self.dtype)
+        return np.repeat(penalty, np.diff(self.edges), axis=1).astype(self.dtype)
+
+    def _refine(
+        self,
+        equations: NormalEquations,
+        solution: Solution,
+        penalty: NDArray,
+        precondition: Preconditioner,
+        tol: float,
+        max_iter: int,
+    ) -> Solution:
+        """Correct for the rounding of the features: residuals without rounding, corrections with it."""
+        exact = NormalEquations(self.design.again(), equations.shape[1], equations.shape[0], self.dtype)
+        coef, n_iter, error = solution.coef, solution.n_iter, np.inf
+        for _ in range(MOST_REFINEMENTS):
+            residual = exact.rhs - exact(coef) - penalty * coef
+            step = conjugate_gradients(equations, residual, penalty, precondition, min(tol, 0.1), max_iter)
+            size = np.sqrt((exact.rhs * coef).sum(axis=1))
+            error = float((np.sqrt((residual * step.coef).sum(axis=1)) / np.where(size > 0, size, 1.0)).max())
+            coef, n_iter = coef + step.coef, n_iter + step.n_iter
+            if error <= tol:
+                break
+        left = np.linalg.norm(residual, axis=1) / np.maximum(np.linalg.norm(exact.rhs, axis=1), 1e-300)
+        equations.feature_mean, equations.target_mean = exact.feature_mean, exact.target_mean
+        return Solution(coef, n_iter, float(left.max()), error, error <= tol)
+
+    def _preconditioner(self, equations: NormalEquations, penalty: NDArray) -> Preconditioner:
+        """Jacobi for bins, sampled rows for dense features."""
+        if self._sample is None:
+            self._sample = self._sampled()
+        parts: list[Preconditioner] = []
+        sparse = any(rows is None for rows in self._sample)
+        diagonal = equations.diagonal() if sparse else np.empty(0)
+        for m, rows in enumerate(self._sample):
+            columns = slice(self.edges[m], self.edges[m + 1])
+            if rows is None:
+                parts.append(Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype)))
+            else:
+                scale = equations.weight / (len(rows) - min(JUDGES, len(rows) // 4))
+                parts.append(SampledRows(rows - rows.mean(axis=0), scale, penalty[:, m]))
+        return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
+
+    def _sampled(self) -> list[NDArray | None]:
+        """Features of a sample of rows for each dense map, times the roots of the weights; None for bins."""
+        dense = [part.n_features_out for part in self.maps if part.is_dense]
+        if not dense:
+            return [None] * len(self.maps)
+        size = min(max(max(dense) // 2, FEWEST_SAMPLED), MOST_SAMPLED) + JUDGES
+        source = self.design.source.sample(size, np.random.default_rng(self.seed))
+        ((X, _, weight),) = source.blocks(source.n_rows)
+        X = X.astype(self.design.dtype, copy=False)
+        shuffled = np.random.default_rng(self.seed).permutation(source.n_rows)
+        root = np.ones(source.n_rows) if weight is None else np.sqrt(weight / weight.mean())
+        root = root[shuffled, np.newaxis].astype(self.design.dtype)
+        return [part.rows(X[shuffled]) * root if isinstance(part, DenseFeatureMap) else None for part in self.maps]
+
+
+class Without:
+    """Blocks in which some rows have no weight.
+
+    Parameters
+    ----------
+    blocks : iterable of HeldRows
+    kept : bool array of shape (n,)
+        False for the rows that are left out.
+    """
+
+    def __init__(self, blocks: Iterable[HeldRows], kept: NDArray) -> None:
+        self.blocks, self.kept = blocks, kept
+
+    def __iter__(self) -> Iterator[HeldRows]:
+        first = 0
+        for block in self.blocks:
+            kept = self.kept[first : first + len(block.y)].astype(np.float32)
+            yield block._replace(weight=kept if block.weight is None else kept * block.weight)
+            first += len(block.y)

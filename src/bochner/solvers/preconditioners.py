@@ -1,0 +1,116 @@
+"""Approximate inverses of Z'WZ + penalty, cheap to apply, which save conjugate gradients most of their iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+
+Preconditioner = Callable[[NDArray], NDArray]
+JUDGES = 512
+
+
+class Jacobi:
+    """The diagonal: for bins, whose columns of one grid are orthogonal, most of the matrix.
+
+    Parameters
+    ----------
+    diagonal : array of shape (D,)
+        Of Z'WZ.
+    penalty : array of shape (K, D) or (K, 1)
+    """
+
+    def __init__(self, diagonal: NDArray, penalty: NDArray) -> None:
+        self.inverse = (1 / (diagonal + penalty)).astype(diagonal.dtype)
+
+    def __call__(self, R: NDArray) -> NDArray:
+        """Residuals of shape (K, D) over the diagonal."""
+        return R * self.inverse
+
+
+class SampledRows:
+    """Inverse of S'S + a I, S the centred features of m sampled rows, scaled to all rows.
+
+    Only an m x m matrix is factorised, for (S'S + a I)^-1 = (I - S'(SS' + a I)^-1 S) / a. The directions that m < D
+    rows do not span have eigenvalues too; a = alpha + tail gives them their mean, tail, which is measured on further
+    rows as what the span leaves of them. With a = alpha alone five times as many iterations are needed.
+
+    Parameters
+    ----------
+    S : array of shape (m + h, D)
+        Centred features times the roots of the rows' weights; the last h rows are those that measure the tail.
+    scale : float
+        Weight of all rows over that of a sample as large as the m.
+    penalty : array of shape (K,)
+        Ridge terms alpha.
+
+    References
+    ----------
+    Rudi, Carratino and Rosasco, "FALKON", NIPS 2017 (a sampled Gram matrix as preconditioner). Frangella, Tropp and
+    Udell, "Randomized Nystrom Preconditioning", 2023 (what to do about the tail).
+    """
+
+    def __init__(self, S: NDArray, scale: float, penalty: NDArray) -> None:
+        judges = min(JUDGES, len(S) // 4)
+        m = len(S) - judges
+        gram = S @ S.T
+        self.S, inner = S[:m], gram[:m, :m]
+        tail = scale * max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1) if judges else 0.0
+        shifts, self.choice = np.unique(penalty + tail, return_inverse=True)
+        self.shifts = shifts.astype(S.dtype)
+        self.factors = [_factor(inner, shift / scale) for shift in shifts]
+
+    def __call__(self, R: NDArray) -> NDArray:
+        """Approximate solutions for residuals of shape (K, D)."""
+        Z = np.empty_like(R)
+        single = R.astype(self.S.dtype, copy=False)
+        products = self.S @ single.T
+        for c, lower in enumerate(self.factors):
+            own = self.choice == c
+            inner = cho_solve((lower, True), products[:, own], check_finite=False)
+            Z[own] = (single[own] - inner.T @ self.S) / self.shifts[c]
+        return Z
+
+
+def _left_over(gram: NDArray, m: int) -> float:
+    """Mean squared length of what the span of the first m rows leaves of the others."""
+    lower = _factor(gram[:m, :m], 1e-3 * float(np.trace(gram)) / len(gram))
+    across = gram[:m, m:]
+    inside = (across * cho_solve((lower, True), across, check_finite=False)).sum(axis=0)
+    return float(np.mean(np.diagonal(gram)[m:] - inside))
+
+
+def _factor(gram: NDArray, shift: float) -> NDArray:
+    """Lower Cholesky factor of gram + shift I, with as much more on the diagonal as rounding makes necessary."""
+    rounding = np.finfo(gram.dtype).eps * max(float(np.trace(gram)), np.finfo(np.float32).tiny)
+    while True:
+        shifted = gram.copy()
+        np.fill_diagonal(shifted, np.diagonal(shifted) + shift)
+        try:
+            return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            shift += rounding
+            rounding *= 10
+
+
+class Blocks:
+    """A preconditioner for each of several ranges of columns.
+
+    Parameters
+    ----------
+    parts : sequence of Preconditioner
+    edges : array of shape (M + 1,)
+        First column of each, and the end of the last.
+    """
+
+    def __init__(self, parts: Sequence[Preconditioner], edges: NDArray) -> None:
+        self.parts, self.edges = parts, edges
+
+    def __call__(self, R: NDArray) -> NDArray:
+        """Apply each to its columns of the residuals."""
+        Z = np.empty_like(R)
+        for part, first, stop in zip(self.parts, self.edges, self.edges[1:], strict=False):
+            Z[:, first:stop] = part(np.ascontiguousarray(R[:, first:stop]))
+        return Z

@@ -1,0 +1,206 @@
+"""Ridge terms and the number of iterations from rows that are held out.
+
+Candidates are solved side by side as columns of one run of conjugate gradients, whose cost is mostly that of reading
+the features; the held-out error of each is traced after every iteration, for to stop early regularises too.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.design import Design
+from bochner.features import ConcatenatedFeatures
+from bochner.features.held import Held
+from bochner.normal import NormalEquations
+from bochner.solvers.iterative import IterativeRidge
+
+MOST_HELD_OUT = 10_000
+FOLDED_ROWS = 5_000
+N_FOLDS = 5
+TRIAL_ROWS = 1 << 16
+TRACED_ITERATIONS, PATIENCE, WORTHWHILE = 40, 4, 1e-3
+TRACED_OUTPUTS, MOST_ITERATIONS = 2, 500
+ALPHAS = np.array([0.01, 0.1, 1.0, 10.0])
+SHARES = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1])
+WEIGHT_STEPS, WEIGHT_ROUNDS = np.array([0.2, 5.0]), 2
+
+
+class OutOfSample(NamedTuple):
+    """Predictions for rows that the model has not seen, their targets, both of shape (n, K), and weights, (n,)."""
+
+    predicted: NDArray
+    truth: NDArray
+    weight: NDArray
+
+
+class _Rows(NamedTuple):
+    features: Held
+    y: NDArray
+    weight: NDArray
+
+
+class HeldOut:
+    """Rows held out of a ridge regression: a fifth, 10,000 at most; all rows in turn where there are few.
+
+    Equal rows are held out together, lest one tell of the other.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+    seed : int
+
+    Attributes
+    ----------
+    folds : list of bool arrays of shape (n,)
+        The rows that are held out at a time; empty where all rows are equal.
+    """
+
+    def __init__(self, ridge: IterativeRidge, seed: int) -> None:
+        self.ridge = ridge
+        _, group = np.unique(ridge.design.row_keys, return_inverse=True)
+        n_groups = int(group.max()) + 1
+        place = np.random.default_rng(seed).permutation(n_groups)[group]
+        few = len(group) <= FOLDED_ROWS
+        size = max(1, -(-n_groups // N_FOLDS) if few else min(n_groups // N_FOLDS, MOST_HELD_OUT))
+        masks = [(place >= k * size) & (place < (k + 1) * size) for k in range(N_FOLDS if few else 1)]
+        weight = ridge.design.source.weight
+        self.folds = [mask for mask in masks if _counts(mask, weight) and _counts(~mask, weight)]
+        self._rows = [self._hold(mask) for mask in self.folds]
+
+    def _hold(self, mask: NDArray) -> _Rows:
+        design = self.ridge.design
+        source = design.source.take(np.flatnonzero(mask))
+        ((X, y, weight),) = source.blocks(source.n_rows)
+        held = design.features.hold(X.astype(design.dtype, copy=False), self.ridge.packed)
+        return _Rows(held, y, np.ones(len(y)) if weight is None else weight)
+
+    def scores(self, penalties: NDArray) -> NDArray:
+        """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.
+
+        Parameters
+        ----------
+        penalties : array of shape (A, M)
+            Ridge terms of the maps.
+
+        Returns
+        -------
+        array of shape (A,)
+        """
+        K = self.ridge.design.source.n_outputs
+        mix = np.eye(K)
+        if K > TRACED_OUTPUTS:
+            mix = np.random.default_rng(0).choice([-1.0, 1.0], (TRACED_OUTPUTS, K)) / np.sqrt(TRACED_OUTPUTS)
+        traces = [
+            _Trace(self.ridge.equations(~mask), rows, len(penalties), mix)
+            for mask, rows in zip(self.folds, self._rows, strict=True)
+        ]
+        columns = np.repeat(penalties, len(mix), axis=0)
+        for trace in traces:
+            self.ridge.solve(trace.equations, columns, 1e-3, TRACED_ITERATIONS, trace.rhs, trace.visit)
+        losses = np.sum([trace.losses for trace in traces], axis=0)
+        return losses.min(axis=0) / sum(rows.weight.sum() for rows in self._rows)
+
+    def run(self, penalty: NDArray, tol: float, traced: bool) -> tuple[int, OutOfSample]:
+        """Predict the held-out rows with given ridge terms.
+
+        Parameters
+        ----------
+        penalty : array of shape (M,)
+        tol : float
+            Relative error of the solutions.
+        traced : bool
+            Stop at the number of iterations that is best for the rows.
+
+        Returns
+        -------
+        n_iter : int
+            That number, at least 1; the most that there may be where not `traced`.
+        OutOfSample
+        """
+        parts, steps = [], []
+        K = self.ridge.design.source.n_outputs
+        for mask, rows in zip(self.folds, self._rows, strict=True):
+            trace = _Trace(self.ridge.equations(~mask), rows, 1, np.eye(K))
+            columns = np.tile(penalty, (K, 1))
+            if traced:
+                self.ridge.solve(trace.equations, columns, tol, TRACED_ITERATIONS, trace.rhs, trace.visit)
+            else:
+                coef = self.ridge.solve(trace.equations, columns, tol, MOST_ITERATIONS, trace.rhs).coef
+                trace.visit(coef, 1)
+            steps.append(trace.best_iteration)
+            parts.append((trace.best.T + trace.equations.target_mean, rows.y, rows.weight))
+        n_iter = max(1, round(float(np.median(steps)))) if traced else MOST_ITERATIONS
+        return n_iter, OutOfSample(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+class _Trace:
+    """Held-out errors of several candidates after each iteration, and the best predictions of a single one."""
+
+    def __init__(self, equations: NormalEquations, rows: _Rows, n_candidates: int, mix: NDArray) -> None:
+        self.equations, self.rows, self.n_candidates = equations, rows, n_candidates
+        self.truth = mix @ (rows.y - equations.target_mean).T
+        self.rhs = np.tile(mix.astype(equations.dtype) @ equations.rhs, (n_candidates, 1))
+        self.losses = np.full((TRACED_ITERATIONS, n_candidates), np.inf)
+        self.best, self.best_iteration = np.zeros_like(self.truth), 0
+
+    def visit(self, coef: NDArray, n_iter: int) -> bool:
+        """Trace an iteration; true where the last few brought nothing worthwhile to any candidate."""
+        offset = (coef @ self.equations.feature_mean)[:, np.newaxis]
+        fitted = self.rows.features.forward(coef, 0, self.rows.features.n_rows) - offset
+        fitted = fitted.reshape(self.n_candidates, *self.truth.shape)
+        losses = (np.square(self.truth - fitted).sum(axis=1) * self.rows.weight).sum(axis=1)
+        before = self.losses[: n_iter - 1].min(axis=0, initial=np.inf)
+        if n_iter == 1 or losses[0] < before[0]:
+            self.best, self.best_iteration = fitted[0], n_iter
+        self.losses[n_iter - 1 :] = np.minimum(losses, before)
+        if n_iter <= PATIENCE:
+            return False
+        gain = self.losses[n_iter - 1 - PATIENCE].min() - self.losses[n_iter - 1].min()
+        return bool(gain <= WORTHWHILE * self.losses[n_iter - 1].min())
+
+
+def _counts(mask: NDArray, weight: NDArray | None) -> bool:
+    """Whether any of the rows has weight."""
+    return bool(mask.any() if weight is None else (weight[mask] > 0).any())
+
+
+def trial(design: Design, seed: int) -> Design | None:
+    """Return a design of 65,536 of the rows, on which candidates are compared; None where there are no more."""
+    sample = design.source.sample(TRIAL_ROWS, np.random.default_rng(seed))
+    return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
+
+
+def candidates(ridge: IterativeRidge) -> NDArray:
+    """Ridge terms to try, shape (A,): for bins from 0.01 to 10, for dense features shares of the trace of Z'WZ."""
+    if not all(part.is_dense for part in ridge.maps):
+        return ALPHAS
+    return SHARES * (float(ridge.equations().diagonal().sum()) or 1.0)
+
+
+def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
+    """Choose alpha, and where several maps are to be weighted a factor on it for each, one after the other.
+
+    Parameters
+    ----------
+    alphas : array of shape (A,)
+
+    Returns
+    -------
+    penalty : array of shape (M,)
+        Ridge terms of the maps.
+    scores : array of shape (A,)
+        Of the alphas.
+    """
+    features, n_maps = held.ridge.design.features, len(held.ridge.maps)
+    scores = held.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
+    penalty = np.full(n_maps, alphas[scores.argmin()])
+    weighted = isinstance(features, ConcatenatedFeatures) and features.weights is None and n_maps > 1
+    for m in np.tile(np.arange(n_maps), WEIGHT_ROUNDS if weighted else 0):
+        trials = np.tile(penalty, (1 + len(WEIGHT_STEPS), 1))
+        trials[1:, m] *= WEIGHT_STEPS
+        penalty = trials[held.scores(trials).argmin()]
+    return penalty, scores

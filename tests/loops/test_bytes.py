@@ -1,0 +1,89 @@
+"""Features in 8 bits: the rounding is at most bound / 254, and products are those of the rounded features."""
+
+import numpy as np
+import pytest
+
+from bochner import FourierFeatures
+from bochner.features.held import HeldBytes
+from bochner.kernels import Gaussian, Laplacian
+
+UNIT = np.finfo(np.float32).eps / 2
+
+
+def held(n, D, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    bounds = rng.uniform(0.01, 2, D)
+    Z = (rng.uniform(-1, 1, (n, D)) * bounds).astype(dtype)
+    bytes_ = HeldBytes(n, bounds)
+    for start in range(0, n, 10):
+        bytes_.put(start, Z[start : start + 10])
+    return bytes_, bounds, Z
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding(dtype):
+    """Half a step, bound / 254, and what the scale and the product round before: twice half eps of the entry."""
+    bytes_, bounds, Z = held(57, 33, dtype)
+    Z[0], Z[1], Z[2] = bounds, -bounds, 0
+    bytes_.put(0, Z[:10])
+    error = np.abs(bytes_.Z * bytes_.unit - Z)
+    assert np.all(error <= bounds / 254 + 3 * np.finfo(dtype).eps * bounds)
+    np.testing.assert_array_equal(bytes_.Z[0], 127)
+    np.testing.assert_array_equal(bytes_.Z[1], -127)
+    np.testing.assert_array_equal(bytes_.Z[2], 0)
+
+
+@pytest.mark.parametrize("bound", [0.0, 1e-45, 1e-38, 1e-30])
+def test_vanishing_columns(bound):
+    bytes_ = HeldBytes(2, np.array([bound, 1.0]))
+    bytes_.put(0, np.array([[bound, 0.5], [-bound, 1.0]], np.float32))
+    assert np.all(np.abs(bytes_.Z[:, 0] * bytes_.unit[0]) <= bound + 1e-36)
+    np.testing.assert_array_equal(bytes_.Z[:, 1], [64, 127])
+
+
+@pytest.mark.parametrize(("n", "D"), [(1, 1), (3, 5), (4, 1), (57, 33), (300, 64)])
+def test_products(n, D):
+    """Sums of m products in single precision, in any order: m roundings, and a few of factors."""
+    bytes_, _, _ = held(n, D)
+    Z = bytes_.Z * bytes_.unit
+    rng = np.random.default_rng(1)
+    for dtype in (np.float32, np.float64):
+        V, Q = rng.standard_normal((2, 3, D)).astype(dtype)
+        weight = rng.uniform(0, 2, n).astype(dtype)
+        for start, stop in {(0, n), (n // 3, n), (n // 2, n // 2), (0, n - n // 4)}:
+            part, w, T = Z[start:stop], weight[start:stop], rng.standard_normal((3, stop - start)).astype(dtype)
+            found = bytes_.forward(V, start, stop)
+            assert np.all(np.abs(found - V @ part.T) <= (D + 6) * UNIT * (np.abs(V) @ np.abs(part.T)))
+
+            total = Q.copy()
+            bytes_.backward(T, start, stop, total)
+            size = np.abs(Q) + np.abs(T) @ np.abs(part)
+            assert np.all(np.abs(total - (Q + T @ part)) <= (stop - start + 6) * UNIT * size)
+
+            for given, own in ((weight, w), (None, np.ones(stop - start))):
+                total = Q.copy()
+                bytes_.normal(V, given, start, stop, total)
+                size = np.abs(Q) + (np.abs(V) @ np.abs(part.T) * own) @ np.abs(part)
+                expected = Q + (V.astype(float) @ part.T * own) @ part
+                assert np.all(np.abs(total - expected) <= (D + stop - start + 12) * UNIT * size)
+
+            total = Q[0].copy()
+            bytes_.squares(weight, start, stop, total)
+            expected = Q[0] + w.astype(float) @ part**2
+            size = np.abs(Q[0]) + w @ part**2
+            assert np.all(np.abs(total - expected) <= (stop - start + 10) * UNIT * size)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_packed_fourier_features(paired, dtype):
+    kernel = 3.0 * Gaussian(2.0) + Laplacian()
+    features = FourierFeatures(kernel, 31, paired=paired, random_state=0).draw(3)
+    X = np.random.default_rng(0).standard_normal((200, 3)).astype(dtype)
+    packed = features.hold(X, packed=True)
+    assert isinstance(packed, HeldBytes)
+    assert packed.Z.nbytes == 200 * features.held_bytes(np.dtype(dtype), True) == 200 * 31
+    assert features.held_bytes(np.dtype(dtype), False) == 31 * np.dtype(dtype).itemsize
+    Z, bounds = features.rows(X), features.bounds()
+    assert np.all(np.abs(packed.Z * packed.unit - Z) <= bounds / 254 + 3 * np.finfo(dtype).eps * bounds)
+    np.testing.assert_array_equal(features.hold(X).Z, Z)
