@@ -160,38 +160,41 @@ HELD = {
 
 @PRECISIONS
 @pytest.mark.parametrize("name", HELD)
-@pytest.mark.parametrize(("start", "stop"), [(0, 50), (7, 31), (20, 20)])
-def test_held_products(name, dtype, start, stop):
+@pytest.mark.parametrize("threads", [1, 3])
+def test_held_products(name, dtype, threads, monkeypatch):
     """Sums of m products, in any order: m + 3 roundings of half eps on each."""
+    for module in ("engines.local", "features.held"):
+        monkeypatch.setattr(f"bochner.{module}.MIN_ROWS_PER_THREAD", 1)
+        monkeypatch.setattr(f"bochner.{module}.n_threads", lambda: threads)
     held, Z = HELD[name](dtype)
     assert held.n_rows == 50
-    D, part, unit = Z.shape[1], Z[start:stop], np.finfo(dtype).eps / 2
+    D, unit = Z.shape[1], np.finfo(dtype).eps / 2
     rng = np.random.default_rng(9)
     V, weight = rng.standard_normal((3, D)).astype(dtype), rng.uniform(0, 2, 50).astype(dtype)
-    T, Q = rng.standard_normal((3, stop - start)).astype(dtype), rng.standard_normal((3, D)).astype(dtype)
+    T, Q = rng.standard_normal((3, 50)).astype(dtype), rng.standard_normal((3, D)).astype(dtype)
 
-    found = held.forward(V, start, stop)
+    found = held.forward(V)
     assert found.dtype == dtype
-    assert found.shape == (3, stop - start)
-    assert np.all(np.abs(found - V @ part.T) <= (D + 6) * unit * (np.abs(V) @ np.abs(part.T)))
+    assert found.shape == (3, 50)
+    assert np.all(np.abs(found - V @ Z.T) <= (D + 6) * unit * (np.abs(V) @ np.abs(Z.T)))
 
     total = Q.copy()
-    held.backward(T, start, stop, total)
-    bound = (stop - start + 6) * unit * (np.abs(Q) + np.abs(T) @ np.abs(part))
-    assert np.all(np.abs(total - (Q + T.astype(float) @ part)) <= bound)
+    held.backward(T, total)
+    bound = (50 + 6) * unit * (np.abs(Q) + np.abs(T) @ np.abs(Z))
+    assert np.all(np.abs(total - (Q + T.astype(float) @ Z)) <= bound)
 
-    own = weight[start:stop].astype(float)
+    own = weight.astype(float)
     for given, w in ((weight, own), (None, np.ones_like(own))):
         total = Q.copy()
-        held.normal(V, given, start, stop, total)
-        size = np.abs(Q) + (np.abs(V) @ np.abs(part.T) * w) @ np.abs(part)
-        expected = Q + (V.astype(float) @ part.T * w) @ part
-        assert np.all(np.abs(total - expected) <= (D + stop - start + 12) * unit * size)
+        held.normal(V, given, total)
+        size = np.abs(Q) + (np.abs(V) @ np.abs(Z.T) * w) @ np.abs(Z)
+        expected = Q + (V.astype(float) @ Z.T * w) @ Z
+        assert np.all(np.abs(total - expected) <= (D + 50 + 12) * unit * size)
 
     squares = Q[0].copy()
-    held.squares(weight, start, stop, squares)
-    size = np.abs(Q[0]) + own @ part**2
-    assert np.all(np.abs(squares - (Q[0] + own @ part**2)) <= (stop - start + 10) * unit * size)
+    held.squares(weight, squares)
+    size = np.abs(Q[0]) + own @ Z**2
+    assert np.all(np.abs(squares - (Q[0] + own @ Z**2)) <= (50 + 10) * unit * size)
 
 
 def test_held_takes_any_layout():
@@ -199,15 +202,15 @@ def test_held_takes_any_layout():
     V = np.random.default_rng(0).standard_normal((43, 2))
     frozen = V.T.copy()
     frozen.flags.writeable = False
-    np.testing.assert_array_equal(held.forward(V.T, 0, 50), held.forward(frozen, 0, 50))
+    np.testing.assert_array_equal(held.forward(V.T), held.forward(frozen))
 
 
 def test_held_vectors_of_another_length_are_refused():
     held, _ = bins(4, 50, (3, 9, 1, 30), np.float64, False)
     for call in (
-        lambda: held.forward(np.ones((1, 42)), 0, 50),
-        lambda: held.backward(np.ones((1, 50)), 0, 50, np.ones((1, 42))),
-        lambda: held.squares(np.ones(50), 0, 50, np.ones(44)),
+        lambda: held.forward(np.ones((1, 42))),
+        lambda: held.backward(np.ones((1, 50)), np.ones((1, 42))),
+        lambda: held.squares(np.ones(50), np.ones(44)),
     ):
         with pytest.raises(ValueError, match="There are 43 features, and vectors of length 4"):
             call()

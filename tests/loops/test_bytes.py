@@ -50,28 +50,27 @@ def test_products(n, D):
     for dtype in (np.float32, np.float64):
         V, Q = rng.standard_normal((2, 3, D)).astype(dtype)
         weight = rng.uniform(0, 2, n).astype(dtype)
-        for start, stop in {(0, n), (n // 3, n), (n // 2, n // 2), (0, n - n // 4)}:
-            part, w, T = Z[start:stop], weight[start:stop], rng.standard_normal((3, stop - start)).astype(dtype)
-            found = bytes_.forward(V, start, stop)
-            assert np.all(np.abs(found - V @ part.T) <= (D + 6) * UNIT * (np.abs(V) @ np.abs(part.T)))
+        T = rng.standard_normal((3, n)).astype(dtype)
+        found = bytes_.forward(V)
+        assert np.all(np.abs(found - V @ Z.T) <= (D + 6) * UNIT * (np.abs(V) @ np.abs(Z.T)))
 
+        total = Q.copy()
+        bytes_.backward(T, total)
+        size = np.abs(Q) + np.abs(T) @ np.abs(Z)
+        assert np.all(np.abs(total - (Q + T @ Z)) <= (n + 6) * UNIT * size)
+
+        for given, own in ((weight, weight), (None, np.ones(n))):
             total = Q.copy()
-            bytes_.backward(T, start, stop, total)
-            size = np.abs(Q) + np.abs(T) @ np.abs(part)
-            assert np.all(np.abs(total - (Q + T @ part)) <= (stop - start + 6) * UNIT * size)
+            bytes_.normal(V, given, total)
+            size = np.abs(Q) + (np.abs(V) @ np.abs(Z.T) * own) @ np.abs(Z)
+            expected = Q + (V.astype(float) @ Z.T * own) @ Z
+            assert np.all(np.abs(total - expected) <= (D + n + 12) * UNIT * size)
 
-            for given, own in ((weight, w), (None, np.ones(stop - start))):
-                total = Q.copy()
-                bytes_.normal(V, given, start, stop, total)
-                size = np.abs(Q) + (np.abs(V) @ np.abs(part.T) * own) @ np.abs(part)
-                expected = Q + (V.astype(float) @ part.T * own) @ part
-                assert np.all(np.abs(total - expected) <= (D + stop - start + 12) * UNIT * size)
-
-            total = Q[0].copy()
-            bytes_.squares(weight, start, stop, total)
-            expected = Q[0] + w.astype(float) @ part**2
-            size = np.abs(Q[0]) + w @ part**2
-            assert np.all(np.abs(total - expected) <= (stop - start + 10) * UNIT * size)
+        total = Q[0].copy()
+        bytes_.squares(weight, total)
+        expected = Q[0] + weight.astype(float) @ Z**2
+        size = np.abs(Q[0]) + weight @ Z**2
+        assert np.all(np.abs(total - expected) <= (n + 10) * UNIT * size)
 
 
 @pytest.mark.parametrize("paired", [True, False])

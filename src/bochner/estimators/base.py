@@ -105,6 +105,7 @@ class KernelMachine(KernelParameter):
                 fitted = solve_directly(design, self.alpha, seed, calibrated)
             else:
                 fitted = solve_iteratively(design, self.alpha, self.tol, seed, calibrated)
+        self.features_.caution()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
         self.intercept_ = fitted.intercept

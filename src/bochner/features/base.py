@@ -72,6 +72,9 @@ class FeatureMap(KernelParameter):
     def settle(self) -> None:
         """Take note that the last training row has been learnt; only then is D known."""
 
+    def caution(self) -> None:
+        """Warn where the training rows and the map do not suit each other."""
+
     @abstractmethod
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""

@@ -141,6 +141,7 @@ class BinningFeatures(TransformerMixin, FeatureMap):
             self._require_memory(X)
             self.learn(X)
         self.settle()
+        self.caution()
         self._all_grids()
         return self
 
@@ -184,7 +185,7 @@ class BinningFeatures(TransformerMixin, FeatureMap):
         return self._held(X, grow=not self.n_features_out)
 
     def settle(self) -> None:
-        """Lay out the columns, once all training rows are known; warn where most rows are alone in their bins."""
+        """Lay out the columns, once all training rows are known."""
         if self.n_features_out:
             return
         counts = [table.counts[: table.count] for table in self._tables]
@@ -195,6 +196,10 @@ class BinningFeatures(TransformerMixin, FeatureMap):
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
         self.alone_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
+
+    def caution(self) -> None:
+        """Warn where most rows are alone in their bins."""
+        rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
         if self.alone_ > MANY_ALONE and rows >= FEW_ROWS:
             warnings.warn(
                 f"{self.alone_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per bin): such "
@@ -271,12 +276,7 @@ class BinningFeatures(TransformerMixin, FeatureMap):
         """Features of the rows times coefficients of shape (D, K), holding the bins of some rows at a time."""
         V, result = np.ascontiguousarray(coef.T), np.empty((X.shape[0], coef.shape[1]), coef.dtype)
         for a in range(0, X.shape[0], DOT_ROWS):
-            held = self.hold(X[a : a + DOT_ROWS])
-
-            def work(start: int, stop: int, first: int = a, held: HeldBins = held) -> None:
-                result[first + start : first + stop] = held.forward(V, start, stop).T
-
-            for_rows(work, held.n_rows)
+            result[a : a + DOT_ROWS] = self.hold(X[a : a + DOT_ROWS]).forward(V).T
         return result
 
     def __getstate__(self) -> dict[str, Any]:

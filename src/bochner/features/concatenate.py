@@ -117,6 +117,11 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
             part.settle()
         self._lay_out()
 
+    def caution(self) -> None:
+        """Let every map warn."""
+        for part in self.maps_:
+            part.caution()
+
     @property
     def n_features_out(self) -> int:
         """Number of columns of all maps."""

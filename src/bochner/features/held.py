@@ -6,11 +6,13 @@ Vectors are the rows of their arrays, V of shape (K, D) and T of shape (K, rows)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bochner.engines.local import MIN_ROWS_PER_THREAD, for_rows, n_threads
 
 TILE_ROWS = 256
 
@@ -27,28 +29,28 @@ SMALLEST_BOUND = 1e-36  # of a column, whose 127th part has a finite inverse in 
 
 
 class Held(ABC):
-    """Features Z of n rows; all products are of the rows from `start` to `stop`, by one thread."""
+    """Features Z of n rows; every product runs on all threads."""
 
     n_rows: int
 
     @abstractmethod
-    def forward(self, V: NDArray, start: int, stop: int) -> NDArray:
-        """V Z', of shape (K, stop - start)."""
+    def forward(self, V: NDArray) -> NDArray:
+        """V Z', of shape (K, n)."""
 
     @abstractmethod
-    def backward(self, T: NDArray, start: int, stop: int, Q: NDArray) -> None:
-        """Add T Z to Q; T : array of shape (K, stop - start); Q : array of shape (K, D)."""
+    def backward(self, T: NDArray, Q: NDArray) -> None:
+        """Add T Z to Q; T : array of shape (K, n); Q : array of shape (K, D)."""
 
     @abstractmethod
-    def squares(self, weight: NDArray, start: int, stop: int, q: NDArray) -> None:
+    def squares(self, weight: NDArray, q: NDArray) -> None:
         """Add the diagonal of Z'WZ to q, of shape (D,)."""
 
-    def normal(self, V: NDArray, weight: NDArray | None, start: int, stop: int, Q: NDArray) -> None:
+    def normal(self, V: NDArray, weight: NDArray | None, Q: NDArray) -> None:
         """Add V Z'WZ to Q."""
-        T = self.forward(V, start, stop)
+        T = self.forward(V)
         if weight is not None:
-            T *= weight[start:stop]
-        self.backward(T, start, stop, Q)
+            T *= weight
+        self.backward(T, Q)
 
 
 class HeldFloats(Held):
@@ -62,14 +64,14 @@ class HeldFloats(Held):
     def __init__(self, Z: NDArray) -> None:
         self.Z, self.n_rows = Z, len(Z)
 
-    def forward(self, V: NDArray, start: int, stop: int) -> NDArray:
-        return V.astype(self.Z.dtype, copy=False) @ self.Z[start:stop].T
+    def forward(self, V: NDArray) -> NDArray:
+        return V.astype(self.Z.dtype, copy=False) @ self.Z.T
 
-    def backward(self, T: NDArray, start: int, stop: int, Q: NDArray) -> None:
-        Q += T @ self.Z[start:stop]
+    def backward(self, T: NDArray, Q: NDArray) -> None:
+        Q += T.astype(self.Z.dtype, copy=False) @ self.Z
 
-    def squares(self, weight: NDArray, start: int, stop: int, q: NDArray) -> None:
-        q += np.einsum("i,ij,ij->j", weight[start:stop], self.Z[start:stop], self.Z[start:stop])
+    def squares(self, weight: NDArray, q: NDArray) -> None:
+        q += np.einsum("i,ij,ij->j", weight, self.Z, self.Z)
 
 
 class HeldBytes(Held):
@@ -99,33 +101,42 @@ class HeldBytes(Held):
 
         quantise(Z, (1 / self.unit).astype(Z.dtype), self.Z[start : start + len(Z)])
 
-    def forward(self, V: NDArray, start: int, stop: int) -> NDArray:
+    def forward(self, V: NDArray) -> NDArray:
         from bochner.loops.bytes import project
 
-        T = np.empty((len(V), stop - start), np.float32)
-        project(self.Z[start:stop], (V * self.unit).astype(np.float32), T)
+        T, V = np.empty((len(V), self.n_rows), np.float32), (V * self.unit).astype(np.float32)
+        for_rows(lambda i, j: project(self.Z[i:j], V, T[:, i:j]), self.n_rows)
         return T
 
-    def backward(self, T: NDArray, start: int, stop: int, Q: NDArray) -> None:
+    def backward(self, T: NDArray, Q: NDArray) -> None:
         from bochner.loops.bytes import back_project
 
-        sums = np.zeros(Q.shape, np.float32)
-        back_project(self.Z[start:stop], np.ascontiguousarray(T, np.float32), sums)
-        Q += sums * self.unit
+        T = T.astype(np.float32, copy=False)
+        self._sum(lambda i, j, sums: back_project(self.Z[i:j], T[:, i:j], sums), Q)
 
-    def squares(self, weight: NDArray, start: int, stop: int, q: NDArray) -> None:
-        for a in range(start, stop, TILE_ROWS):
-            b = min(a + TILE_ROWS, stop)
-            Z = self.Z[a:b].astype(np.float32)
-            q += np.einsum("i,ij,ij->j", weight[a:b].astype(np.float32), Z, Z) * self.unit**2
+    def squares(self, weight: NDArray, q: NDArray) -> None:
+        weight = weight.astype(np.float32, copy=False)
+        for a in range(0, self.n_rows, TILE_ROWS):
+            Z = self.Z[a : a + TILE_ROWS].astype(np.float32)
+            q += np.einsum("i,ij,ij->j", weight[a : a + TILE_ROWS], Z, Z) * self.unit**2
 
-    def normal(self, V: NDArray, weight: NDArray | None, start: int, stop: int, Q: NDArray) -> None:
+    def normal(self, V: NDArray, weight: NDArray | None, Q: NDArray) -> None:
         from bochner.loops.bytes import normal
 
-        sums = np.zeros(Q.shape, np.float32)
-        weight = np.ones(stop - start, np.float32) if weight is None else weight[start:stop].astype(np.float32)
-        normal(self.Z[start:stop], weight, (V * self.unit).astype(np.float32), sums)
-        Q += sums * self.unit
+        V = (V * self.unit).astype(np.float32)
+        weight = np.ones(self.n_rows, np.float32) if weight is None else weight.astype(np.float32, copy=False)
+        self._sum(lambda i, j, sums: normal(self.Z[i:j], weight[i:j], V, sums), Q)
+
+    def _sum(self, work: Callable[[int, int, NDArray], None], Q: NDArray) -> None:
+        """Add to Q what `work` sums over pieces of the rows, in units of the columns."""
+
+        def piece(start: int, stop: int) -> NDArray:
+            sums = np.zeros(Q.shape, np.float32)
+            work(start, stop, sums)
+            return sums
+
+        for sums in for_rows(piece, self.n_rows):
+            Q += sums * self.unit
 
 
 class HeldBins(Held):
@@ -143,25 +154,37 @@ class HeldBins(Held):
     def __init__(self, ids: NDArray, values: NDArray, offsets: NDArray) -> None:
         self.ids, self.values, self.offsets, self.n_rows = ids, values, offsets, ids.shape[1]
 
-    def forward(self, V: NDArray, start: int, stop: int) -> NDArray:
+    def forward(self, V: NDArray) -> NDArray:
         from bochner.loops.bins import gather
 
         V = np.ascontiguousarray(V)
         self._check(V)
-        T = np.zeros((len(V), stop - start), V.dtype)
-        gather(self.ids, self.values.astype(V.dtype, copy=False), self.offsets, V, start, stop, T)
+        T, values, offsets = np.zeros((len(V), self.n_rows), V.dtype), self._values(V.dtype), self.offsets
+
+        def rows(start: int, stop: int) -> None:
+            gather(self.ids, values, offsets, V, start, stop, T[:, start:stop])
+
+        for_rows(rows, self.n_rows)
         return T
 
-    def backward(self, T: NDArray, start: int, stop: int, Q: NDArray) -> None:
+    def backward(self, T: NDArray, Q: NDArray) -> None:
+        """Add T Z to Q, each thread some of the grids, whose columns are their own."""
         from bochner.loops.bins import scatter
 
         self._check(Q)
-        T = np.ascontiguousarray(T, Q.dtype)
-        scatter(self.ids, self.values.astype(Q.dtype, copy=False), self.offsets, T, start, stop, Q)
+        T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype), self.offsets
 
-    def squares(self, weight: NDArray, start: int, stop: int, q: NDArray) -> None:
-        squared = HeldBins(self.ids, np.square(self.values), self.offsets)
-        squared.backward(weight[np.newaxis, start:stop], start, stop, q[np.newaxis])
+        def grids(first: int, stop: int) -> None:
+            scatter(self.ids[first:stop], values[first:stop], offsets[first:stop], T, Q)
+
+        threads = min(n_threads(), len(self.ids)) if self.n_rows >= MIN_ROWS_PER_THREAD else 1
+        for_rows(grids, len(self.ids), threads)
+
+    def squares(self, weight: NDArray, q: NDArray) -> None:
+        HeldBins(self.ids, np.square(self.values), self.offsets).backward(weight[np.newaxis], q[np.newaxis])
+
+    def _values(self, dtype: np.dtype) -> NDArray:
+        return self.values.astype(dtype, copy=False)
 
     def _check(self, vectors: NDArray) -> None:
         """The loops check no bounds."""
@@ -187,22 +210,21 @@ class HeldTogether(Held):
     def _columns(self, m: int) -> slice:
         return slice(self.edges[m], self.edges[m + 1])
 
-    def forward(self, V: NDArray, start: int, stop: int) -> NDArray:
-        T = np.zeros((len(V), stop - start), V.dtype)
+    def forward(self, V: NDArray) -> NDArray:
+        T = np.zeros((len(V), self.n_rows), V.dtype)
         for m, part in enumerate(self.parts):
-            own = np.multiply(V[:, self._columns(m)], self.scales[m], dtype=V.dtype)
-            T += part.forward(own, start, stop)
+            T += part.forward(np.multiply(V[:, self._columns(m)], self.scales[m], dtype=V.dtype))
         return T
 
-    def backward(self, T: NDArray, start: int, stop: int, Q: NDArray) -> None:
+    def backward(self, T: NDArray, Q: NDArray) -> None:
         for m, part in enumerate(self.parts):
             own = np.zeros((len(Q), self.edges[m + 1] - self.edges[m]), Q.dtype)
-            part.backward(T, start, stop, own)
+            part.backward(T, own)
             own *= self.scales[m]
             Q[:, self._columns(m)] += own
 
-    def squares(self, weight: NDArray, start: int, stop: int, q: NDArray) -> None:
+    def squares(self, weight: NDArray, q: NDArray) -> None:
         for m, part in enumerate(self.parts):
             own = np.zeros(self.edges[m + 1] - self.edges[m], q.dtype)
-            part.squares(weight, start, stop, own)
+            part.squares(weight, own)
             q[self._columns(m)] += own * self.scales[m] ** 2

@@ -167,10 +167,10 @@ def gather(ids, values, offsets, V, start, stop, T):
 
 
 @compiled
-def scatter(ids, values, offsets, T, start, stop, Q):
-    """Add T Z to Q, of shape (K, D), for the rows from `start` to `stop` of Z; the arguments are those of `gather`."""
+def scatter(ids, values, offsets, T, Q):
+    """Add T Z to Q, of shape (K, D); T : array of shape (K, n); the other arguments are those of `gather`."""
     for p in range(ids.shape[0]):
-        row, first = ids[p, start:stop], offsets[p]
+        row, first = ids[p], offsets[p]
         for k in range(T.shape[0]):
             t, q = T[k], Q[k, first:]
             if values.shape[1] == 1:
@@ -179,7 +179,7 @@ def scatter(ids, values, offsets, T, start, stop, Q):
                     if row[i] >= 0:
                         q[row[i]] += value * t[i]
             else:
-                value_of = values[p, start:stop]
+                value_of = values[p]
                 for i in range(row.shape[0]):
                     if row[i] >= 0:
                         q[row[i]] += value_of[i] * t[i]

@@ -26,6 +26,14 @@ def descend(x, r, p, q, step):
 
 
 @compiled
+def accumulate(a, b, factor):
+    """Add factor b to a, and return zero."""
+    for i in range(a.shape[0]):
+        a[i] += factor * b[i]
+    return 0.0
+
+
+@compiled
 def redirect(p, z, ratio):
     """Overwrite p by z + ratio p, and return zero."""
     for i in range(p.shape[0]):

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.engines.local import for_rows
 from bochner.solvers.preconditioners import Preconditioner
+from bochner.vectors import accumulate, descend, dots, multiply, redirect
 
-ENTRIES_PER_THREAD = 1 << 16
 DELAY = 4
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -72,12 +71,12 @@ def conjugate_gradients(
     Parameters
     ----------
     operator : callable
-        V -> V A, for arrays of shape (K, D).
+        V -> V A, for arrays of shape (K, D); what it returns is overwritten.
     rhs : array of shape (K, D)
     penalty : array of shape (K, D) or (K, 1)
         Ridge term of each coefficient.
-    precondition : callable
-        From residuals of shape (K, D) to an approximate solution of the same shape.
+    precondition : callable (R, Z)
+        Writes approximate solutions Z for residuals R, both of shape (K, D).
     tol : float
         Relative error at which to stop.
     max_iter : int
@@ -90,18 +89,20 @@ def conjugate_gradients(
     Error Estimation in the Conjugate Gradient Method and Why It Works in Finite Precision Computations", 2002.
     """
     x, r = np.zeros_like(rhs), rhs.copy()
-    p, rho = np.zeros_like(rhs), np.ones(len(rhs))
-    size = left = _dots(rhs, rhs)
+    p, z, one = np.zeros_like(rhs), np.empty_like(rhs), np.ones(len(rhs))
+    rho = one
+    size = left = dots(rhs, rhs)
     gains: list[NDArray] = []
     error = 1.0 if size.any() else 0.0
     while error > tol and len(gains) < max_iter:
-        z = precondition(r)
-        former, rho = rho, _dots(r, z)
-        _redirect(p, z, rho / np.maximum(former, TINY) if gains else np.zeros(len(rhs)))
+        precondition(r, z)
+        former, rho = rho, dots(r, z)
+        redirect(p, z, rho / np.maximum(former, TINY) if gains else np.zeros(len(rhs)))
         q = operator(p)
-        q += penalty * p
-        step = _quotient(rho, _dots(p, q))
-        left = _descend(x, r, p, q, step)
+        multiply(p, penalty, out=z)
+        accumulate(q, z, one)
+        step = _quotient(rho, dots(p, q))
+        left = descend(x, r, p, q, step)
         gains.append(step * rho)
         if len(gains) > DELAY:
             total = np.sum(gains, axis=0)
@@ -116,36 +117,3 @@ def conjugate_gradients(
 def _quotient(a: NDArray, b: NDArray) -> NDArray:
     """Quotient a / b, and zero where b is not positive: nothing is left to gain there."""
     return np.where(b > TINY, a, 0.0) / np.where(b > TINY, b, 1.0)
-
-
-def _each(work: Callable[[int, slice], float], a: NDArray) -> NDArray[np.float64]:
-    """Sums over the pieces of each row of what `work(row, piece)` returns."""
-    pieces = None if a.shape[1] > 2 * ENTRIES_PER_THREAD else 1
-
-    def row(k: int) -> float:
-        return sum(for_rows(lambda i, j: work(k, slice(i, j)), a.shape[1], pieces))
-
-    return np.array([row(k) for k in range(len(a))])
-
-
-def _dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
-    """Inner products of corresponding rows."""
-    from bochner.loops.vectors import dot
-
-    return _each(lambda k, part: dot(a[k, part], b[k, part]), a)
-
-
-def _descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, step: NDArray) -> NDArray[np.float64]:
-    """Move x along p and r against q, row by row; squared lengths of the new r."""
-    from bochner.loops.vectors import descend
-
-    step = step.astype(x.dtype)
-    return _each(lambda k, part: descend(x[k, part], r[k, part], p[k, part], q[k, part], step[k]), x)
-
-
-def _redirect(p: NDArray, z: NDArray, ratio: NDArray) -> None:
-    """Turn p to z + ratio p, row by row."""
-    from bochner.loops.vectors import redirect
-
-    ratio = ratio.astype(p.dtype)
-    _each(lambda k, part: redirect(p[k, part], z[k, part], ratio[k]), p)

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
-Preconditioner = Callable[[NDArray], NDArray]
+from bochner.vectors import multiply
+
+Preconditioner = Callable[[NDArray, NDArray], None]
 JUDGES = 512
 
 
@@ -23,11 +25,12 @@ class Jacobi:
     """
 
     def __init__(self, diagonal: NDArray, penalty: NDArray) -> None:
-        self.inverse = (1 / (diagonal + penalty)).astype(diagonal.dtype)
+        same = (penalty == penalty[:1]).all()
+        self.inverse = (1 / (diagonal + (penalty[:1] if same else penalty))).astype(diagonal.dtype)
 
-    def __call__(self, R: NDArray) -> NDArray:
-        """Residuals of shape (K, D) over the diagonal."""
-        return R * self.inverse
+    def __call__(self, R: NDArray, Z: NDArray) -> None:
+        """Write residuals of shape (K, D) over the diagonal."""
+        multiply(R, self.inverse, out=Z)
 
 
 class SampledRows:
@@ -62,16 +65,14 @@ class SampledRows:
         self.shifts = shifts.astype(S.dtype)
         self.factors = [_factor(inner, shift / scale) for shift in shifts]
 
-    def __call__(self, R: NDArray) -> NDArray:
-        """Approximate solutions for residuals of shape (K, D)."""
-        Z = np.empty_like(R)
+    def __call__(self, R: NDArray, Z: NDArray) -> None:
+        """Write approximate solutions for residuals of shape (K, D)."""
         single = R.astype(self.S.dtype, copy=False)
         products = self.S @ single.T
         for c, lower in enumerate(self.factors):
             own = self.choice == c
             inner = cho_solve((lower, True), products[:, own], check_finite=False)
             Z[own] = (single[own] - inner.T @ self.S) / self.shifts[c]
-        return Z
 
 
 def _left_over(gram: NDArray, m: int) -> float:
@@ -108,9 +109,7 @@ class Blocks:
     def __init__(self, parts: Sequence[Preconditioner], edges: NDArray) -> None:
         self.parts, self.edges = parts, edges
 
-    def __call__(self, R: NDArray) -> NDArray:
+    def __call__(self, R: NDArray, Z: NDArray) -> None:
         """Apply each to its columns of the residuals."""
-        Z = np.empty_like(R)
         for part, first, stop in zip(self.parts, self.edges, self.edges[1:], strict=False):
-            Z[:, first:stop] = part(np.ascontiguousarray(R[:, first:stop]))
-        return Z
+            part(R[:, first:stop], Z[:, first:stop])

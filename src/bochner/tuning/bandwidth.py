@@ -9,7 +9,6 @@ their common unit, as the pixels of images should, than be scaled to unit varian
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -88,9 +87,7 @@ class _Trials:
 
     def _held_out_score(self, kernel: Stationary) -> float:
         features = BinningFeatures(kernel, TRIAL_GRIDS, random_state=self.seed).draw(len(self.spread))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of rows alone in their bins
-            ridge = IterativeRidge(Design(self.source, features, np.float32), np.float32, self.seed)
+        ridge = IterativeRidge(Design(self.source, features, np.float32), np.float32, self.seed)
         held = HeldOut(ridge, self.seed)
         if not held.folds:
             return np.inf

@@ -21,8 +21,8 @@ from bochner.solvers.iterative import IterativeRidge
 MOST_HELD_OUT = 10_000
 FOLDED_ROWS = 5_000
 N_FOLDS = 5
-TRIAL_ROWS = 1 << 16
-TRACED_ITERATIONS, PATIENCE, WORTHWHILE = 40, 4, 1e-3
+TRIAL_ROWS = 1 << 14
+TRACED_ITERATIONS, PATIENCE, WORTHWHILE = 24, 4, 1e-3
 TRACED_OUTPUTS, MOST_ITERATIONS = 2, 500
 ALPHAS = np.array([0.01, 0.1, 1.0, 10.0])
 SHARES = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1])
@@ -150,7 +150,7 @@ class _Trace:
     def visit(self, coef: NDArray, n_iter: int) -> bool:
         """Trace an iteration; true where the last few brought nothing worthwhile to any candidate."""
         offset = (coef @ self.equations.feature_mean)[:, np.newaxis]
-        fitted = self.rows.features.forward(coef, 0, self.rows.features.n_rows) - offset
+        fitted = self.rows.features.forward(coef) - offset
         fitted = fitted.reshape(self.n_candidates, *self.truth.shape)
         losses = (np.square(self.truth - fitted).sum(axis=1) * self.rows.weight).sum(axis=1)
         before = self.losses[: n_iter - 1].min(axis=0, initial=np.inf)
@@ -169,7 +169,7 @@ def _counts(mask: NDArray, weight: NDArray | None) -> bool:
 
 
 def trial(design: Design, seed: int) -> Design | None:
-    """Return a design of 65,536 of the rows, on which candidates are compared; None where there are no more."""
+    """Return a design of 16,384 of the rows, on which candidates are compared; None where there are no more."""
     sample = design.source.sample(TRIAL_ROWS, np.random.default_rng(seed))
     return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
 
