@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.engines.local import for_rows
 from bochner.features.held import HeldRows
 from bochner.vectors import accumulate
 
@@ -71,7 +72,7 @@ class NormalEquations:
         if len(self._product) != len(V):
             self._product = np.empty(V.shape, self.dtype)
         Q = self._product
-        Q.fill(0)
+        for_rows(lambda i, j: Q[:, i:j].fill(0), Q.shape[1])
         for features, _, weight in self.blocks:
             features.normal(V, weight, Q)
         accumulate(Q, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))

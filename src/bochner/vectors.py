@@ -27,6 +27,14 @@ def accumulate(a: NDArray, b: NDArray, factors: NDArray) -> None:
     _each(lambda k, part: accumulate(a[k, part], b[min(k, last), part], factors[k]), a)
 
 
+def penalise(q: NDArray, p: NDArray, penalty: NDArray) -> None:
+    """Add the entries of p times their penalties, an array of shape (K, D) or (K, 1), to q."""
+    from bochner.loops.vectors import penalise
+
+    narrow = penalty.shape[1] == 1
+    _each(lambda k, part: penalise(q[k, part], p[k, part], penalty[k] if narrow else penalty[k, part]), q)
+
+
 def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:
     """Move each x_k by steps_k along p_k and r_k against q_k; squared lengths of the new r, shape (K,)."""
     from bochner.loops.vectors import descend

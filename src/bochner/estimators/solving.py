@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bochner.design import Design
 from bochner.features import ConcatenatedFeatures
 from bochner.moments import Moments
-from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
 from bochner.tuning.held_out import MOST_ITERATIONS, HeldOut, OutOfSample, candidates, choose_penalty, trial
 
@@ -119,7 +119,8 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     equations = ridge.equations()
     columns = np.tile(penalty, (equations.shape[0], 1))
     stopped = n_iter < MOST_ITERATIONS
-    solution = ridge.solve(equations, columns, 0.0 if stopped else tol, n_iter)
+    refined = not stopped and tol < ROUNDING_ERROR
+    solution = ridge.solve(equations, columns, 0.0 if stopped else tol, n_iter, refined=refined)
     if not stopped:
         solution.warn(tol)
     coef = solution.coef.T

@@ -34,6 +34,16 @@ def accumulate(a, b, factor):
 
 
 @compiled
+def penalise(q, p, penalty):
+    """Add the products of p and penalty to q, and return zero; penalty : array of the length of p, or of length 1."""
+    if penalty.shape[0] == 1:
+        return accumulate(q, p, penalty[0])
+    for i in range(q.shape[0]):
+        q[i] += penalty[i] * p[i]
+    return 0.0
+
+
+@compiled
 def redirect(p, z, ratio):
     """Overwrite p by z + ratio p, and return zero."""
     for i in range(p.shape[0]):

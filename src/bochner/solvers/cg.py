@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.solvers.preconditioners import Preconditioner
-from bochner.vectors import accumulate, descend, dots, multiply, redirect
+from bochner.vectors import descend, dots, penalise, redirect
 
 DELAY = 4
 TINY = float(np.finfo(np.float64).tiny)
@@ -89,8 +89,7 @@ def conjugate_gradients(
     Error Estimation in the Conjugate Gradient Method and Why It Works in Finite Precision Computations", 2002.
     """
     x, r = np.zeros_like(rhs), rhs.copy()
-    p, z, one = np.zeros_like(rhs), np.empty_like(rhs), np.ones(len(rhs))
-    rho = one
+    p, z, rho = np.zeros_like(rhs), np.empty_like(rhs), np.ones(len(rhs))
     size = left = dots(rhs, rhs)
     gains: list[NDArray] = []
     error = 1.0 if size.any() else 0.0
@@ -99,8 +98,7 @@ def conjugate_gradients(
         former, rho = rho, dots(r, z)
         redirect(p, z, rho / np.maximum(former, TINY) if gains else np.zeros(len(rhs)))
         q = operator(p)
-        multiply(p, penalty, out=z)
-        accumulate(q, z, one)
+        penalise(q, p, penalty)
         step = _quotient(rho, dots(p, q))
         left = descend(x, r, p, q, step)
         gains.append(step * rho)

@@ -66,6 +66,7 @@ class IterativeRidge:
         max_iter: int,
         rhs: NDArray | None = None,
         visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+        refined: bool = False,
     ) -> Solution:
         """Solve for each right-hand side with its own penalties.
 
@@ -75,14 +76,15 @@ class IterativeRidge:
             Ridge terms of the maps.
         rhs : array of shape (K, D), optional
             By default that of the equations.
+        refined : bool, default=False
+            Correct for the rounding of the features, where they are rounded; the equations are those of all rows.
         """
         rhs = equations.rhs if rhs is None else rhs
         spread = self._per_column(penalty)
         precondition = self._preconditioner(equations, penalty)
+        refined = refined and self.packed
         solution = conjugate_gradients(equations, rhs, spread, precondition, tol, max_iter, visit)
-        if self.packed and tol < ROUNDING_ERROR and rhs is equations.rhs:
-            return self._refine(equations, solution, spread, precondition, tol, max_iter)
-        return solution
+        return self._refine(equations, solution, spread, precondition, tol, max_iter) if refined else solution
 
     def _per_column(self, penalty: NDArray) -> NDArray:
         """Ridge terms of the columns, shape (K, 1) where all maps have the same."""

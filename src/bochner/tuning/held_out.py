@@ -22,7 +22,7 @@ MOST_HELD_OUT = 10_000
 FOLDED_ROWS = 5_000
 N_FOLDS = 5
 TRIAL_ROWS = 1 << 14
-TRACED_ITERATIONS, PATIENCE, WORTHWHILE = 24, 4, 1e-3
+TRACED_ITERATIONS, PATIENCE, WORTHWHILE = 24, 3, 1e-3
 TRACED_OUTPUTS, MOST_ITERATIONS = 2, 500
 ALPHAS = np.array([0.01, 0.1, 1.0, 10.0])
 SHARES = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1])
@@ -91,14 +91,14 @@ class HeldOut:
         array of shape (A,)
         """
         K = self.ridge.design.source.n_outputs
-        mix = np.eye(K)
+        mix = None
         if K > TRACED_OUTPUTS:
             mix = np.random.default_rng(0).choice([-1.0, 1.0], (TRACED_OUTPUTS, K)) / np.sqrt(TRACED_OUTPUTS)
         traces = [
             _Trace(self.ridge.equations(~mask), rows, len(penalties), mix)
             for mask, rows in zip(self.folds, self._rows, strict=True)
         ]
-        columns = np.repeat(penalties, len(mix), axis=0)
+        columns = np.repeat(penalties, min(K, TRACED_OUTPUTS), axis=0)
         for trace in traces:
             self.ridge.solve(trace.equations, columns, 1e-3, TRACED_ITERATIONS, trace.rhs, trace.visit)
         losses = np.sum([trace.losses for trace in traces], axis=0)
@@ -124,7 +124,7 @@ class HeldOut:
         parts, steps = [], []
         K = self.ridge.design.source.n_outputs
         for mask, rows in zip(self.folds, self._rows, strict=True):
-            trace = _Trace(self.ridge.equations(~mask), rows, 1, np.eye(K))
+            trace = _Trace(self.ridge.equations(~mask), rows)
             columns = np.tile(penalty, (K, 1))
             if traced:
                 self.ridge.solve(trace.equations, columns, tol, TRACED_ITERATIONS, trace.rhs, trace.visit)
@@ -138,12 +138,20 @@ class HeldOut:
 
 
 class _Trace:
-    """Held-out errors of several candidates after each iteration, and the best predictions of a single one."""
+    """Held-out errors of several candidates after each iteration, and the best predictions of a single one.
 
-    def __init__(self, equations: NormalEquations, rows: _Rows, n_candidates: int, mix: NDArray) -> None:
+    With `mix`, of shape (M, K), they are those of M combinations of the outputs.
+    """
+
+    def __init__(
+        self, equations: NormalEquations, rows: _Rows, n_candidates: int = 1, mix: NDArray | None = None
+    ) -> None:
         self.equations, self.rows, self.n_candidates = equations, rows, n_candidates
-        self.truth = mix @ (rows.y - equations.target_mean).T
-        self.rhs = np.tile(mix.astype(equations.dtype) @ equations.rhs, (n_candidates, 1))
+        self.truth, self.rhs = (rows.y - equations.target_mean).T, equations.rhs
+        if mix is not None:
+            self.truth, self.rhs = mix @ self.truth, mix.astype(equations.dtype) @ self.rhs
+        if n_candidates > 1:
+            self.rhs = np.tile(self.rhs, (n_candidates, 1))
         self.losses = np.full((TRACED_ITERATIONS, n_candidates), np.inf)
         self.best, self.best_iteration = np.zeros_like(self.truth), 0
 
