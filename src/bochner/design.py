@@ -18,7 +18,7 @@ from bochner.features.held import HeldRows
 from bochner.moments import Moments
 
 BLOCK_BYTES = 64 << 20
-HELD_BYTES = 256 << 20
+HELD_BYTES = 1 << 30
 HELD_SHARE = 0.5
 OWN_MOMENTS_BYTES = 1 << 30
 Advance = Callable[[int], None]
@@ -130,7 +130,7 @@ class Design:
         return blocks if kept else _Passes(self)
 
     def _held_rows(self, row: int) -> int:
-        """Rows of a held block: 256 MB of features and 64 MB of their columns at most."""
+        """Rows of a held block: 1 GB of features and 64 MB of their columns at most."""
         inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(HELD_BYTES // row, inputs, self.source.n_rows))
 

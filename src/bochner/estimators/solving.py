@@ -12,7 +12,15 @@ from bochner.features import ConcatenatedFeatures
 from bochner.moments import Moments
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
-from bochner.tuning.held_out import MOST_ITERATIONS, HeldOut, OutOfSample, candidates, choose_penalty, trial
+from bochner.tuning.held_out import (
+    MOST_ITERATIONS,
+    TRACED_ITERATIONS,
+    HeldOut,
+    OutOfSample,
+    candidates,
+    choose_penalty,
+    trial,
+)
 
 SCORED_ROWS = 4096
 
@@ -106,9 +114,9 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     weighted = isinstance(features, ConcatenatedFeatures) and features.weights is None and len(features.maps) > 1
     open_choice = given is None or len(given) > 1 or weighted
     smaller = trial(design, seed) if open_choice else None
-    ridge = IterativeRidge(design, design.dtype, seed)
+    ridge = IterativeRidge(design, seed)
     held = HeldOut(ridge, seed)
-    judged = ridge if smaller is None else IterativeRidge(smaller, design.dtype, seed)
+    judged = ridge if smaller is None else IterativeRidge(smaller, seed)
     alphas, scores = candidates(judged) if given is None else given, None
     penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
     if open_choice and held.folds:
@@ -116,6 +124,8 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     n_iter, unseen = MOST_ITERATIONS, None
     if held.folds and (given is None or calibrated):
         n_iter, unseen = held.run(penalty, tol, traced=given is None)
+        if n_iter >= TRACED_ITERATIONS - 1:
+            n_iter = MOST_ITERATIONS
     equations = ridge.equations()
     columns = np.tile(penalty, (equations.shape[0], 1))
     stopped = n_iter < MOST_ITERATIONS
@@ -123,7 +133,7 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     solution = ridge.solve(equations, columns, 0.0 if stopped else tol, n_iter, refined=refined)
     if not stopped:
         solution.warn(tol)
-    coef = solution.coef.T
+    coef = solution.coef.T.astype(design.dtype)
     if weighted:
         features.weights_ = penalty.min() / penalty
         coef = coef / np.repeat(np.sqrt(features.weights_), np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)

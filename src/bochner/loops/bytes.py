@@ -11,7 +11,7 @@ def quantise(Z, scale, out):
     for i in range(Z.shape[0]):
         z, q = Z[i], out[i]
         for j in range(scale.shape[0]):
-            q[j] = np.int8(np.rint(z[j] * scale[j]))
+            q[j] = np.int8(np.int32(np.rint(z[j] * scale[j])))
 
 
 @compiled_sums

@@ -60,7 +60,7 @@ class SampledRows:
         m = len(S) - judges
         gram = S @ S.T
         self.S, inner = S[:m], gram[:m, :m]
-        tail = scale * max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1) if judges else 0.0
+        tail = scale * m * max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1) if judges else 0.0
         shifts, self.choice = np.unique(penalty + tail, return_inverse=True)
         self.shifts = shifts.astype(S.dtype)
         self.factors = [_factor(inner, shift / scale) for shift in shifts]

@@ -87,7 +87,7 @@ class _Trials:
 
     def _held_out_score(self, kernel: Stationary) -> float:
         features = BinningFeatures(kernel, TRIAL_GRIDS, random_state=self.seed).draw(len(self.spread))
-        ridge = IterativeRidge(Design(self.source, features, np.float32), np.float32, self.seed)
+        ridge = IterativeRidge(Design(self.source, features, np.float32), self.seed)
         held = HeldOut(ridge, self.seed)
         if not held.folds:
             return np.inf
