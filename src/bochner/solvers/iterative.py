@@ -13,9 +13,9 @@ from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.held import HeldRows
 from bochner.normal import NormalEquations
 from bochner.solvers.cg import Solution, conjugate_gradients
-from bochner.solvers.preconditioners import JUDGES, Blocks, Jacobi, Preconditioner, SampledRows
+from bochner.solvers.preconditioners import JUDGES, Blocks, Jacobi, Preconditioner, SampledGram, SampledRows
 
-FEWEST_SAMPLED, MOST_SAMPLED = 1024, 8192
+GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
 PACKED_ENTRIES = 1 << 28
 ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
@@ -52,7 +52,7 @@ class IterativeRidge:
         self.blocks = design.hold(packed=entries > PACKED_ENTRIES)
         self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
-        self._sample: list[NDArray | None] | None = None
+        self._samples: list[SampledGram | SampledRows | None] | None = None
 
     def equations(self, kept: NDArray | None = None) -> NormalEquations:
         """Normal equations of all rows, or of those that the mask `kept` tells."""
@@ -123,33 +123,34 @@ class IterativeRidge:
 
     def _preconditioner(self, equations: NormalEquations, penalty: NDArray) -> Preconditioner:
         """Jacobi for bins, sampled rows for dense features."""
-        if self._sample is None:
-            self._sample = self._sampled()
+        if self._samples is None:
+            self._samples = self._sampled()
         parts: list[Preconditioner] = []
-        sparse = any(rows is None for rows in self._sample)
-        diagonal = equations.diagonal() if sparse else np.empty(0)
-        for m, rows in enumerate(self._sample):
+        diagonal = equations.diagonal() if None in self._samples else np.empty(0)
+        for m, sample in enumerate(self._samples):
             columns = slice(self.edges[m], self.edges[m + 1])
-            if rows is None:
+            if sample is None:
                 parts.append(Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype)))
             else:
-                scale = equations.weight / (len(rows) - min(JUDGES, len(rows) // 4))
-                parts.append(SampledRows(rows - rows.mean(axis=0), scale, penalty[:, m]))
+                parts.append(sample.at(equations.weight, penalty[:, m]))
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
 
-    def _sampled(self) -> list[NDArray | None]:
-        """Features of a sample of rows for each dense map, times the roots of the weights; None for bins."""
-        dense = [part.n_features_out for part in self.maps if part.is_dense]
-        if not dense:
-            return [None] * len(self.maps)
-        size = min(max(max(dense) // 2, FEWEST_SAMPLED), MOST_SAMPLED) + JUDGES
-        source = self.design.source.sample(size, np.random.default_rng(self.seed))
+    def _sampled(self) -> list[SampledGram | SampledRows | None]:
+        """What a sample of rows tells of the features of each dense map; None for bins."""
+        return [self._sample(part) if isinstance(part, DenseFeatureMap) else None for part in self.maps]
+
+    def _sample(self, part: DenseFeatureMap) -> SampledGram | SampledRows:
+        D = part.n_features_out
+        small = D <= GRAM_LIMIT
+        size = max(4 * D, FEWEST_SAMPLED) if small else min(D // 2, MOST_SAMPLED) + JUDGES
+        rng = np.random.default_rng(self.seed)
+        source = self.design.source.sample(size, rng)
         ((X, _, weight),) = source.blocks(source.n_rows)
-        X = X.astype(self.design.dtype, copy=False)
-        shuffled = np.random.default_rng(self.seed).permutation(source.n_rows)
-        root = np.ones(source.n_rows) if weight is None else np.sqrt(weight / weight.mean())
-        root = root[shuffled, np.newaxis].astype(self.design.dtype)
-        return [part.rows(X[shuffled]) * root if isinstance(part, DenseFeatureMap) else None for part in self.maps]
+        Z = part.rows(X.astype(self.design.dtype, copy=False))
+        weight = np.ones(len(Z)) if weight is None else weight / weight.mean()
+        Z -= (weight @ Z / len(Z)).astype(Z.dtype)
+        Z *= np.sqrt(weight)[:, np.newaxis].astype(Z.dtype)
+        return SampledGram(Z) if small else SampledRows(Z[rng.permutation(len(Z))])
 
 
 class Without:

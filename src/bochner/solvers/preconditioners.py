@@ -33,8 +33,34 @@ class Jacobi:
         multiply(R, self.inverse, out=Z)
 
 
+class SampledGram:
+    """Inverse of w G + alpha I, G the mean Gram matrix of centred features of sampled rows, w the sum of all weights.
+
+    One eigendecomposition serves every alpha. Prefer it for up to 2,048 features, of which several times as many rows
+    can be sampled (Rudi, Carratino and Rosasco, "FALKON", NIPS 2017).
+
+    Parameters
+    ----------
+    S : array of shape (m, D)
+        Centred features times the roots of the rows' weights, of mean 1.
+    """
+
+    def __init__(self, S: NDArray) -> None:
+        self.values, self.vectors = np.linalg.eigh(S.T @ S / len(S))
+        self.values = np.maximum(self.values, 0)
+
+    def at(self, weight: float, penalty: NDArray) -> Preconditioner:
+        """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
+        inverse = 1 / (weight * self.values + penalty[:, np.newaxis])
+
+        def apply(R: NDArray, Z: NDArray) -> None:
+            Z[:] = (R @ self.vectors * inverse) @ self.vectors.T
+
+        return apply
+
+
 class SampledRows:
-    """Inverse of S'S + a I, S the centred features of m sampled rows, scaled to all rows.
+    """Inverse of S'S + a I, S the centred features of m < D sampled rows, scaled to all rows.
 
     Only an m x m matrix is factorised, for (S'S + a I)^-1 = (I - S'(SS' + a I)^-1 S) / a. The directions that m < D
     rows do not span have eigenvalues too; a = alpha + tail gives them their mean, tail, which is measured on further
@@ -43,36 +69,34 @@ class SampledRows:
     Parameters
     ----------
     S : array of shape (m + h, D)
-        Centred features times the roots of the rows' weights; the last h rows are those that measure the tail.
-    scale : float
-        Weight of all rows over that of a sample as large as the m.
-    penalty : array of shape (K,)
-        Ridge terms alpha.
+        Centred features times the roots of the rows' weights, of mean 1; the last h rows, a quarter and 512 at most,
+        are those that measure the tail.
 
     References
     ----------
-    Rudi, Carratino and Rosasco, "FALKON", NIPS 2017 (a sampled Gram matrix as preconditioner). Frangella, Tropp and
-    Udell, "Randomized Nystrom Preconditioning", 2023 (what to do about the tail).
+    Frangella, Tropp and Udell, "Randomized Nystrom Preconditioning", 2023 (what to do about the tail).
     """
 
-    def __init__(self, S: NDArray, scale: float, penalty: NDArray) -> None:
-        judges = min(JUDGES, len(S) // 4)
-        m = len(S) - judges
+    def __init__(self, S: NDArray) -> None:
+        self.m = m = len(S) - min(JUDGES, len(S) // 4)
         gram = S @ S.T
-        self.S, inner = S[:m], gram[:m, :m]
-        tail = scale * m * max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1) if judges else 0.0
-        shifts, self.choice = np.unique(penalty + tail, return_inverse=True)
-        self.shifts = shifts.astype(S.dtype)
-        self.factors = [_factor(inner, shift / scale) for shift in shifts]
+        self.S, self.gram = S[:m], gram[:m, :m]
+        self.tail = max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1)
 
-    def __call__(self, R: NDArray, Z: NDArray) -> None:
-        """Write approximate solutions for residuals of shape (K, D)."""
-        single = R.astype(self.S.dtype, copy=False)
-        products = self.S @ single.T
-        for c, lower in enumerate(self.factors):
-            own = self.choice == c
-            inner = cho_solve((lower, True), products[:, own], check_finite=False)
-            Z[own] = (single[own] - inner.T @ self.S) / self.shifts[c]
+    def at(self, weight: float, penalty: NDArray) -> Preconditioner:
+        """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
+        shifts, choice = np.unique(penalty + weight * self.tail, return_inverse=True)
+        factors = [_factor(self.gram, shift * self.m / weight) for shift in shifts]
+
+        def apply(R: NDArray, Z: NDArray) -> None:
+            single = R.astype(self.S.dtype, copy=False)
+            products = self.S @ single.T
+            for c, lower in enumerate(factors):
+                own = choice == c
+                inner = cho_solve((lower, True), products[:, own], check_finite=False)
+                Z[own] = (single[own] - inner.T @ self.S) / shifts[c].astype(single.dtype)
+
+        return apply
 
 
 def _left_over(gram: NDArray, m: int) -> float:
