@@ -5,46 +5,19 @@ Every measurement runs in a process of its own and prints rows (what, measured, 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from runner import Row, extra_memory, run, seconds
+
 N, D = 54, 2000
-Row = tuple[str, str, str]
-
-
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Median time of a call, after one that is not counted."""
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return median(times)
-
-
-def extra_memory(work: Callable[[], object]) -> float:
-    """Peak resident memory of a call above what was resident before, in MB (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")
-    before = _status("VmRSS")
-    work()
-    return _status("VmHWM") - before
-
-
-def _status(field: str) -> float:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) / 1000
 
 
 def rows_like_forest(n: int, dtype: type) -> tuple[np.ndarray, np.ndarray]:
@@ -205,26 +178,5 @@ def start() -> list[Row]:
 BENCHMARKS = {"fit": fit, "transform": transform, "predict": predict, "pipeline": pipeline, "start": start}
 
 
-def main() -> None:
-    """Run the named measurements, each in a fresh process, and write the section where all were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(BENCHMARKS))
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        print(json.dumps(BENCHMARKS[options.names[0]]()))
-        return
-    from report import table, write_section
-
-    rows = []
-    for name in options.names:
-        command = [sys.executable, __file__, name, "--child"]
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        rows += json.loads(output.splitlines()[-1])
-        print(output, flush=True)
-    if set(options.names) == set(BENCHMARKS):
-        write_section("Speed and memory", "python benchmarks/speed.py", table(["what", "measured", "bar"], rows))
-
-
 if __name__ == "__main__":
-    main()
+    run("Speed and memory", __file__, __doc__, BENCHMARKS)

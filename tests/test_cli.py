@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +15,27 @@ import pytest
 from pyarrow import csv, parquet
 from sklearn import metrics
 
-from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, __version__, load, save
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    LinearFeatures,
+    __version__,
+    load,
+    save,
+)
 from bochner.cli import scores
 from bochner.cli.app import app
 from bochner.cli.target import hold_out, pose, read_target
 from bochner.data.files import read_table
+from bochner.features import binning
+from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
 
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
+BINS = ("--features", "binning", "--n-components", "16", "--alpha", "0.1")
 N = 120
 COMMAND = (sys.executable, "-c", "from bochner.cli import main; main()")
 
@@ -123,6 +137,16 @@ def test_version_and_help(run):
         assert run(name, "--help")[0] == 0
 
 
+@pytest.mark.parametrize("args", [["--help"], ["fit", "--help"]], ids=" ".join)
+def test_help_loads_nothing_heavy(args):
+    code = "import atexit, sys; from bochner.cli import main; atexit.register(lambda: print([*sys.modules])); main()"
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    loaded = done.stdout.splitlines()[-1]
+    assert "'typer'" in loaded
+    assert not any(f"'{name}'" in loaded for name in ("numpy", "scipy", "sklearn", "numba", "pyarrow"))
+
+
 @pytest.mark.parametrize(
     "args",
     [
@@ -131,6 +155,8 @@ def test_version_and_help(run):
         ["fit", "houses.csv"],
         ["fit", "houses.csv", "--target", "x", "--task", "ranking"],
         ["fit", "houses.csv", "--target", "x", "--kernel", "triangle"],
+        ["fit", "houses.csv", "--target", "x", "--features", "wavelets"],
+        ["fit", "houses.csv", "--target", "x", "--solver", "qr"],
         ["fit", "houses.csv", "--target", "x", "--n-components", "0"],
         ["fit", "houses.csv", "--target", "x", "--n-components", "many"],
         ["fit", "houses.csv", "--target", "x", "--alpha", "-1"],
@@ -145,6 +171,21 @@ def test_version_and_help(run):
 )
 def test_wrong_usage(folder, refused, args):
     assert refused(*args, code=2)
+
+
+@pytest.mark.parametrize(
+    ("args", "matches"),
+    [
+        (["--features", "binning", "--solver", "direct"], ["--solver", "use cg or auto"]),
+        (["--features", "binning", "--alpha", "loo"], ["--alpha", "--features fourier"]),
+        (["--features", "binning", "--kernel", "gaussian"], ["--kernel", "laplacian or hat"]),
+        (["--solver", "cg", "--alpha", "gcv"], ["--alpha", "--solver direct"]),
+    ],
+)
+def test_options_that_exclude_one_another(folder, refused, monkeypatch, args, matches):
+    monkeypatch.setenv("COLUMNS", "200")
+    line = refused("fit", "absent.csv", "--target", "x", *args, code=2)
+    assert all(match in line for match in matches)
 
 
 def test_regression_scores_are_those_of_sklearn(folder, done):
@@ -288,6 +329,121 @@ def test_inspect(folder, run, done):
     assert "3: 'long, thin', 'round', 'square'" in out
 
 
+def test_binning(folder, run, done):
+    report = done("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--kernel", "hat", "--seed", "3")
+    X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
+    model = KernelMachineRegressor("hat", "binning", n_components=16, alpha=0.1, random_state=3).fit(X, y)
+    np.testing.assert_allclose(load("m").predict(X), model.predict(X), rtol=1e-9)
+    facts = done("inspect", "m")["model"]
+    assert facts.keys() == report["model"].keys()
+    assert (facts["kernel"], facts["n_components"], facts["solver"]) == ("Hat", 16, "cg")
+    assert (facts["n_iter"], facts["residual"]) == (model.n_iter_, model.residual_)
+    assert facts["solver_reason"] == model.solver_reason_
+    (part,) = facts["maps"]
+    assert part["n_features"] == facts["n_features"] == len(model.coef_)
+    assert part["rows_per_bin"] == pytest.approx(N * 16 / len(model.coef_))
+    assert (part["alone"], part["n_buckets"], part["weight"]) == (model.features_.alone_, None, 1.0)
+    code, out, err = run("inspect", "m")
+    assert (code, err) == (0, "")
+    assert f"16 grids, {len(model.coef_):,} occupied bins; {part['rows_per_bin']:.3g} rows per bin, " in out
+    assert f"conjugate gradients in {model.n_iter_} iterations (the features are sparse)" in out
+
+
+@pytest.mark.parametrize("target", ["price", "sold"])
+def test_binning_chooses_what_is_left_open(folder, run, done, target):
+    code, out, err = run("fit", "houses.csv", "--target", target, "--features", "binning", "--out", "m")
+    assert (code, err) == (0, "")
+    assert "Laplacian kernel, lengthscale" in out
+    assert "200 grids" in out
+    done("predict", "m", "houses.csv", "--out", "p.csv")
+    assert done("evaluate", "m", "houses.csv")["rows_test"] == N
+
+
+def test_solver(folder, run, done):
+    fit = ("fit", "houses.csv", "--target", "price", *FAST)
+    found = [done(*fit, "--solver", solver) for solver in ("auto", "direct", "cg")]
+    assert [report["model"]["solver"] for report in found] == ["direct", "direct", "cg"]
+    assert [report["model"]["n_iter"] is None for report in found] == [True, True, False]
+    assert found[2]["model"]["solver_reason"] == "as asked for"
+    assert found[0]["scores"] == found[1]["scores"]
+    assert found[2]["scores"]["r2"]["value"] == pytest.approx(found[0]["scores"]["r2"]["value"], abs=0.02)
+    assert "the Gram matrix" in run(*fit)[1]
+
+
+def test_warnings_are_single_lines(folder, run, done, monkeypatch):
+    monkeypatch.setattr(binning, "MANY_ALONE", -1.0)
+    code, out, err = run("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--test-size", "0.1", "--json")
+    assert code == 0
+    assert strict(out)["out"] == "m"
+    assert err.startswith("warning: ")
+    assert "of the rows are alone in their bins" in err
+    assert err.count("\n") == 1
+    assert ".py" not in err
+    assert run("inspect", "m")[2] == ""
+    monkeypatch.setattr("bochner.estimators.solving.MOST_ITERATIONS", 1)
+    err = run("fit", "houses.csv", "--target", "price", *FAST, "--solver", "cg", "--alpha", "1e-6")[2]
+    assert err.startswith("warning: Conjugate gradients stopped after 1 iterations")
+    assert err.count("\n") == 1
+
+
+def test_warnings_of_other_libraries_stay_silent(folder, done, monkeypatch):
+    fit = KernelMachineRegressor.fit
+
+    def warned(*args):
+        warnings.warn("not for users of bochner", UserWarning, stacklevel=1)
+        return fit(*args)
+
+    monkeypatch.setattr(KernelMachineRegressor, "fit", warned)
+    done("fit", "houses.csv", "--target", "price", *FAST)
+
+
+BIN_MAPS = [
+    (LinearFeatures(), ["linear kernel; "]),
+    (BinningFeatures(Laplacian(8.0), 10, n_buckets=64), ["10 grids of 64 buckets"]),
+    (
+        BinningFeatures(Laplacian(8.0) + Hat(9.0) * Laplacian(5.0), 10),
+        ["Laplacian and Hat kernel", "lengthscales 5 to 9"],
+    ),
+    (
+        ConcatenatedFeatures(
+            [FourierFeatures(Gaussian(3.0), 32), BinningFeatures(Hat([9.0, 5, 5, 5, 5, 5, 5]), 10), LinearFeatures()]
+        ),
+        ["3 maps side by side", "map 1", "32 features", "map 2", "lengthscales 5 to 9, median 5; 10 grids", "map 3"],
+    ),
+    (
+        ConcatenatedFeatures([LinearFeatures(), FourierFeatures(Gaussian(3.0), 32)], weights=[0.25, 4]),
+        ["weight 0.25: l"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("features", "lines"), BIN_MAPS, ids=lambda item: type(item).__name__)
+@pytest.mark.parametrize("target", ["price", "sold"])
+def test_models_with_maps_of_a_program(folder, run, done, features, lines, target):
+    cls = KernelMachineClassifier if target == "sold" else KernelMachineRegressor
+    X = TABLE.select(["x", "z", "kind", "rooms"])
+    model = cls(features=features, random_state=0).fit(X, TABLE[target].to_numpy(zero_copy_only=False))
+    save(model, "own.safetensors")
+    done("predict", "own.safetensors", "houses.csv", "--out", "p.parquet")
+    assert read_table("p.parquet")[0].to_pylist() == model.predict(X).tolist()
+    report = done("evaluate", "own.safetensors", "houses.csv", "--target", target)
+    assert all(score["value"] > 0 for score in report["scores"].values())
+    facts = done("inspect", "own.safetensors")["model"]
+    parts = getattr(features, "maps", [features])
+    assert [part["map"] for part in facts["maps"]] == [type(part).__name__ for part in parts]
+    assert facts["n_features"] == sum(part["n_features"] for part in facts["maps"]) == len(model.coef_)
+    assert [part["weight"] for part in facts["maps"]] == list(getattr(model.features_, "weights_", [1.0]))
+    assert facts["kernel"] == (facts["maps"][0]["kernel"] if len(parts) == 1 else None)
+    code, out, err = run("inspect", "own.safetensors")
+    assert (code, err) == (0, "")
+    assert all(line in out for line in lines)
+
+
+def test_fit_that_fails_numerically(folder, refused, monkeypatch):
+    monkeypatch.setattr(KernelMachineRegressor, "predict", lambda self, X: np.full(X.num_rows, np.nan))
+    assert "larger --alpha" in refused("fit", "houses.csv", "--target", "price", *FAST)
+
+
 def test_models_saved_by_a_program(folder, run, done, refused):
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
     save(KernelMachineRegressor(kernel="gaussian", n_components=64).fit(X, y), "own.safetensors")
@@ -395,9 +551,10 @@ def test_split_keeps_shares_and_learns_rare_classes():
 @pytest.mark.parametrize(
     "values", [["a", "b"], ["a", "a", "b"], ["a", "b", "a", "b"], ["a", "a", "b", "c"], [0, 1, 1], [1.5, 2.5], [1, 2]]
 )
-def test_tiny_tables(folder, done, values):
+@pytest.mark.parametrize("features", ["fourier", "binning"])
+def test_tiny_tables(folder, done, values, features):
     parquet.write_table(pa.table({"x": range(len(values)), "y": values}), "t.parquet")
-    report = done("fit", "t.parquet", "--target", "y", "--out", "m")
+    report = done("fit", "t.parquet", "--target", "y", "--out", "m", "--features", features)
     assert report["rows_test"] >= 1
     done("predict", "m", "t.parquet", "--out", "p.csv")
     done("evaluate", "m", "t.parquet")

@@ -34,8 +34,6 @@ class NormalEquations:
         Sum of the weights.
     feature_mean : array of shape (D,)
     target_mean : array of shape (K,)
-    target_squares : array of shape (K,)
-        Weighted sums of squares of the targets about their means.
     rhs : array of shape (K, D)
         (y - mean)'WZ.
     """
@@ -43,7 +41,7 @@ class NormalEquations:
     def __init__(self, blocks: Iterable[HeldRows], n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
         sums, self.n_rows = np.zeros((n_outputs + 1, n_features), self.dtype), 0
-        totals, squares = np.zeros(n_outputs + 1), np.zeros(n_outputs)
+        totals = np.zeros(n_outputs + 1)
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
@@ -51,12 +49,10 @@ class NormalEquations:
                 T *= weight.astype(self.dtype, copy=False)
             features.backward(T, sums)
             totals += T.sum(axis=1, dtype=np.float64)
-            squares += np.einsum("kn,nk->k", T[:-1], y, dtype=np.float64)
             self.n_rows += int(np.count_nonzero(T[-1]))
         self.weight = float(totals[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
         self.target_mean = totals[:-1] / self.weight
-        self.target_squares = np.maximum(squares - self.weight * self.target_mean**2, 0.0)
         accumulate(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1]
         self._product = np.empty((0, n_features), self.dtype)
@@ -73,10 +69,24 @@ class NormalEquations:
             self._product = np.empty(V.shape, self.dtype)
         Q = self._product
         for_rows(lambda i, j: Q[:, i:j].fill(0), Q.shape[1])
+        if isinstance(self.blocks, list) and not any(block.features.fused for block in self.blocks):
+            self._add_centred(V, Q)
+            return Q
         for features, _, weight in self.blocks:
             features.normal(V, weight, Q)
         accumulate(Q, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
         return Q
+
+    def _add_centred(self, V: NDArray, Q: NDArray) -> None:
+        """Add the product to Q with the rows of V Z' centred: cheaper where there are more columns than rows."""
+        projected = [features.forward(V) for features, _, _ in self.blocks]
+        weights = [
+            np.ones(1, self.dtype) if weight is None else weight.astype(self.dtype) for _, _, weight in self.blocks
+        ]
+        totals = [(T * weight).sum(axis=1, dtype=np.float64) for T, weight in zip(projected, weights, strict=True)]
+        mean = (np.sum(totals, axis=0) / self.weight).astype(self.dtype)[:, np.newaxis]
+        for T, weight, block in zip(projected, weights, self.blocks, strict=True):
+            block.features.backward((T - mean) * weight, Q)
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""

@@ -27,12 +27,12 @@ def accumulate(a: NDArray, b: NDArray, factors: NDArray) -> None:
     _each(lambda k, part: accumulate(a[k, part], b[min(k, last), part], factors[k]), a)
 
 
-def penalise(q: NDArray, p: NDArray, penalty: NDArray) -> None:
-    """Add the entries of p times their penalties, an array of shape (K, D) or (K, 1), to q."""
+def penalise(q: NDArray, p: NDArray, penalty: NDArray) -> NDArray[np.float64]:
+    """Add the entries of p times their penalties, (K, D) or (K, 1), to q; inner products of the rows of p and q."""
     from bochner.loops.vectors import penalise
 
     narrow = penalty.shape[1] == 1
-    _each(lambda k, part: penalise(q[k, part], p[k, part], penalty[k] if narrow else penalty[k, part]), q)
+    return _each(lambda k, part: penalise(q[k, part], p[k, part], penalty[k] if narrow else penalty[k, part]), q)
 
 
 def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:

@@ -18,8 +18,8 @@ def smooth(n=300, d=2, frequency=1.0, seed=0):
     return X, (np.sin(frequency * X[:, 0]) + 0.1 * rng.standard_normal(n))[:, None]
 
 
-def chosen(X, y, name="gaussian", scales=None, alphas=None, weight=None, seed=0):
-    return choose_kernel(ArraySource(X, y, weight), name, scales, alphas, seed)
+def chosen(X, y, name="gaussian", scales=None, alphas=None, weight=None, seed=0, binned=False):
+    return choose_kernel(ArraySource(X, y, weight), name, scales, alphas, seed, binned)
 
 
 class TestSize:
@@ -62,11 +62,18 @@ class TestKernel:
 
     @pytest.mark.parametrize("name", NAMED)
     def test_every_name(self, name):
-        kernel = chosen(*smooth(100), name)
+        kernel = chosen(*smooth(100), name, binned=name == "smoothbins")
         assert type(kernel) is type(NAMED[name]())
         assert {k: v for k, v in kernel.get_params().items() if k != "lengthscale"} == {
             k: v for k, v in NAMED[name]().get_params().items() if k != "lengthscale"
         }
+
+    @pytest.mark.parametrize(
+        ("name", "binned", "cure"), [("smoothbins", False, "BinningFeatures"), ("gaussian", True, "FourierFeatures")]
+    )
+    def test_kernels_that_the_map_cannot_have(self, name, binned, cure):
+        with pytest.raises(ValueError, match=cure):
+            chosen(*smooth(20), name, binned=binned)
 
     def test_auto_takes_the_better_one(self):
         X, y = smooth(400)

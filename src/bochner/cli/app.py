@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,22 @@ class Task(StrEnum):
     auto = "auto"
     regression = "regression"
     classification = "classification"
+
+
+class Features(StrEnum):
+    """The map from rows to features."""
+
+    auto = "auto"
+    fourier = "fourier"
+    binning = "binning"
+
+
+class Solver(StrEnum):
+    """How the ridge problem is solved."""
+
+    auto = "auto"
+    direct = "direct"
+    cg = "cg"
 
 
 def _version(asked: bool) -> None:
@@ -55,6 +72,32 @@ def _alpha(text: str) -> str:
     if not valid:
         raise typer.BadParameter(f"'{text}' is neither 'auto', 'loo' or 'gcv' nor a positive number")
     return text
+
+
+def _check_together(features: Features, kernel: str, solver: Solver, alpha: str) -> None:
+    """Refuse options that exclude one another."""
+    binning, criterion = features is Features.binning, alpha in ("loo", "gcv")
+    if binning and solver is Solver.direct:
+        raise typer.BadParameter(
+            "'direct' needs dense features, bins are sparse; use cg or auto", param_hint="'--solver'"
+        )
+    if criterion and (binning or solver is Solver.cg):
+        without = "--features fourier" if binning else "--solver direct"
+        raise typer.BadParameter(f"'{alpha}' needs {without}; else use auto or a number", param_hint="'--alpha'")
+    if binning and kernel not in ("auto", *(names := _kernels_of_bins())):
+        use = f"use auto, {' or '.join(names)}, or --features fourier"
+        raise typer.BadParameter(f"'{kernel}' has no bins; {use}", param_hint="'--kernel'")
+
+
+def _kernels_of_bins() -> list[str]:
+    from bochner.tuning.bandwidth import NAMED
+
+    names = []
+    for name, kernel in NAMED.items():
+        with suppress(ValueError):
+            kernel().pitch_measure()
+            names.append(name)
+    return names
 
 
 def _test_size(size: float) -> float:
@@ -142,14 +185,21 @@ def fit(
     ] = 0.2,
     seed: Annotated[int, typer.Option(metavar="N", callback=_seed, help="Seed of the split and of the features.")] = 0,
     kernel: Annotated[
-        str, typer.Option(metavar="NAME", callback=_kernel, help="auto, or gaussian, laplacian, matern32, ...")
+        str, typer.Option(metavar="NAME", callback=_kernel, help="auto, or gaussian, laplacian, hat, matern32, ...")
     ] = "auto",
+    features: Annotated[
+        Features, typer.Option(metavar="MAP", help="fourier, binning for rough targets, or auto: fourier.")
+    ] = Features.auto,
     n_components: Annotated[
-        str, typer.Option(metavar="N", callback=_n_components, help="Number of random features, or auto.")
+        str,
+        typer.Option(metavar="N", callback=_n_components, help="Number of features, of grids for binning, or auto."),
     ] = "auto",
     alpha: Annotated[
         str, typer.Option(metavar="A", callback=_alpha, help="Ridge term: a number, or auto, loo, gcv.")
     ] = "auto",
+    solver: Annotated[
+        Solver, typer.Option(metavar="NAME", help="direct, cg: conjugate gradients, or auto: by their costs.")
+    ] = Solver.auto,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")
     ] = None,
@@ -157,6 +207,7 @@ def fit(
     traceback: Traceback = False,
 ) -> None:
     """Fit a model to a table, score it on held-out rows, save it."""
+    _check_together(features, kernel, solver, alpha)
     with guarded(traceback):
         from bochner.cli import work
 
@@ -168,8 +219,10 @@ def fit(
             test_size=test_size,
             seed=seed,
             kernel=kernel,
+            features=features.value,
             n_components=n_components if n_components == "auto" else int(n_components),
             alpha=alpha if alpha in ("auto", "loo", "gcv") else float(alpha),
+            solver=solver.value,
             exclude=exclude or [],
             verbose=1,
         )

@@ -8,20 +8,43 @@ from typing import Any
 import numpy as np
 
 from bochner.cli.stored import read_model
+from bochner.features import BinningFeatures
 
 
 def model_facts(model: Any) -> dict[str, Any]:
-    """Kernel, lengthscale, ridge term and sizes of a fitted estimator."""
-    leaves = [leaf for _, leaves in model.kernel_.terms() for leaf in leaves]
-    scales = [scale for leaf in leaves for scale in np.ravel(getattr(leaf, "lengthscale", []))]
+    """Maps, ridge term, sizes and solution of a fitted estimator; kernel and so on at the top for a single map."""
+    features = model.features_
+    maps = [_map_facts(part) for part in getattr(features, "maps_", [features])]
+    for part, weight in zip(maps, getattr(features, "weights_", [1.0]), strict=True):
+        part["weight"] = float(weight)
     return {
         "class": type(model).__name__,
-        "kernel": " and ".join(dict.fromkeys(type(leaf).__name__ for leaf in leaves)),
-        "lengthscale": _spread(np.array(scales)) if scales else None,
+        **{key: maps[0][key] if len(maps) == 1 else None for key in ("kernel", "lengthscale", "n_components")},
         "alpha": float(model.alpha_),
-        "n_components": int(model.features_.n_components),
+        "n_features": int(features.n_features_out),
         "encoded_columns": int(model.encoder_.n_features_out_),
+        "maps": maps,
+        **{key: getattr(model, f"{key}_", None) for key in ("solver", "solver_reason", "n_iter", "residual")},
     }
+
+
+def _map_facts(part: Any) -> dict[str, Any]:
+    """Kernel, lengthscale and sizes of a fitted map; of random bins also how the training rows fill them."""
+    kernel = getattr(part, "kernel", None)
+    leaves = [leaf for _, leaves in kernel.terms() for leaf in leaves] if kernel is not None else []
+    scales = [scale for leaf in leaves for scale in np.ravel(getattr(leaf, "lengthscale", []))]
+    size = int(part.n_features_out)
+    facts: dict[str, Any] = {
+        "map": type(part).__name__,
+        "kernel": " and ".join(dict.fromkeys(type(leaf).__name__ for leaf in leaves)) or None,
+        "lengthscale": _spread(np.array(scales)) if scales else None,
+        "n_components": size if leaves else None,
+        "n_features": size,
+    }
+    if isinstance(part, BinningFeatures):
+        facts |= {"n_components": len(part.values_), "n_buckets": part.n_buckets}
+        facts |= {"rows_per_bin": part.rows_per_bin_, "alone": part.alone_}
+    return facts
 
 
 def _spread(values: np.ndarray) -> dict[str, float]:

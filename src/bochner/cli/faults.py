@@ -55,16 +55,16 @@ def about(path: Any) -> Iterator[None]:
 
 @contextmanager
 def guarded(traceback: bool) -> Iterator[None]:
-    """Turn expected errors into one line on standard error and an exit code, and keep warnings of libraries silent.
+    """Turn expected errors into one line on standard error and an exit code, and advice of bochner into a line.
 
-    With `traceback`, or the environment variable BOCHNER_DEBUG, errors pass as they are.
+    Warnings of other libraries stay silent. With `traceback`, or the environment variable BOCHNER_DEBUG, errors and
+    warnings pass as they are.
     """
     if traceback or os.environ.get("BOCHNER_DEBUG", "0") not in ("", "0"):
         yield
         return
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _advice():
             yield
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
@@ -72,6 +72,25 @@ def guarded(traceback: bool) -> Iterator[None]:
         raise
     except (Fault, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
         _leave(f"error: {_line(error)}", FAULT)
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    """Print what bochner warns its users of, once for each place that it comes from."""
+    places: set[tuple[str, int]] = set()
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if (filename, lineno) not in places:
+            places.add((filename, lineno))
+            typer.echo(f"warning: {printable(message)}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning, module=r"bochner\.")
+        warnings.showwarning = show
+        yield
 
 
 def _leave(line: str, code: int) -> None:

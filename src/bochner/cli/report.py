@@ -58,7 +58,7 @@ def _fit(console: Console, report: dict[str, Any]) -> None:
         "data": f"{report['data']}: {rows}",
         "target": report["target"],
         "task": report["task"] + (f": {why}{override}" if why else ""),
-        "model": model_line(report["model"]),
+        **_model(report["model"]),
         "fitted on": f"{report['rows_train']:,} rows; {report['rows_test']:,} held out",
     }
     if not report["rows_test"]:
@@ -101,7 +101,7 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
         "target": "not named" if report["target"] is None else report["target"],
         "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
         "columns": f"{len(columns):,} ({counts}): {listed(columns, 20)}",
-        "model": model_line(report["model"]),
+        **_model(report["model"]),
     }
     _facts(console, {key: value for key, value in facts.items() if value})
     _scores(console, report["scores"], "held-out rows")
@@ -166,12 +166,33 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def model_line(facts: dict[str, Any]) -> str:
-    """Kernel, lengthscale, number of features and ridge term in one line."""
+def _model(facts: dict[str, Any]) -> dict[str, str]:
+    """Maps, ridge term and solution, a line for each."""
+    maps, alpha = facts["maps"], f"alpha {number(facts['alpha'])}"
+    lines = {"model": f"{_map(maps[0])}; {alpha}"}
+    if len(maps) > 1:
+        lines = {"model": f"{len(maps)} maps side by side, whose kernels add; {alpha}"}
+        lines |= {f"map {m}": f"weight {number(part['weight'])}: {_map(part)}" for m, part in enumerate(maps, 1)}
+    if facts["solver"] == "cg":
+        times = "1 iteration" if facts["n_iter"] == 1 else f"{facts['n_iter']:,} iterations"
+        lines["solved by"] = f"conjugate gradients in {times} ({facts['solver_reason']})"
+    elif facts["solver"]:
+        lines["solved by"] = "the Gram matrix"
+    return lines
+
+
+def _map(facts: dict[str, Any]) -> str:
+    """Kernel, lengthscale and number of features; of bins how many there are and how full."""
     scale = facts["lengthscale"]
-    text = f"{facts['kernel']} kernel"
+    text = f"{facts['kernel'] or 'linear'} kernel"
     if scale and scale["min"] == scale["max"]:
         text += f", lengthscale {number(scale['min'])}"
     elif scale:
         text += f", lengthscales {number(scale['min'])} to {number(scale['max'])}, median {number(scale['median'])}"
-    return f"{text}; {facts['n_components']:,} features; alpha {number(facts['alpha'])}"
+    if "rows_per_bin" not in facts:
+        return f"{text}; {facts['n_features']:,} features"
+    text += f"; {facts['n_components']:,} grids"
+    if facts["n_buckets"]:
+        return f"{text} of {facts['n_buckets']:,} buckets"
+    filled = f"{facts['rows_per_bin']:.3g} rows per bin, {100 * facts['alone']:.2g} % of rows alone"
+    return f"{text}, {facts['n_features']:,} occupied bins; {filled}"

@@ -34,8 +34,10 @@ class Fit:
     test_size: float
     seed: int
     kernel: str
+    features: str
     n_components: int | str
     alpha: float | str
+    solver: str
     exclude: list[str]
     verbose: int
 
@@ -141,8 +143,10 @@ def _estimator(what: Fit, task: str) -> Any:
     cls = KernelMachineClassifier if task == "classification" else KernelMachineRegressor
     return cls(
         kernel=what.kernel,
+        features=what.features,
         n_components=what.n_components,
         alpha=what.alpha,
+        solver=what.solver,
         random_state=what.seed,
         verbose=what.verbose,
     )
@@ -173,7 +177,7 @@ def _measure(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> t
     """Scores of a model on rows with a target, and remarks."""
     if target.task == "regression":
         mean = target.values.mean() if baseline is None else baseline
-        return scores.regression(target.values, model.predict(X), mean), []
+        return scores.regression(target.values, _finite(model.predict(X)), mean), []
     labels = labels_of(target, model.classes_, path)
     known = labels[labels >= 0]
     if not len(known) and len(labels) > 1:
@@ -181,10 +185,17 @@ def _measure(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> t
     shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
     shares = shares if baseline is None else np.asarray(baseline)
     predicted = np.searchsorted(model.classes_, model.predict(X))
-    measured = scores.classification(labels, predicted, model.predict_proba(X), shares)
+    measured = scores.classification(labels, predicted, _finite(model.predict_proba(X)), shares)
     unknown = len(labels) - len(known)
     remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
     return measured, [remark + "wrong in the accuracy, left out of the log loss."] if unknown else []
+
+
+def _finite(predicted: NDArray) -> NDArray:
+    """Predictions; Fault where they are no finite numbers."""
+    if not np.isfinite(predicted).all():
+        raise Fault("the model predicts numbers that are not finite; fit it with a larger --alpha")
+    return predicted
 
 
 def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from bochner.design import Design, require_moments_memory
 from bochner.engines.progress import progress, say
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
 from bochner.estimators.solving import SCORED_ROWS, given_alphas, solve_directly, solve_iteratively
-from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features import BinningFeatures, ConcatenatedFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.concatenate import seeded
 from bochner.kernels import Kernel
@@ -93,7 +93,7 @@ class KernelMachine(KernelParameter):
         self.encoder_.forget_categories()
         self.features_ = self._draw(source, seed)
         self.kernel_ = getattr(self.features_, "kernel", None)
-        chosen = plan(self._solver(), self.features_, len(y), given_alphas(self.alpha) is None)
+        chosen = plan(self._solver(self.features_), self.features_, len(y), given_alphas(self.alpha) is None)
         self.solver_, self.solver_reason_ = chosen
         say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
         if chosen.solver == "direct":
@@ -122,11 +122,14 @@ class KernelMachine(KernelParameter):
             return int(self.n_components)
         return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
 
-    def _solver(self) -> str:
-        """The solver as given; criteria of the direct one ask for it."""
+    def _solver(self, features: FeatureMap) -> str:
+        """The solver as given, or the only one that the criterion for alpha or the weights of the maps allow."""
         criteria = isinstance(self.alpha, str) and self.alpha in ("gcv", "loo")
-        if criteria and self.solver == "cg":
-            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; with solver='cg' take alpha='auto'.")
+        if criteria and (self.solver == "cg" or not features.is_dense):
+            why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
+            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} take alpha='auto'.")
+        if self.solver == "auto" and isinstance(features, ConcatenatedFeatures) and features.learns_weights:
+            return "cg"
         return "direct" if criteria else self.solver
 
     def _draw(self, source: ArraySource, seed: int) -> FeatureMap:
@@ -139,8 +142,8 @@ class KernelMachine(KernelParameter):
             features = MAPS[self.features](kernel, size, random_state=seed)
         self._check_lengthscales(features)
         features.draw(self.encoder_.n_features_out_)
-        ((X, _, _),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
-        features.observe(X)
+        ((X, _, weight),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
+        features.observe(X, weight)
         return features
 
     def _check_lengthscales(self, features: FeatureMap) -> None:

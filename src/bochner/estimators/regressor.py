@@ -15,29 +15,42 @@ from bochner.estimators.checks import checked_weight, require_target
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
-    """Kernel ridge regression in linear time, by random Fourier features.
+    """Kernel ridge regression in linear time, by random features.
 
-    Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel, in one
-    pass over the rows and O(D^2) memory. Without arguments, kernel, lengthscale, alpha and D are chosen from the data.
+    Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
+    features in one pass over the rows and O(D^2) memory, or by conjugate gradients; bins always by these. Without
+    arguments, kernel, lengthscale, alpha and D are chosen from the data.
 
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
         A `bochner.kernels.Kernel` is used as it is given, on columns in their own units. A name ("gaussian",
-        "laplacian", "cauchy", "matern12", "matern32", "matern52", "rationalquadratic") is a kernel on standardised
-        columns, its lengthscale chosen by leave-one-out errors on a sample of the rows; "auto" chooses the better of
-        Gaussian and Laplacian too.
-    features : {"auto", "fourier"}, default="auto"
-        The feature map.
+        "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52", "rationalquadratic") is a kernel
+        on standardised columns, its lengthscale chosen by errors on rows left out, of a sample of the rows; "auto"
+        chooses the better of Gaussian and Laplacian too. Of these names only "laplacian", which "auto" then is,
+        "hat" and "smoothbins" have bins.
+    features : FeatureMap or {"auto", "fourier", "binning"}, default="auto"
+        "fourier" is `FourierFeatures`, and so is "auto"; "binning" is `BinningFeatures`, for local, rough targets. A
+        map is copied and drawn with its own kernel and size: `kernel` stays "auto", `n_components` has no effect. The
+        weights of a `ConcatenatedFeatures` that has none are chosen on rows held out, by conjugate gradients.
     n_components : int or "auto", default="auto"
-        Number D of random features; "auto" is 2 n, within 128 and 2,048, less beyond half a million rows.
+        Number D of random features; "auto" is 2 n, within 128 and 2,048, less beyond half a million rows. For
+        "binning" the number of grids; "auto" is 200, fewer beyond half a million rows, 50 at least.
     metric : {"auto", "isotropic"}, default="auto"
         One lengthscale for all columns, after scaling.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
         rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
+        These two need the direct solver. With "cg" the error on rows that are held out decides.
     loss : {"squared"}, default="squared"
+    solver : {"auto", "direct", "cg"}, default="auto"
+        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
+        that are held in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
+        memory, and for large problems for which it is estimated to take less than half the time.
+    tol : float, default=1e-2
+        Relative error of the solution by "cg", in the norm of the equations' matrix. Where alpha is chosen, the
+        iterations may stop earlier, as soon as that is best for rows that are held out.
     random_state : int, RandomState or None, default=None
         Seed of the features and of the samples on which choices are made.
     verbose : int, default=0
@@ -45,9 +58,19 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     Attributes
     ----------
-    kernel_ : Kernel
-        In units of the encoded columns.
-    features_ : FourierFeatures
+    kernel_ : Kernel or None
+        In units of the encoded columns; None where the map has no single kernel (`ConcatenatedFeatures`,
+        `LinearFeatures`).
+    features_ : FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
+        The fitted map.
+    solver_ : {"direct", "cg"}
+    solver_reason_ : str
+        Why this solver, for people.
+    n_iter_ : int or None
+        Iterations of "cg"; None for "direct".
+    residual_ : float or None
+        Length of the residual of the equations over that of their right-hand side, the largest over the targets; None
+        for "direct".
     encoder_ : TableEncoder
         From the rows as they come to the columns that the kernel sees.
     alpha_ : float
@@ -68,13 +91,22 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ------
     ValueError, TypeError
         At fit: parameters out of range; missing or infinite values in arrays (data frames may have missing ones);
-        negative weights; a target that is missing or not numeric.
+        negative weights; a target that is missing or not numeric; "binning" with a kernel that is no mixture of hats,
+        as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
-        Before any work, where D^2 moments do not fit the memory that is free.
+        Before any work, where D^2 moments of the direct solver do not fit the memory that is free.
+
+    Warns
+    -----
+    ConvergenceWarning
+        At fit, where conjugate gradients do not reach `tol` in 500 iterations.
+    UserWarning
+        At fit, where most rows are alone in their bins, which then tell nothing of new rows.
 
     References
     ----------
-    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007.
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007. Rudi, Carratino and Rosasco,
+    "FALKON: An Optimal Large Scale Kernel Method", NIPS 2017 (preconditioned conjugate gradients).
 
     Examples
     --------
@@ -84,6 +116,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
     >>> bool(model.score(X[350:], y[350:]) > 0.5)
     True
+
+    A target of steps, by random binning features:
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
+    >>> y = np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1])
+    >>> model = KernelMachineRegressor(features="binning", random_state=0).fit(X[:1500], y[:1500])
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.9), model.solver_, model.features_.pitches_.shape
+    (True, 'cg', (200, 1, 2))
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:

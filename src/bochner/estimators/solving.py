@@ -78,7 +78,6 @@ def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool) -
     factor = factorise(moments, 2 if given is None else len(given))
     loo = LeaveOneOut(Design(scored, design.features, design.dtype), factor)
     best, alphas, scores = _decide(moments, factor.gcv if alpha == "gcv" else loo, given, factor)
-    coef = factor.coef(best)
     unseen = None
     if calibrated:
         weight = np.ones(scored.n_rows) if scored.weight is None else scored.weight
@@ -115,14 +114,14 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     open_choice = given is None or len(given) > 1 or weighted
     smaller = trial(design, seed) if open_choice else None
     ridge = IterativeRidge(design, seed)
-    held = HeldOut(ridge, seed)
-    judged = ridge if smaller is None else IterativeRidge(smaller, seed)
-    alphas, scores = candidates(judged) if given is None else given, None
+    held = HeldOut(ridge, seed) if open_choice or calibrated else None
+    judge = held if smaller is None else HeldOut(IterativeRidge(smaller, seed), seed)
+    alphas, scores = candidates(judge.ridge if judge else ridge) if given is None else given, None
     penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
-    if open_choice and held.folds:
-        penalty, scores = choose_penalty(held if smaller is None else HeldOut(judged, seed), alphas)
+    if open_choice and judge and judge.folds:
+        penalty, scores = choose_penalty(judge, alphas)
     n_iter, unseen = MOST_ITERATIONS, None
-    if held.folds and (given is None or calibrated):
+    if held and held.folds and (given is None or calibrated):
         n_iter, unseen = held.run(penalty, tol, traced=given is None)
         if n_iter >= TRACED_ITERATIONS - 1:
             n_iter = MOST_ITERATIONS

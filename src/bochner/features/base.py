@@ -49,8 +49,8 @@ class FeatureMap(KernelParameter):
     def draw(self, n_features: int) -> FeatureMap:
         """Draw what is random in the map, for `n_features` columns."""
 
-    def observe(self, X: Rows) -> None:
-        """Take note of a sample of the rows, before any is mapped."""
+    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+        """Take note of a sample of the rows and their weights, shape (n,), before any is mapped."""
 
     @property
     def is_dense(self) -> bool:

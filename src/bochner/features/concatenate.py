@@ -106,10 +106,10 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
     def _lay_out(self) -> None:
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
-    def observe(self, X: Rows) -> None:
+    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
         """Show a sample of the rows to every map."""
         for part in self.maps_:
-            part.observe(X)
+            part.observe(X, weight)
 
     def settle(self) -> None:
         """Settle every map, and lay out their columns."""
@@ -131,6 +131,11 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
     def is_dense(self) -> bool:
         """Whether every map is dense."""
         return all(part.is_dense for part in self.maps_)
+
+    @property
+    def learns_weights(self) -> bool:
+        """Whether an estimator is to learn the weights."""
+        return self.weights is None and len(self.maps) > 1
 
     def _scales(self) -> NDArray[np.float64]:
         return np.sqrt(self.weights_)

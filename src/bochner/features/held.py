@@ -32,6 +32,7 @@ class Held(ABC):
     """Features Z of n rows; every product runs on all threads."""
 
     n_rows: int
+    fused = False  # whether `normal` reads the features once, where `forward` and `backward` would twice
 
     @abstractmethod
     def forward(self, V: NDArray) -> NDArray:
@@ -90,6 +91,8 @@ class HeldBytes(Held):
     Zhang, May, Dao and Re, "Low-Precision Random Fourier Features for Memory-Constrained Kernel Approximation",
     AISTATS 2019 (there with random rounding; errors of this size do not need it).
     """
+
+    fused = True
 
     def __init__(self, n_rows: int, bounds: NDArray) -> None:
         self.unit = np.maximum(bounds, SMALLEST_BOUND) / 127

@@ -68,15 +68,18 @@ class LinearFeatures(OneToOneFeatureMixin, TransformerMixin, DenseFeatureMap):
         self.n_features_in_ = n_features
         return self
 
-    def observe(self, X: Any) -> None:
-        """Measure means and deviations of some rows, in units of the largest entries, so that squares stay finite."""
+    def observe(self, X: Any, weight: NDArray | None = None) -> None:
+        """Measure weighted means and deviations, in units of the largest entries, so that squares stay finite."""
+        share = np.ones(X.shape[0]) if weight is None else weight / weight.max()
         low, high = (np.ravel(m.toarray() if sp.issparse(m) else m) for m in (X.min(axis=0), X.max(axis=0)))
         unit = np.maximum(np.maximum(-low, high), SMALLEST).astype(np.float64)
         if sp.issparse(X):
-            mean, variance = mean_variance_axis(sp.csr_array(X @ sp.diags_array(1 / unit)), axis=0)
+            scaled = sp.csr_array(X @ sp.diags_array(1 / unit))
+            mean, variance = mean_variance_axis(scaled, axis=0, weights=share.astype(scaled.dtype))
         else:
             scaled = X / unit
-            mean, variance = scaled.mean(axis=0), scaled.var(axis=0)
+            mean = np.average(scaled, axis=0, weights=share)
+            variance = np.average(np.square(scaled - mean), axis=0, weights=share)
         constant = (low == high) | (variance == 0)
         self.scale_ = np.where(constant, 1.0, np.sqrt(variance) * unit)
         self.mean_ = np.where(low == high, low, mean * unit)

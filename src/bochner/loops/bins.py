@@ -147,39 +147,68 @@ def bucket(hashes, n_buckets, ids):
 def gather(ids, values, offsets, V, start, stop, T):
     """Add V Z' to T for the rows from `start` to `stop` of Z.
 
-    ids : int32 array of shape (P, n), -1 for no bin; values : array of shape (P, n), or (P, 1) where a grid has one.
-    offsets : array of shape (P + 1,), the first column of each grid; V : array of shape (K, D); T : (K, stop - start).
+    ids : int32 array of shape (P, n), -1 for no bin; values : array of shape (P, n), or (P, 1) where each grid has one;
+    offsets : array of shape (P,), the first column of each grid; V : array of shape (K, D); T : (K, stop - start).
     """
-    for p in range(ids.shape[0]):
-        row, first = ids[p, start:stop], offsets[p]
-        for k in range(V.shape[0]):
-            v, t = V[k, first:], T[k]
-            if values.shape[1] == 1:
-                value = values[p, 0]
-                for i in range(row.shape[0]):
-                    if row[i] >= 0:
-                        t[i] += value * v[row[i]]
-            else:
-                value_of = values[p, start:stop]
-                for i in range(row.shape[0]):
-                    if row[i] >= 0:
-                        t[i] += value_of[i] * v[row[i]]
+    P = ids.shape[0]
+    for p in range(0, P, 2):
+        if values.shape[1] == 1 and p + 1 < P:
+            for k in range(V.shape[0]):
+                v, w, a, b = V[k, offsets[p] :], V[k, offsets[p + 1] :], values[p, 0], values[p + 1, 0]
+                _gather_two(ids[p, start:stop], ids[p + 1, start:stop], v, w, a, b, T[k])
+            continue
+        for q in range(p, min(p + 2, P)):
+            row, weights = ids[q, start:stop], values[q, start:stop] if values.shape[1] > 1 else values[q]
+            for k in range(V.shape[0]):
+                _gather_one(row, V[k, offsets[q] :], weights, T[k])
+
+
+@compiled
+def _gather_two(first, second, v, w, a, b, t):
+    """Add a v and b w at the rows' bins in two grids: one pass over t for both."""
+    zero = t.dtype.type(0)
+    for i in range(t.shape[0]):
+        one = v[first[i]] if first[i] >= 0 else zero
+        other = w[second[i]] if second[i] >= 0 else zero
+        t[i] += a * one + b * other
+
+
+@compiled
+def _gather_one(row, v, weights, t):
+    many = weights.shape[0] > 1
+    for i in range(t.shape[0]):
+        if row[i] >= 0:
+            t[i] += weights[i if many else 0] * v[row[i]]
 
 
 @compiled
 def scatter(ids, values, offsets, T, Q):
     """Add T Z to Q, of shape (K, D); T : array of shape (K, n); the other arguments are those of `gather`."""
-    for p in range(ids.shape[0]):
-        row, first = ids[p], offsets[p]
-        for k in range(T.shape[0]):
-            t, q = T[k], Q[k, first:]
-            if values.shape[1] == 1:
-                value = values[p, 0]
-                for i in range(row.shape[0]):
-                    if row[i] >= 0:
-                        q[row[i]] += value * t[i]
-            else:
-                value_of = values[p]
-                for i in range(row.shape[0]):
-                    if row[i] >= 0:
-                        q[row[i]] += value_of[i] * t[i]
+    P = ids.shape[0]
+    for p in range(0, P, 2):
+        if values.shape[1] == 1 and p + 1 < P:
+            for k in range(T.shape[0]):
+                v, w, a, b = Q[k, offsets[p] :], Q[k, offsets[p + 1] :], values[p, 0], values[p + 1, 0]
+                _scatter_two(ids[p], ids[p + 1], T[k], a, b, v, w)
+            continue
+        for q in range(p, min(p + 2, P)):
+            for k in range(T.shape[0]):
+                _scatter_one(ids[q], T[k], values[q], Q[k, offsets[q] :])
+
+
+@compiled
+def _scatter_two(first, second, t, a, b, v, w):
+    """Add a t and b t to v and w at the rows' bins in two grids, whose additions do not wait for one another."""
+    for i in range(t.shape[0]):
+        if first[i] >= 0:
+            v[first[i]] += a * t[i]
+        if second[i] >= 0:
+            w[second[i]] += b * t[i]
+
+
+@compiled
+def _scatter_one(row, t, weights, v):
+    many = weights.shape[0] > 1
+    for i in range(t.shape[0]):
+        if row[i] >= 0:
+            v[row[i]] += weights[i if many else 0] * t[i]

@@ -33,14 +33,20 @@ def accumulate(a, b, factor):
     return 0.0
 
 
-@compiled
+@compiled_sums
 def penalise(q, p, penalty):
-    """Add the products of p and penalty to q, and return zero; penalty : array of the length of p, or of length 1."""
+    """Add the products of p and penalty, an array of the length of p or of length 1, to q; return p'q."""
+    total = 0.0
     if penalty.shape[0] == 1:
-        return accumulate(q, p, penalty[0])
-    for i in range(q.shape[0]):
-        q[i] += penalty[i] * p[i]
-    return 0.0
+        only = penalty[0]
+        for i in range(q.shape[0]):
+            q[i] += only * p[i]
+            total += np.float64(p[i]) * np.float64(q[i])
+    else:
+        for i in range(q.shape[0]):
+            q[i] += penalty[i] * p[i]
+            total += np.float64(p[i]) * np.float64(q[i])
+    return total
 
 
 @compiled

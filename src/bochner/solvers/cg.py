@@ -98,8 +98,7 @@ def conjugate_gradients(
         former, rho = rho, dots(r, z)
         redirect(p, z, rho / np.maximum(former, TINY) if gains else np.zeros(len(rhs)))
         q = operator(p)
-        penalise(q, p, penalty)
-        step = _quotient(rho, dots(p, q))
+        step = _quotient(rho, penalise(q, p, penalty))
         left = descend(x, r, p, q, step)
         gains.append(step * rho)
         if len(gains) > DELAY:
@@ -113,5 +112,5 @@ def conjugate_gradients(
 
 
 def _quotient(a: NDArray, b: NDArray) -> NDArray:
-    """Quotient a / b, and zero where b is not positive: nothing is left to gain there."""
-    return np.where(b > TINY, a, 0.0) / np.where(b > TINY, b, 1.0)
+    """Quotient a / b, and zero where b is not positive: nothing is left to gain there. No number stays none."""
+    return np.where(b <= TINY, 0.0, a) / np.where(b <= TINY, 1.0, b)

@@ -105,7 +105,8 @@ class IterativeRidge:
     ) -> Solution:
         """Correct for the rounding of the features: residuals without rounding, corrections with it.
 
-        Each correction is solved for to a tenth, and so leaves about a tenth of the error that it measures.
+        Each correction is solved for to a tenth, and so leaves about a tenth of the error that it measures. The
+        residual that is told is the one before the last correction.
         """
         exact = NormalEquations(self.design.again(), equations.shape[1], equations.shape[0], self.dtype)
         coef, n_iter, error = solution.coef, solution.n_iter, np.inf
@@ -122,24 +123,32 @@ class IterativeRidge:
         return Solution(coef, n_iter, float(left.max()), error, error <= tol)
 
     def _preconditioner(self, equations: NormalEquations, penalty: NDArray) -> Preconditioner:
-        """Jacobi for bins, sampled rows for dense features."""
+        """Jacobi for bins, sampled rows for dense features.
+
+        Next to bins in single precision, dense directions that hardly a row has are known up to the rounding of all
+        columns' sums; that is added to their ridge term, lest they be blown up beyond what the products can tell.
+        """
         if self._samples is None:
             self._samples = self._sampled()
         parts: list[Preconditioner] = []
         diagonal = equations.diagonal() if None in self._samples else np.empty(0)
+        rounding = np.finfo(self.dtype).eps * diagonal.sum(dtype=np.float64)
         for m, sample in enumerate(self._samples):
             columns = slice(self.edges[m], self.edges[m + 1])
             if sample is None:
                 parts.append(Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype)))
             else:
-                parts.append(sample.at(equations.weight, penalty[:, m]))
+                parts.append(sample.at(equations.weight, penalty[:, m] + rounding))
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
 
     def _sampled(self) -> list[SampledGram | SampledRows | None]:
         """What a sample of rows tells of the features of each dense map; None for bins."""
-        return [self._sample(part) if isinstance(part, DenseFeatureMap) else None for part in self.maps]
+        features = self.design.features
+        scales = np.sqrt(features.weights_) if isinstance(features, ConcatenatedFeatures) else np.ones(1)
+        parts = zip(self.maps, scales, strict=True)
+        return [self._sample(part, scale) if isinstance(part, DenseFeatureMap) else None for part, scale in parts]
 
-    def _sample(self, part: DenseFeatureMap) -> SampledGram | SampledRows:
+    def _sample(self, part: DenseFeatureMap, scale: float) -> SampledGram | SampledRows:
         D = part.n_features_out
         small = D <= GRAM_LIMIT
         size = max(4 * D, FEWEST_SAMPLED) if small else min(D // 2, MOST_SAMPLED) + JUDGES
@@ -149,7 +158,7 @@ class IterativeRidge:
         Z = part.rows(X.astype(self.design.dtype, copy=False))
         weight = np.ones(len(Z)) if weight is None else weight / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
-        Z *= np.sqrt(weight)[:, np.newaxis].astype(Z.dtype)
+        Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
         return SampledGram(Z) if small else SampledRows(Z[rng.permutation(len(Z))])
 
 

@@ -37,7 +37,8 @@ class SampledGram:
     """Inverse of w G + alpha I, G the mean Gram matrix of centred features of sampled rows, w the sum of all weights.
 
     One eigendecomposition serves every alpha. Prefer it for up to 2,048 features, of which several times as many rows
-    can be sampled (Rudi, Carratino and Rosasco, "FALKON", NIPS 2017).
+    can be sampled (Rudi, Carratino and Rosasco, "FALKON", NIPS 2017). Eigenvalues below the rounding error of the
+    largest count as that, for a tiny alpha would take what is left of them for directions without any rows.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class SampledGram:
 
     def __init__(self, S: NDArray) -> None:
         self.values, self.vectors = np.linalg.eigh(S.T @ S / len(S))
-        self.values = np.maximum(self.values, 0)
+        self.values = np.maximum(self.values, np.finfo(self.values.dtype).eps * max(self.values[-1], 0))
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
@@ -70,7 +71,7 @@ class SampledRows:
     ----------
     S : array of shape (m + h, D)
         Centred features times the roots of the rows' weights, of mean 1; the last h rows, a quarter and 512 at most,
-        are those that measure the tail.
+        are those that measure the tail; of fewer than four rows none, and the tail is zero.
 
     References
     ----------
@@ -81,7 +82,7 @@ class SampledRows:
         self.m = m = len(S) - min(JUDGES, len(S) // 4)
         gram = S @ S.T
         self.S, self.gram = S[:m], gram[:m, :m]
-        self.tail = max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1)
+        self.tail = max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""

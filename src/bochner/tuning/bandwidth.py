@@ -21,7 +21,7 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.engines.local import in_threads
 from bochner.features import BinningFeatures, FourierFeatures
-from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic, Stationary
+from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic, SmoothBins, Stationary
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.ridge import LeaveOneOut, alpha_bounds, choose_alpha, factorise
 from bochner.tuning.held_out import HeldOut, candidates, choose_penalty
@@ -36,6 +36,7 @@ NAMED: dict[str, Callable[..., Stationary]] = {
     "matern52": partial(Matern, nu=2.5),
     "rationalquadratic": RationalQuadratic,
     "hat": Hat,
+    "smoothbins": SmoothBins,
 }
 AUTO = ("gaussian", "laplacian")
 SEPARABLE = ("laplacian", "hat")
@@ -130,8 +131,8 @@ def choose_kernel(
         Whether the kernel is for random binning features, by which it is then judged; "auto" is Laplacian.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
-    if binned:
-        NAMED[names[0]]().pitch_measure()
+    for candidate in names:  # refused where the map cannot have them
+        _ = NAMED[candidate]().pitch_measure() if binned else NAMED[candidate]().spectral_measure()
     n_components = choose_n_components(source.n_rows, source.weight)
     trials = _Trials(source, ROUNDS[0][0], min(n_components, ROUNDS[0][1]), alphas, seed, binned)
     one = np.ones(len(trials.spread))

@@ -17,6 +17,7 @@ from bochner.features import ConcatenatedFeatures
 from bochner.features.held import Held
 from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.ridge import best_alpha
 
 MOST_HELD_OUT = 10_000
 FOLDED_ROWS = 5_000
@@ -26,7 +27,7 @@ TRACED_ITERATIONS, PATIENCE, WORTHWHILE = 24, 3, 1e-3
 TRACED_OUTPUTS, MOST_ITERATIONS = 2, 500
 ALPHAS = np.array([0.01, 0.1, 1.0, 10.0])
 SHARES = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1])
-WEIGHT_STEPS, WEIGHT_ROUNDS = np.array([0.2, 5.0]), 2
+WEIGHT_STEPS, WEIGHT_ROUNDS = np.array([0.1, 10.0]), 1
 
 
 class OutOfSample(NamedTuple):
@@ -46,7 +47,7 @@ class _Rows(NamedTuple):
 class HeldOut:
     """Rows held out of a ridge regression: a fifth, 10,000 at most; all rows in turn where there are few.
 
-    Equal rows are held out together, lest one tell of the other.
+    Equal rows are held out together, lest one tell of the other; a row of weight zero is as none.
 
     Parameters
     ----------
@@ -61,14 +62,16 @@ class HeldOut:
 
     def __init__(self, ridge: IterativeRidge, seed: int) -> None:
         self.ridge = ridge
-        _, group = np.unique(ridge.design.row_keys, return_inverse=True)
-        n_groups = int(group.max()) + 1
-        place = np.random.default_rng(seed).permutation(n_groups)[group]
+        counted = _counted(ridge.design)
+        _, group, sizes = np.unique(ridge.design.row_keys[counted], return_inverse=True, return_counts=True)
+        order = np.random.default_rng(seed).permutation(len(sizes))
         few = len(group) <= FOLDED_ROWS
-        size = max(1, -(-n_groups // N_FOLDS) if few else min(n_groups // N_FOLDS, MOST_HELD_OUT))
-        masks = [(place >= k * size) & (place < (k + 1) * size) for k in range(N_FOLDS if few else 1)]
-        weight = ridge.design.source.weight
-        self.folds = [mask for mask in masks if _counts(mask, weight) and _counts(~mask, weight)]
+        most = min(len(group) // N_FOLDS, MOST_HELD_OUT)
+        groups = -(-len(sizes) // N_FOLDS) if few else np.searchsorted(np.cumsum(sizes[order]), most, side="right")
+        fold = np.full(len(counted), -1)
+        fold[counted] = (np.argsort(order) // max(groups, 1))[group]
+        masks = [fold == k for k in range(N_FOLDS if few else 1)]
+        self.folds = [mask for mask in masks if mask.any() and not mask[counted].all()]
         self._rows = [self._hold(mask) for mask in self.folds]
 
     def _hold(self, mask: NDArray) -> _Rows:
@@ -91,9 +94,7 @@ class HeldOut:
         array of shape (A,)
         """
         K = self.ridge.design.source.n_outputs
-        mix = None
-        if K > TRACED_OUTPUTS:
-            mix = np.random.default_rng(0).choice([-1.0, 1.0], (TRACED_OUTPUTS, K)) / np.sqrt(TRACED_OUTPUTS)
+        mix = _mixture(K) if K > TRACED_OUTPUTS else None
         traces = [
             _Trace(self.ridge.equations(~mask), rows, len(penalties), mix)
             for mask, rows in zip(self.folds, self._rows, strict=True)
@@ -140,7 +141,8 @@ class HeldOut:
 class _Trace:
     """Held-out errors of several candidates after each iteration, and the best predictions of a single one.
 
-    With `mix`, of shape (M, K), they are those of M combinations of the outputs.
+    Where there is nothing to solve for, and so no iteration, they are those of the mean. With `mix`, of shape (M, K),
+    they are those of M combinations of the outputs.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class _Trace:
             self.truth, self.rhs = mix @ self.truth, mix.astype(equations.dtype) @ self.rhs
         if n_candidates > 1:
             self.rhs = np.tile(self.rhs, (n_candidates, 1))
-        self.losses = np.full((TRACED_ITERATIONS, n_candidates), np.inf)
+        self.losses = np.full((TRACED_ITERATIONS, n_candidates), (np.square(self.truth) * rows.weight).sum())
         self.best, self.best_iteration = np.zeros_like(self.truth), 0
 
     def visit(self, coef: NDArray, n_iter: int) -> bool:
@@ -171,9 +173,19 @@ class _Trace:
         return bool(gain <= WORTHWHILE * self.losses[n_iter - 1].min())
 
 
-def _counts(mask: NDArray, weight: NDArray | None) -> bool:
-    """Whether any of the rows has weight."""
-    return bool(mask.any() if weight is None else (weight[mask] > 0).any())
+def _mixture(n_outputs: int) -> NDArray:
+    """Two orthogonal combinations of the outputs, shape (2, K), whose squares keep the sum of theirs in expectation.
+
+    Their directions are uniform: of random signs some would be those of the sum of all classes, which is a constant.
+    """
+    directions, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((n_outputs, TRACED_OUTPUTS)))
+    return directions.T * np.sqrt(n_outputs / TRACED_OUTPUTS)
+
+
+def _counted(design: Design) -> NDArray[np.bool_]:
+    """Which rows have weight, shape (n,)."""
+    weight = design.source.weight
+    return np.ones(design.source.n_rows, bool) if weight is None else weight > 0
 
 
 def trial(design: Design, seed: int) -> Design | None:
@@ -183,10 +195,20 @@ def trial(design: Design, seed: int) -> Design | None:
 
 
 def candidates(ridge: IterativeRidge) -> NDArray:
-    """Ridge terms to try, shape (A,): for bins from 0.01 to 10, for dense features shares of the trace of Z'WZ."""
-    if not all(part.is_dense for part in ridge.maps):
-        return ALPHAS
-    return SHARES * (float(ridge.equations().diagonal().sum()) or 1.0)
+    """Ridge terms to try, shape (A,): shares of the centred trace of Z'WZ for dense features.
+
+    For bins from 0.01 to 10 times the kernel's variance and what a distinct row weighs, equal ones taken together.
+    """
+    binned = [not part.is_dense for part in ridge.maps]
+    if not any(binned):
+        return SHARES * (float(ridge.equations().diagonal().sum()) or 1.0)
+    squares = np.zeros(int(ridge.edges[-1]))
+    for features, y, weight in ridge.blocks:
+        features.squares(np.ones(len(y)) if weight is None else weight, squares)
+    trace = sum(squares[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
+    distinct = len(np.unique(ridge.design.row_keys[_counted(ridge.design)]))
+    mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
+    return ALPHAS * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16
 
 
 def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
@@ -205,10 +227,10 @@ def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
     """
     features, n_maps = held.ridge.design.features, len(held.ridge.maps)
     scores = held.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
-    penalty = np.full(n_maps, alphas[scores.argmin()])
+    penalty = np.full(n_maps, best_alpha(alphas, scores))
     weighted = isinstance(features, ConcatenatedFeatures) and features.weights is None and n_maps > 1
     for m in np.tile(np.arange(n_maps), WEIGHT_ROUNDS if weighted else 0):
         trials = np.tile(penalty, (1 + len(WEIGHT_STEPS), 1))
         trials[1:, m] *= WEIGHT_STEPS
-        penalty = trials[held.scores(trials).argmin()]
+        penalty = trials[np.nanargmin(held.scores(trials))]
     return penalty, scores
