@@ -124,16 +124,22 @@ def test_blocks_do_not_matter(kind, weighting):
         np.testing.assert_allclose(a, b, rtol=0, atol=4 * N * one.unit * 10 * N)
 
 
-def test_the_product_is_overwritten_and_nothing_else(kind):
+def test_a_product_changes_nothing_else(kind):
     p = Problem(kind)
     names = ("rhs", "feature_mean", "target_mean")
     before, V = [getattr(p.equations, name).copy() for name in names], p.V.copy()
     first = p.equations(p.V)
     kept = first.copy()
     second = p.equations(2 * p.V)
-    assert second is first
+    np.testing.assert_array_equal(first, kept)
     np.testing.assert_allclose(second, 2 * kept, rtol=0, atol=4 * p.unit * np.abs(kept).max())
     p.equations.diagonal()
+    total = first.copy()
+    found = p.equations.add(p.V, total)
+    # The sum is taken row by row: N roundings of half a unit, of partial sums of some times the size.
+    np.testing.assert_allclose(total, 2 * kept, rtol=0, atol=2 * N * p.unit * np.abs(kept).max())
+    size = np.abs(p.V.astype(float)) @ np.abs(kept.astype(float)).T
+    np.testing.assert_allclose(found, (p.V * kept).sum(axis=1), rtol=0, atol=8 * (N + p.D) * p.unit * size.max())
     assert p.equations(p.V[:1]).shape == (1, p.D)
     np.testing.assert_array_equal(p.V, V)
     for name, value in zip(names, before, strict=True):

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.engines.local import for_rows
 from bochner.features.held import HeldRows
-from bochner.vectors import accumulate
+from bochner.vectors import accumulate, dots
 
 
 class NormalEquations:
@@ -55,7 +54,6 @@ class NormalEquations:
         self.target_mean = totals[:-1] / self.weight
         accumulate(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1]
-        self._product = np.empty((0, n_features), self.dtype)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,30 +61,38 @@ class NormalEquations:
         return self.rhs.shape
 
     def __call__(self, V: NDArray) -> NDArray:
-        """V (Z'WZ - sum(w) m m'), of shape (K, D), in an array that the next call overwrites."""
-        V = np.ascontiguousarray(V, self.dtype)
-        if len(self._product) != len(V):
-            self._product = np.empty(V.shape, self.dtype)
-        Q = self._product
-        for_rows(lambda i, j: Q[:, i:j].fill(0), Q.shape[1])
-        if isinstance(self.blocks, list) and not any(block.features.fused for block in self.blocks):
-            self._add_centred(V, Q)
-            return Q
-        for features, _, weight in self.blocks:
-            features.normal(V, weight, Q)
-        accumulate(Q, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
+        """V (Z'WZ - sum(w) m m'), of shape (K, D)."""
+        Q = np.zeros(V.shape, self.dtype)
+        self.add(V, Q)
         return Q
 
-    def _add_centred(self, V: NDArray, Q: NDArray) -> None:
-        """Add the product to Q with the rows of V Z' centred: cheaper where there are more columns than rows."""
-        projected = [features.forward(V) for features, _, _ in self.blocks]
-        weights = [
-            np.ones(1, self.dtype) if weight is None else weight.astype(self.dtype) for _, _, weight in self.blocks
-        ]
-        totals = [(T * weight).sum(axis=1, dtype=np.float64) for T, weight in zip(projected, weights, strict=True)]
+    def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
+        """Add the product of V to Q, and return the inner products of the rows of V and the product, shape (K,).
+
+        Features that are read in memory twice, there and back, are centred by the rows of V Z' in between, of which the
+        inner products are the sums of squares; others by the outer product of the means.
+        """
+        V = np.ascontiguousarray(V, self.dtype)
+        if isinstance(self.blocks, list) and not any(block.features.fused for block in self.blocks):
+            return self._add_by_rows(V, Q)
+        product = np.zeros(V.shape, self.dtype)
+        for features, _, weight in self.blocks:
+            features.normal(V, weight, product)
+        accumulate(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
+        Q += product
+        return dots(V, product)
+
+    def _add_by_rows(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
+        parts = [(features, features.forward(V), weight) for features, _, weight in self.blocks]
+        totals = [(T if weight is None else T * weight).sum(axis=1, dtype=np.float64) for _, T, weight in parts]
         mean = (np.sum(totals, axis=0) / self.weight).astype(self.dtype)[:, np.newaxis]
-        for T, weight, block in zip(projected, weights, self.blocks, strict=True):
-            block.features.backward((T - mean) * weight, Q)
+        squares = np.zeros(len(V))
+        for features, T, weight in parts:
+            T -= mean
+            weighted = T if weight is None else T * weight.astype(self.dtype, copy=False)
+            squares += dots(weighted, T)
+            features.backward(weighted, Q)
+        return squares
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""

@@ -27,14 +27,6 @@ def accumulate(a: NDArray, b: NDArray, factors: NDArray) -> None:
     _each(lambda k, part: accumulate(a[k, part], b[min(k, last), part], factors[k]), a)
 
 
-def penalise(q: NDArray, p: NDArray, penalty: NDArray) -> NDArray[np.float64]:
-    """Add the entries of p times their penalties, (K, D) or (K, 1), to q; inner products of the rows of p and q."""
-    from bochner.loops.vectors import penalise
-
-    narrow = penalty.shape[1] == 1
-    return _each(lambda k, part: penalise(q[k, part], p[k, part], penalty[k] if narrow else penalty[k, part]), q)
-
-
 def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:
     """Move each x_k by steps_k along p_k and r_k against q_k; squared lengths of the new r, shape (K,)."""
     from bochner.loops.vectors import descend
@@ -43,22 +35,24 @@ def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> N
     return _each(lambda k, part: descend(x[k, part], r[k, part], p[k, part], q[k, part], steps[k]), x)
 
 
-def redirect(p: NDArray, z: NDArray, ratios: NDArray) -> None:
-    """Turn each p_k to z_k + ratios_k p_k."""
+def redirect(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray) -> NDArray[np.float64]:
+    """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or (K, 1); products p_k'q_k."""
     from bochner.loops.vectors import redirect
 
-    ratios = ratios.astype(p.dtype)
-    _each(lambda k, part: redirect(p[k, part], z[k, part], ratios[k]), p)
+    ratios, narrow = ratios.astype(p.dtype), penalty.shape[1] == 1
+    whole = slice(None)
+    return _each(
+        lambda k, part: redirect(p[k, part], z[k, part], ratios[k], penalty[k, whole if narrow else part], q[k, part]),
+        p,
+    )
 
 
-def multiply(a: NDArray, b: NDArray, out: NDArray) -> None:
-    """Write the products of the entries of a and b, which broadcast to the shape (K, D), into `out`."""
+def scale(r: NDArray, factors: NDArray, z: NDArray) -> NDArray[np.float64]:
+    """Write the products of r and factors, of K rows or one, into z; inner products of the rows of r and z."""
+    from bochner.loops.vectors import scale
 
-    def part(k: int, part: slice) -> float:
-        np.multiply(a[k, part], b[min(k, len(b) - 1), part if b.shape[1] > 1 else slice(0, 1)], out=out[k, part])
-        return 0.0
-
-    _each(part, a)
+    last = len(factors) - 1
+    return _each(lambda k, part: scale(r[k, part], factors[min(k, last), part], z[k, part]), r)
 
 
 def _each(work: Callable[[int, slice], float], a: NDArray) -> NDArray[np.float64]:

@@ -34,24 +34,31 @@ def accumulate(a, b, factor):
 
 
 @compiled_sums
-def penalise(q, p, penalty):
-    """Add the products of p and penalty, an array of the length of p or of length 1, to q; return p'q."""
+def scale(r, inverse, z):
+    """Write the products of r and inverse into z, and return r'z."""
     total = 0.0
-    if penalty.shape[0] == 1:
-        only = penalty[0]
-        for i in range(q.shape[0]):
-            q[i] += only * p[i]
-            total += np.float64(p[i]) * np.float64(q[i])
-    else:
-        for i in range(q.shape[0]):
-            q[i] += penalty[i] * p[i]
-            total += np.float64(p[i]) * np.float64(q[i])
+    for i in range(r.shape[0]):
+        z[i] = r[i] * inverse[i]
+        total += np.float64(r[i]) * np.float64(z[i])
     return total
 
 
-@compiled
-def redirect(p, z, ratio):
-    """Overwrite p by z + ratio p, and return zero."""
-    for i in range(p.shape[0]):
-        p[i] = z[i] + ratio * p[i]
-    return 0.0
+@compiled_sums
+def redirect(p, z, ratio, penalty, q):
+    """Overwrite p by z + ratio p and q by the products of p and penalty; return p'q.
+
+    penalty : array of the length of p, or of length 1.
+    """
+    total = 0.0
+    if penalty.shape[0] == 1:
+        only = penalty[0]
+        for i in range(p.shape[0]):
+            p[i] = z[i] + ratio * p[i]
+            q[i] = only * p[i]
+            total += np.float64(p[i]) * np.float64(q[i])
+    else:
+        for i in range(p.shape[0]):
+            p[i] = z[i] + ratio * p[i]
+            q[i] = penalty[i] * p[i]
+            total += np.float64(p[i]) * np.float64(q[i])
+    return total

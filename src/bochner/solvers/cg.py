@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.solvers.preconditioners import Preconditioner
-from bochner.vectors import descend, dots, penalise, redirect
+from bochner.vectors import descend, dots, redirect
 
 DELAY = 4
 TINY = float(np.finfo(np.float64).tiny)
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
 
 
 def conjugate_gradients(
-    operator: Callable[[NDArray], NDArray],
+    operator: Callable[[NDArray, NDArray], NDArray],
     rhs: NDArray,
     penalty: NDArray,
     precondition: Preconditioner,
@@ -70,13 +70,14 @@ def conjugate_gradients(
 
     Parameters
     ----------
-    operator : callable
-        V -> V A, for arrays of shape (K, D); what it returns is overwritten.
+    operator : callable (P, Q)
+        Adds P A to Q, both of shape (K, D), and returns the inner products of the rows of P and P A, shape (K,).
     rhs : array of shape (K, D)
     penalty : array of shape (K, D) or (K, 1)
         Ridge term of each coefficient.
     precondition : callable (R, Z)
-        Writes approximate solutions Z for residuals R, both of shape (K, D).
+        Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
+        rows, shape (K,).
     tol : float
         Relative error at which to stop.
     max_iter : int
@@ -89,16 +90,16 @@ def conjugate_gradients(
     Error Estimation in the Conjugate Gradient Method and Why It Works in Finite Precision Computations", 2002.
     """
     x, r = np.zeros_like(rhs), rhs.copy()
-    p, z, rho = np.zeros_like(rhs), np.empty_like(rhs), np.ones(len(rhs))
+    p, rho = np.zeros_like(rhs), np.ones(len(rhs))
+    q, z = np.empty_like(rhs), np.empty_like(rhs)
     size = left = dots(rhs, rhs)
     gains: list[NDArray] = []
     error = 1.0 if size.any() else 0.0
     while error > tol and len(gains) < max_iter:
-        precondition(r, z)
-        former, rho = rho, dots(r, z)
-        redirect(p, z, rho / np.maximum(former, TINY) if gains else np.zeros(len(rhs)))
-        q = operator(p)
-        step = _quotient(rho, penalise(q, p, penalty))
+        former, rho = rho, precondition(r, z)
+        ratio = rho / np.maximum(former, TINY) if gains else np.zeros(len(rhs))
+        penalised = redirect(p, z, ratio, penalty, q)
+        step = _quotient(rho, penalised + operator(p, q))
         left = descend(x, r, p, q, step)
         gains.append(step * rho)
         if len(gains) > DELAY:

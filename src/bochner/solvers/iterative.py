@@ -85,7 +85,7 @@ class IterativeRidge:
         precondition = self._preconditioner(equations, penalty)
         refined = refined and self.packed
         rough = max(tol, ROUNDING_ERROR) if refined else tol
-        solution = conjugate_gradients(equations, rhs, spread, precondition, rough, max_iter, visit)
+        solution = conjugate_gradients(equations.add, rhs, spread, precondition, rough, max_iter, visit)
         return self._refine(equations, solution, spread, precondition, tol, max_iter) if refined else solution
 
     def _per_column(self, penalty: NDArray) -> NDArray:
@@ -112,7 +112,7 @@ class IterativeRidge:
         coef, n_iter, error = solution.coef, solution.n_iter, np.inf
         for _ in range(MOST_REFINEMENTS):
             residual = exact.rhs - exact(coef) - penalty * coef
-            step = conjugate_gradients(equations, residual, penalty, precondition, CORRECTED, max_iter)
+            step = conjugate_gradients(equations.add, residual, penalty, precondition, CORRECTED, max_iter)
             sizes, gains = (exact.rhs * coef).sum(axis=1), (residual * step.coef).sum(axis=1)
             error = 2 * CORRECTED * float(np.sqrt(np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)).max())
             coef, n_iter = coef + step.coef, n_iter + step.n_iter

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
-from bochner.vectors import multiply
+from bochner.vectors import dots, scale
 
-Preconditioner = Callable[[NDArray, NDArray], None]
+Preconditioner = Callable[[NDArray, NDArray], NDArray]
 JUDGES = 512
 
 
@@ -28,9 +28,9 @@ class Jacobi:
         same = (penalty == penalty[:1]).all()
         self.inverse = (1 / (diagonal + (penalty[:1] if same else penalty))).astype(diagonal.dtype)
 
-    def __call__(self, R: NDArray, Z: NDArray) -> None:
+    def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
         """Write residuals of shape (K, D) over the diagonal."""
-        multiply(R, self.inverse, out=Z)
+        return scale(R, self.inverse, Z)
 
 
 class SampledGram:
@@ -54,8 +54,9 @@ class SampledGram:
         """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
         inverse = 1 / (weight * self.values + penalty[:, np.newaxis])
 
-        def apply(R: NDArray, Z: NDArray) -> None:
+        def apply(R: NDArray, Z: NDArray) -> NDArray:
             Z[:] = (R @ self.vectors * inverse) @ self.vectors.T
+            return dots(R, Z)
 
         return apply
 
@@ -89,13 +90,14 @@ class SampledRows:
         shifts, choice = np.unique(penalty + weight * self.tail, return_inverse=True)
         factors = [_factor(self.gram, shift * self.m / weight) for shift in shifts]
 
-        def apply(R: NDArray, Z: NDArray) -> None:
+        def apply(R: NDArray, Z: NDArray) -> NDArray:
             single = R.astype(self.S.dtype, copy=False)
             products = self.S @ single.T
             for c, lower in enumerate(factors):
                 own = choice == c
                 inner = cho_solve((lower, True), products[:, own], check_finite=False)
                 Z[own] = (single[own] - inner.T @ self.S) / shifts[c].astype(single.dtype)
+            return dots(R, Z)
 
         return apply
 
@@ -134,7 +136,7 @@ class Blocks:
     def __init__(self, parts: Sequence[Preconditioner], edges: NDArray) -> None:
         self.parts, self.edges = parts, edges
 
-    def __call__(self, R: NDArray, Z: NDArray) -> None:
+    def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
         """Apply each to its columns of the residuals."""
-        for part, first, stop in zip(self.parts, self.edges, self.edges[1:], strict=False):
-            part(R[:, first:stop], Z[:, first:stop])
+        ranges = zip(self.parts, self.edges, self.edges[1:], strict=False)
+        return np.sum([part(R[:, first:stop], Z[:, first:stop]) for part, first, stop in ranges], axis=0)
