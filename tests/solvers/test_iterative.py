@@ -53,7 +53,7 @@ def solved(ridge, tol=1e-12, alpha=ALPHA, kept=None, **options):
     penalty = np.full((equations.shape[0], len(ridge.maps)), alpha)
     solution = ridge.solve(equations, penalty, tol, 500, **options)
     assert solution.converged
-    return solution.coef.T, equations.intercept(solution.coef)
+    return solution.coef.T, ridge.intercept(equations, solution.coef)
 
 
 def dense(Z):
@@ -141,11 +141,19 @@ class TestRounded:
         ridge = ridge_on(FOURIER, X, y)
         assert ridge.packed
         coef, intercept = solved(ridge, 1e-5)
-        Z, unit = FOURIER.rows(X), FOURIER.bounds() / 127
+        centre = FOURIER.rows(X).mean(axis=0)
+        Z, unit = FOURIER.rows(X) - centre, (FOURIER.bounds() + np.abs(centre)) / 127
         expected, expected_intercept = exact.ridge(np.rint(Z / unit) * unit, y[:, None], ALPHA)
         found = ridge.design.predict(coef, intercept)
         error = np.linalg.norm(found - (Z @ expected + expected_intercept)) / np.linalg.norm(y)
         assert error <= 1e-3
+
+    def test_a_large_mean_costs_no_digits(self, rows, rounded):
+        """Features of a wide kernel are nearly constant: the rounding of the mean's square would exceed alpha."""
+        X, y = rows
+        wide = FourierFeatures(Gaussian(100.0), 40, random_state=0)
+        _, intercept = solved(ridge_on(wide, X, y, dtype=np.float32), 1e-5, alpha=1e-6)
+        assert np.isfinite(intercept).all()
 
     def test_loosely_solved_predictions_are_near_the_direct_ones(self, rows, rounded):
         """An entry is rounded by unit / sqrt(12) in the mean square, so that a prediction moves by that times |w|.

@@ -49,6 +49,11 @@ class ArraySource:
         """Number K of targets."""
         return self.targets(self.y[:1]).shape[1]
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights; the number of rows where there are none."""
+        return float(self.n_rows if self.weight is None else self.weight.sum())
+
     def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         """Yield the rows from `start` to `stop`, all by default, in order and at most `rows` at a time."""
         stop = self.n_rows if stop is None else stop

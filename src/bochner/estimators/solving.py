@@ -110,19 +110,22 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
         Whether predictions for rows left out are wanted.
     """
     features, given = design.features, given_alphas(alpha)
-    weighted = isinstance(features, ConcatenatedFeatures) and features.weights is None and len(features.maps) > 1
+    weighted = isinstance(features, ConcatenatedFeatures) and features.learns_weights
     open_choice = given is None or len(given) > 1 or weighted
     smaller = trial(design, seed) if open_choice else None
     ridge = IterativeRidge(design, seed)
     held = HeldOut(ridge, seed) if open_choice or calibrated else None
     judge = held if smaller is None else HeldOut(IterativeRidge(smaller, seed), seed)
-    alphas, scores = candidates(judge.ridge if judge else ridge) if given is None else given, None
+    alphas, scores = given, None
+    if alphas is None:
+        alphas = candidates(judge.ridge if judge else ridge, design.source.total_weight)
     penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
     if open_choice and judge and judge.folds:
         penalty, scores = choose_penalty(judge, alphas)
     n_iter, unseen = MOST_ITERATIONS, None
-    if held and held.folds and (given is None or calibrated):
-        n_iter, unseen = held.run(penalty, tol, traced=given is None)
+    traced = given is None and not ridge.is_dense
+    if held and held.folds and (traced or calibrated):
+        n_iter, unseen = held.run(penalty, tol, traced)
         if n_iter >= TRACED_ITERATIONS - 1:
             n_iter = MOST_ITERATIONS
     equations = ridge.equations()
@@ -132,10 +135,9 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     solution = ridge.solve(equations, columns, 0.0 if stopped else tol, n_iter, refined=refined)
     if not stopped:
         solution.warn(tol)
-    coef = solution.coef.T.astype(design.dtype)
+    coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
     if weighted:
         features.weights_ = penalty.min() / penalty
         coef = coef / np.repeat(np.sqrt(features.weights_), np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
-    intercept = equations.intercept(solution.coef)
     found = solution.n_iter, solution.residual
     return Fitted(np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, unseen, *found)

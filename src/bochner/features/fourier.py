@@ -133,6 +133,7 @@ class FourierFeatures(TransformerMixin, DenseFeatureMap):
         self.amplitudes_ = np.sqrt(weights * np.repeat([1, 2], [m - lone, lone]))
         self.n_features_in_ = n_features
         self._turns: dict[str, tuple] = {}
+        self._centre = None
         return self
 
     def _check_parameters(self) -> None:
@@ -197,6 +198,9 @@ class FourierFeatures(TransformerMixin, DenseFeatureMap):
 
     def _projection(self, dtype: np.dtype) -> tuple[NDArray, NDArray, NDArray]:
         """Frequencies and offsets in turns, amplitudes, in the precision of the rows, kept for the next call."""
+        d, m = self.frequencies_.shape
+        if d != self.n_features_in_ or len(self.amplitudes_) != m or len(self.offsets_) > m:
+            raise ValueError("frequencies_, amplitudes_ and offsets_ of this FourierFeatures do not fit together.")
         key = np.dtype(dtype).name
         if key not in self._turns:
             turns = (self.frequencies_ / (2 * np.pi)).astype(dtype)

@@ -65,7 +65,7 @@ class LinearFeatures(OneToOneFeatureMixin, TransformerMixin, DenseFeatureMap):
     def draw(self, n_features: int) -> LinearFeatures:
         """Set the means to zero and the scales to one, where rows are still to come."""
         self.mean_, self.scale_ = np.zeros(n_features), np.ones(n_features)
-        self.n_features_in_ = n_features
+        self.n_features_in_, self._centre = n_features, None
         return self
 
     def observe(self, X: Any, weight: NDArray | None = None) -> None:

@@ -49,10 +49,34 @@ class IterativeRidge:
         self.maps: list[FeatureMap] = features.maps_ if isinstance(features, ConcatenatedFeatures) else [features]
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
         entries = design.source.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
+        self._centre()
         self.blocks = design.hold(packed=entries > PACKED_ENTRIES)
         self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
         self._samples: list[SampledGram | SampledRows | None] | None = None
+
+    def _centre(self) -> None:
+        """Centre the features of dense maps on the mean of some rows."""
+        source = self.design.source.sample(FEWEST_SAMPLED, np.random.default_rng(self.seed))
+        ((X, _, weight),) = source.blocks(source.n_rows)
+        for part in self.maps:
+            if isinstance(part, DenseFeatureMap):
+                part.centre_on(X.astype(self.design.dtype, copy=False), weight)
+
+    def intercept(self, equations: NormalEquations, coef: NDArray) -> NDArray:
+        """Intercepts that go with coefficients of shape (K, D), for features that are not centred; shape (K,)."""
+        intercept = equations.intercept(coef).astype(np.float64)
+        features = self.design.features
+        scales = np.sqrt(features.weights_) if isinstance(features, ConcatenatedFeatures) else np.ones(1)
+        for m, (part, scale) in enumerate(zip(self.maps, scales, strict=True)):
+            if isinstance(part, DenseFeatureMap):
+                intercept -= scale * coef[:, self.edges[m] : self.edges[m + 1]] @ part.centre
+        return intercept
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether there are no bins."""
+        return all(part.is_dense for part in self.maps)
 
     def equations(self, kept: NDArray | None = None) -> NormalEquations:
         """Normal equations of all rows, or of those that the mask `kept` tells."""

@@ -96,7 +96,7 @@ class HeldOut:
         K = self.ridge.design.source.n_outputs
         mix = _mixture(K) if K > TRACED_OUTPUTS else None
         traces = [
-            _Trace(self.ridge.equations(~mask), rows, len(penalties), mix)
+            _Trace(self.ridge.equations(~mask), rows, len(penalties), mix, not self.ridge.is_dense)
             for mask, rows in zip(self.folds, self._rows, strict=True)
         ]
         columns = np.repeat(penalties, min(K, TRACED_OUTPUTS), axis=0)
@@ -146,8 +146,14 @@ class _Trace:
     """
 
     def __init__(
-        self, equations: NormalEquations, rows: _Rows, n_candidates: int = 1, mix: NDArray | None = None
+        self,
+        equations: NormalEquations,
+        rows: _Rows,
+        n_candidates: int = 1,
+        mix: NDArray | None = None,
+        impatient: bool = True,
     ) -> None:
+        self.impatient = impatient
         self.equations, self.rows, self.n_candidates = equations, rows, n_candidates
         self.truth, self.rhs = (rows.y - equations.target_mean).T, equations.rhs
         if mix is not None:
@@ -167,7 +173,7 @@ class _Trace:
         if n_iter == 1 or losses[0] < before[0]:
             self.best, self.best_iteration = fitted[0], n_iter
         self.losses[n_iter - 1 :] = np.minimum(losses, before)
-        if n_iter <= PATIENCE:
+        if n_iter <= PATIENCE or not self.impatient:
             return False
         gain = self.losses[n_iter - 1 - PATIENCE].min() - self.losses[n_iter - 1].min()
         return bool(gain <= WORTHWHILE * self.losses[n_iter - 1].min())
@@ -194,17 +200,26 @@ def trial(design: Design, seed: int) -> Design | None:
     return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
 
 
-def candidates(ridge: IterativeRidge) -> NDArray:
-    """Ridge terms to try, shape (A,): shares of the centred trace of Z'WZ for dense features.
+def candidates(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
+    """Ridge terms to try, shape (A,).
 
-    For bins from 0.01 to 10 times the kernel's variance and what a distinct row weighs, equal ones taken together.
+    For dense features shares of the centred trace of Z'WZ, from where rounding would show. For bins from 0.01 to 10
+    times the kernel's variance and what a distinct row weighs, equal ones taken together.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+    weight : float, optional
+        Sum of the weights of all rows, where `ridge` has some of them.
     """
     binned = [not part.is_dense for part in ridge.maps]
     if not any(binned):
-        return SHARES * (float(ridge.equations().diagonal().sum()) or 1.0)
+        equations = ridge.equations()
+        trace = float(equations.diagonal().sum()) or 1.0
+        return SHARES * trace * (1.0 if weight is None else weight / equations.weight)
     squares = np.zeros(int(ridge.edges[-1]))
-    for features, y, weight in ridge.blocks:
-        features.squares(np.ones(len(y)) if weight is None else weight, squares)
+    for features, y, own in ridge.blocks:
+        features.squares(np.ones(len(y)) if own is None else own, squares)
     trace = sum(squares[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
     distinct = len(np.unique(ridge.design.row_keys[_counted(ridge.design)]))
     mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
