@@ -98,7 +98,8 @@ class KernelMachine(KernelParameter):
         say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
         if chosen.solver == "direct":
             require_moments_memory(self.features_.n_features_out, source.n_outputs, dtype)
-        with progress("Fitting", len(y), bool(self.verbose)) as advance:
+        passes = len(y) if chosen.solver == "direct" else None  # iterations are not known beforehand
+        with progress("Fitting", passes, bool(self.verbose)) as advance:
             design = Design(source, self.features_, dtype, advance)
             calibrated = is_classifier(self)
             if chosen.solver == "direct":
