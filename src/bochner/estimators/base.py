@@ -21,7 +21,7 @@ from bochner.design import Design, require_moments_memory
 from bochner.engines.progress import progress, say
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
 from bochner.estimators.solving import SCORED_ROWS, given_alphas, solve_directly, solve_iteratively
-from bochner.features import BinningFeatures, ConcatenatedFeatures, FourierFeatures
+from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.concatenate import seeded
 from bochner.kernels import Kernel
@@ -129,7 +129,7 @@ class KernelMachine(KernelParameter):
         if criteria and (self.solver == "cg" or not features.is_dense):
             why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
             raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} take alpha='auto'.")
-        if self.solver == "auto" and isinstance(features, ConcatenatedFeatures) and features.learns_weights:
+        if self.solver == "auto" and features.learns_weights:
             return "cg"
         return "direct" if criteria else self.solver
 

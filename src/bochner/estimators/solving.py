@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.features import ConcatenatedFeatures
 from bochner.moments import Moments
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
@@ -105,12 +104,12 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     ----------
     alpha : float, sequence of float, or "auto"
     tol : float
-        Relative error of the solution where alpha is given. Otherwise the number of iterations is chosen too.
+        Relative error of the solution; for bins whose alpha is chosen, so is the number of iterations instead.
     calibrated : bool
         Whether predictions for rows left out are wanted.
     """
     features, given = design.features, given_alphas(alpha)
-    weighted = isinstance(features, ConcatenatedFeatures) and features.learns_weights
+    weighted = features.learns_weights
     open_choice = given is None or len(given) > 1 or weighted
     smaller = trial(design, seed) if open_choice else None
     ridge = IterativeRidge(design, seed)
@@ -138,6 +137,6 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
     coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
     if weighted:
         features.weights_ = penalty.min() / penalty
-        coef = coef / np.repeat(np.sqrt(features.weights_), np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
     found = solution.n_iter, solution.residual
     return Fitted(np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, unseen, *found)

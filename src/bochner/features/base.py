@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.engines.local import for_rows
 from bochner.features.held import Held, HeldBytes, HeldFloats
@@ -32,13 +33,34 @@ class KernelParameter(BaseEstimator):
         return super().set_params(**params)
 
 
-class FeatureMap(KernelParameter):
-    """A map from rows to D features.
+class FeatureMap(TransformerMixin, KernelParameter):
+    """A map from rows to D features, and a scikit-learn transformer.
 
-    The rows that these methods take are checked already: float32 or float64, dense or CSR.
+    The rows that the methods here take are checked already: float32 or float64, dense or CSR.
     """
 
     n_features_in_: int
+
+    def _checked(self, X: Any, *, reset: bool = True) -> Rows:
+        """Rows as the methods take them; their columns are noted, or else compared with those that were."""
+        if not reset:
+            check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+
+    @property
+    def parts(self) -> list[FeatureMap]:
+        """The maps that stand side by side here, one as a rule."""
+        return [self]
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """Factor on the features of each part, shape (M,)."""
+        return np.ones(1)
+
+    @property
+    def learns_weights(self) -> bool:
+        """Whether an estimator is to learn the weights of the parts."""
+        return False
 
     @property
     @abstractmethod
@@ -74,6 +96,12 @@ class FeatureMap(KernelParameter):
 
     def caution(self) -> None:
         """Warn where the training rows and the map do not suit each other."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     @abstractmethod
     def dot(self, X: Rows, coef: NDArray) -> NDArray:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import for_rows, n_threads, require_memory
 from bochner.features.base import FeatureMap, Rows
@@ -24,7 +23,7 @@ CURE = "Transform in blocks of rows, or take fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
 
 
-class BinningFeatures(TransformerMixin, FeatureMap):
+class BinningFeatures(FeatureMap):
     """Random binning features: z(x)'z(y) is an unbiased estimate of k(x, y), and Z is sparse.
 
     A kernel that is a product over the features of mixtures of hats, k(t) = E max(0, 1 - |t| / pitch), is the
@@ -135,7 +134,7 @@ class BinningFeatures(TransformerMixin, FeatureMap):
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = self._checked(X)
         self.draw(X.shape[1])
         if self.n_buckets is None:
             self._require_memory(X)
@@ -255,8 +254,7 @@ class BinningFeatures(TransformerMixin, FeatureMap):
         csr_matrix of shape (n, D)
             With at most P entries in a row, in the order of the grids.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._checked(X, reset=False)
         self._require_memory(X)
         held = self.hold(X)
         kept = held.ids.T >= 0
@@ -292,9 +290,3 @@ class BinningFeatures(TransformerMixin, FeatureMap):
         sizes = np.diff(self.offsets_)
         names = [f"binningfeatures_grid{p}_bin{k}" for p, size in enumerate(sizes) for k in range(size)]
         return np.array(names, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

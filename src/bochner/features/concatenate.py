@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
@@ -19,7 +19,7 @@ from bochner.features.held import HeldTogether
 CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 
 
-class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
+class ConcatenatedFeatures(DenseFeatureMap):
     """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so that k = w_1 k_1 + w_2 k_2 + ...
 
     The seed paper's closing remark: Fourier features serve the smooth part of a target, random binning features the
@@ -74,7 +74,7 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = self._checked(X)
         self._check_parameters()
         return self._take([clone(part).fit(X) for part in self.maps])
 
@@ -137,16 +137,23 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
         """Whether an estimator is to learn the weights."""
         return self.weights is None and len(self.maps) > 1
 
-    def _scales(self) -> NDArray[np.float64]:
+    @property
+    def parts(self) -> list[FeatureMap]:
+        """The fitted maps."""
+        return self.maps_
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """Roots of the weights."""
         return np.sqrt(self.weights_)
 
     def hold(self, X: Rows, packed: bool = False) -> HeldTogether:
         """Features of every map, held."""
-        return HeldTogether([part.hold(X, packed) for part in self.maps_], self._scales(), self.edges_)
+        return HeldTogether([part.hold(X, packed) for part in self.maps_], self.scales, self.edges_)
 
     def learn(self, X: Rows, packed: bool = False) -> HeldTogether:
         """Hold training rows, of which every map takes note."""
-        return HeldTogether([part.learn(X, packed) for part in self.maps_], self._scales(), self.edges_)
+        return HeldTogether([part.learn(X, packed) for part in self.maps_], self.scales, self.edges_)
 
     def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a held row takes, over all maps."""
@@ -163,19 +170,18 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
         -------
         array or, where one of the maps gives such, csr_matrix of shape (n, D)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._checked(X, reset=False)
         if self.is_dense:
             need = X.shape[0] * self.n_features_out * X.dtype.itemsize
             require_memory(need, f"The array of {X.shape[0]:,} x {self.n_features_out:,} features", CURE)
             return self.rows(X)
-        scales = self._scales().astype(X.dtype)
+        scales = self.scales.astype(X.dtype)
         parts = [part.transform(X) * scale for part, scale in zip(self.maps_, scales, strict=True)]
         return sp.csr_matrix(sp.hstack(parts, format="csr"))
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`; TypeError where a map is not dense."""
-        for part, scale, (first, stop) in zip(self.maps_, self._scales(), self._spans(), strict=True):
+        for part, scale, (first, stop) in zip(self.maps_, self.scales, self._spans(), strict=True):
             if not isinstance(part, DenseFeatureMap):
                 raise TypeError(f"{type(part).__name__} are no dense features: use transform or hold.")
             Z = np.empty((X.shape[0], stop - first), out.dtype)
@@ -185,7 +191,7 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
         result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
-        for part, scale, (first, stop) in zip(self.maps_, self._scales(), self._spans(), strict=True):
+        for part, scale, (first, stop) in zip(self.maps_, self.scales, self._spans(), strict=True):
             result += part.dot(X, np.multiply(coef[first:stop], scale, dtype=coef.dtype))
         return result
 
@@ -198,12 +204,6 @@ class ConcatenatedFeatures(TransformerMixin, DenseFeatureMap):
         columns = check_feature_names_in(self, input_features)
         names = [f"{m}_{name}" for m, part in enumerate(self.maps_) for name in part.get_feature_names_out(columns)]
         return np.array(names, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def seeded(features: FeatureMap, seed: int) -> FeatureMap:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, Rows
@@ -19,7 +18,7 @@ from bochner.features.sampling import SAMPLINGS, draw_frequencies
 from bochner.kernels import Gaussian, Kernel
 
 
-class FourierFeatures(TransformerMixin, DenseFeatureMap):
+class FourierFeatures(DenseFeatureMap):
     """Random Fourier features: z(x)'z(y) is an unbiased estimate of k(x, y).
 
     By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x - y)), w drawn from its spectral
@@ -114,7 +113,7 @@ class FourierFeatures(TransformerMixin, DenseFeatureMap):
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = self._checked(X)
         return self.draw(X.shape[1])
 
     def draw(self, n_features: int) -> FourierFeatures:
@@ -171,8 +170,7 @@ class FourierFeatures(TransformerMixin, DenseFeatureMap):
         -------
         array of shape (n, n_components)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._checked(X, reset=False)
         require_memory(
             X.shape[0] * self.n_features_out * X.dtype.itemsize,
             f"The array of {X.shape[0]:,} x {self.n_features_out:,} features",
@@ -222,12 +220,6 @@ class FourierFeatures(TransformerMixin, DenseFeatureMap):
         names = [f"cos{j}" for j in range(m - lone)] + [f"sin{j}" for j in range(m - lone)]
         names += [f"cos{j}" for j in range(m - lone, m)]
         return np.array([f"fourierfeatures_{name}" for name in names], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _project(X: Rows, turns: NDArray, out: NDArray) -> None:

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.features.base import DenseFeatureMap
 
 SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finite in either precision
 
 
-class LinearFeatures(OneToOneFeatureMixin, TransformerMixin, DenseFeatureMap):
+class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     """The standardised columns: z(x)'z(y) is the linear kernel.
 
     A trend over the whole range of the data costs a local kernel most of its features. In a `ConcatenatedFeatures`
@@ -58,7 +57,7 @@ class LinearFeatures(OneToOneFeatureMixin, TransformerMixin, DenseFeatureMap):
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = self._checked(X)
         self.draw(X.shape[1]).observe(X)
         return self
 
@@ -100,17 +99,10 @@ class LinearFeatures(OneToOneFeatureMixin, TransformerMixin, DenseFeatureMap):
         -------
         array of shape (n, d)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._checked(X, reset=False)
         return self.rows(X)
 
     def write(self, X: Any, out: NDArray) -> None:
         """Write the standardised columns of a few rows into the first columns of `out`."""
         dense = X.toarray() if sp.issparse(X) else X
         out[:, : self.n_features_out] = (dense - self.mean_) / self.scale_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

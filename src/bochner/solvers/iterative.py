@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.features import ConcatenatedFeatures
-from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.base import DenseFeatureMap
 from bochner.features.held import HeldRows
 from bochner.normal import NormalEquations
 from bochner.solvers.cg import Solution, conjugate_gradients
@@ -35,6 +34,8 @@ class IterativeRidge:
     ----------
     maps : list of FeatureMap
         The M maps whose features stand side by side; each has a penalty of its own.
+    scales : array of shape (M,)
+        Factors on their features.
     edges : int64 array of shape (M + 1,)
         First column of each.
     dtype : dtype
@@ -46,7 +47,7 @@ class IterativeRidge:
     def __init__(self, design: Design, seed: int) -> None:
         features = design.features
         self.design, self.seed = design, seed
-        self.maps: list[FeatureMap] = features.maps_ if isinstance(features, ConcatenatedFeatures) else [features]
+        self.maps, self.scales = features.parts, features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
         entries = design.source.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
         self._centre()
@@ -66,9 +67,7 @@ class IterativeRidge:
     def intercept(self, equations: NormalEquations, coef: NDArray) -> NDArray:
         """Intercepts that go with coefficients of shape (K, D), for features that are not centred; shape (K,)."""
         intercept = equations.intercept(coef).astype(np.float64)
-        features = self.design.features
-        scales = np.sqrt(features.weights_) if isinstance(features, ConcatenatedFeatures) else np.ones(1)
-        for m, (part, scale) in enumerate(zip(self.maps, scales, strict=True)):
+        for m, (part, scale) in enumerate(zip(self.maps, self.scales, strict=True)):
             if isinstance(part, DenseFeatureMap):
                 intercept -= scale * coef[:, self.edges[m] : self.edges[m + 1]] @ part.centre
         return intercept
@@ -76,7 +75,7 @@ class IterativeRidge:
     @property
     def is_dense(self) -> bool:
         """Whether there are no bins."""
-        return all(part.is_dense for part in self.maps)
+        return self.design.features.is_dense
 
     def equations(self, kept: NDArray | None = None) -> NormalEquations:
         """Normal equations of all rows, or of those that the mask `kept` tells."""
@@ -167,9 +166,7 @@ class IterativeRidge:
 
     def _sampled(self) -> list[SampledGram | SampledRows | None]:
         """What a sample of rows tells of the features of each dense map; None for bins."""
-        features = self.design.features
-        scales = np.sqrt(features.weights_) if isinstance(features, ConcatenatedFeatures) else np.ones(1)
-        parts = zip(self.maps, scales, strict=True)
+        parts = zip(self.maps, self.scales, strict=True)
         return [self._sample(part, scale) if isinstance(part, DenseFeatureMap) else None for part, scale in parts]
 
     def _sample(self, part: DenseFeatureMap, scale: float) -> SampledGram | SampledRows:

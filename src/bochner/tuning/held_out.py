@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.features import ConcatenatedFeatures
 from bochner.features.held import Held
 from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
@@ -243,8 +242,7 @@ def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
     features, n_maps = held.ridge.design.features, len(held.ridge.maps)
     scores = held.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
     penalty = np.full(n_maps, best_alpha(alphas, scores))
-    weighted = isinstance(features, ConcatenatedFeatures) and features.weights is None and n_maps > 1
-    for m in np.tile(np.arange(n_maps), WEIGHT_ROUNDS if weighted else 0):
+    for m in np.tile(np.arange(n_maps), WEIGHT_ROUNDS if features.learns_weights else 0):
         trials = np.tile(penalty, (1 + len(WEIGHT_STEPS), 1))
         trials[1:, m] *= WEIGHT_STEPS
         penalty = trials[np.nanargmin(held.scores(trials))]
