@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
 from bochner.data.columns import column_name, read
-from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn, encodings
+from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.table_statistic import BLOCK, TableStatistic, table_columns
 
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn"]
@@ -24,9 +24,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode a table as a float32 matrix on whose rows distances make sense.
 
     Numbers are standardised; numbers with two distinct values, and booleans, become 0 and 1; strings
-    and categories become one 0/1 column each; dates and datetimes become days since 1970 and points
-    on the circles of the year, the week and, for datetimes, the day; durations become seconds, times
-    of day points on a circle. Times with a zone are read as wall time.
+    and categories become one 0/1 column each, rare ones a random code; dates and datetimes become days
+    since 1970 and points on the circles of the year, the week and, for datetimes, the day; durations
+    become seconds, times of day points on a circle. Times with a zone are read as wall time.
 
     A missing number or date becomes the column's mean (a point on a circle: its centre) and, where the
     fit saw one, a 1 in an extra column `<name>_missing`. A missing category is a category. Columns
@@ -40,7 +40,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     with_std : bool, default=True
         Whether to scale numeric columns. If not they are only centred, also those with two values.
     max_categories : int, default=100
-        Categories kept per column, the most frequent ones; the others share a column `<name>_other`.
+        Categories kept per column, the most frequent ones. The others, also those that the fit did not see,
+        share a column `<name>_other` and are told apart by 16 columns `<name>_code0` to `<name>_code15`.
 
     Attributes
     ----------
@@ -56,6 +57,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Notes
     -----
     Every category ever seen is counted, so memory grows with the distinct strings of a column.
+
+    The code of a rare category is 16 bits of a hash of its text, each 0 or 1/4: a random projection of its
+    0/1 columns that needs no fit and has bounded width. Between two codes the L1 distance is 2 on average, as between
+    two categories that are kept; one pair in 65,536 shares its code.
 
     Examples
     --------
@@ -163,11 +168,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         inputs = _check_feature_names_in(self, input_features)
-        names = [""] * self.n_features_out_
+        return np.array(output_names(self.columns_, inputs, self.n_features_out_), dtype=object)
+
+    def ties(self) -> np.ndarray:
+        """Groups of output columns that belong together, for learners that give each column a scale of its own.
+
+        The cosine and the sine of a circle are tied, and so are the columns of the codes of a text column: a
+        common scale keeps their distances meaningful, and none of them may be transformed by itself.
+
+        Returns
+        -------
+        groups : int array of shape (n_features_out_,)
+            Equal where columns are tied, otherwise distinct; 0, 1, ... in order of first appearance.
+        """
+        check_is_fitted(self)
+        first = np.arange(self.n_features_out_)
         for column in self.columns_:
-            for at, name in column.names(inputs):
-                names[at] = str(name)
-        return np.array(_unique(names), dtype=object)
+            for tied in column.ties():
+                first[tied] = tied.start
+        return np.unique(first, return_inverse=True)[1]
 
     def _update(self, X: Any, sample_weight: Any, before: TableStatistic | None) -> "TableEncoder":
         if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
@@ -281,16 +300,3 @@ def _write_numbers(column: NumberColumns, X: np.ndarray, out: np.ndarray, names:
     for s in range(0, len(X), step):
         block = X[s : s + step]
         column.write(block if every else block[:, column.index], out[s : s + step], names, s)
-
-
-def _unique(names: list[str]) -> list[str]:
-    """`names` with _2, _3, ... after those that repeat an earlier one."""
-    taken, out = set(names), []
-    used: set[str] = set()
-    for name in names:
-        new, k = name, 2
-        while new in used or (new != name and new in taken):
-            new, k = f"{name}_{k}", k + 1
-        used.add(new)
-        out.append(new)
-    return out

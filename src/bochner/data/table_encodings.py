@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,10 @@ class NumberColumns:
             yield at, inputs[j]
             if gap_at >= 0:
                 yield gap_at, f"{inputs[j]}_missing"
+
+    def ties(self) -> Iterator[slice]:
+        """Yield the output columns that belong together: none."""
+        return iter(())
 
 
 def _refuse_overflow(z: np.ndarray, names: Sequence[str], start: int) -> None:
@@ -126,10 +131,24 @@ class TimeColumn:
         suffixes += ["missing"] if self.gaps else []
         return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
 
+    def ties(self) -> Iterator[slice]:
+        """Yield the output columns that belong together: the cosine and the sine of each circle."""
+        first = self.start + (PARTS[self.kind][0] in LINEAR)
+        return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
+
+
+CODE_BYTES = 2
+CODE_WIDTH = 8 * CODE_BYTES
+CODE_STEP = np.float32(4 / CODE_WIDTH)  # two codes differ in half of their columns: by 2 in all, as two categories do
+
 
 @dataclass
 class TextColumn:
-    """A column of strings or categories: one 0/1 column for each category kept.
+    """A column of strings or categories: one 0/1 column for each category kept, and codes of the others.
+
+    A code is `CODE_WIDTH` columns of 0 or `CODE_STEP`, the bits of a hash of the category's text. Of two
+    different codes the number of differing columns is binomial with probability 1/2, so that their L1 distance has
+    mean 2, the distance of two columns 0/1, and standard deviation 1/2.
 
     Attributes
     ----------
@@ -141,6 +160,9 @@ class TextColumn:
         Sorted.
     other, gaps : bool
         Whether a column for all other categories, and one for missing values, follow.
+    coded : bool
+        Whether the codes of the other categories stand after the column for all of them. The default is for
+        models saved before there were codes.
     """
 
     index: int
@@ -148,26 +170,49 @@ class TextColumn:
     categories: list[str]
     other: bool
     gaps: bool
+    coded: bool = False
 
     @property
     def width(self) -> int:
         """Number of output columns."""
-        return len(self.categories) + self.other + self.gaps
+        return len(self.categories) + self.other + CODE_WIDTH * self.coded + self.gaps
+
+    @property
+    def code(self) -> slice:
+        """Output columns of the codes."""
+        first = self.start + len(self.categories) + self.other
+        return slice(first, first + CODE_WIDTH * self.coded)
 
     def write(self, codes: np.ndarray, labels: list[str], out: np.ndarray) -> None:
         """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`."""
         place = {category: self.start + i for i, category in enumerate(self.categories)}
         other = self.start + len(place)
         target = [place.get(label, other if self.other else -1) for label in labels]
-        target.append(other + self.other if self.gaps else -1)
+        target.append(self.code.stop if self.gaps else -1)
         column = np.array(target)[codes]
         rows = np.flatnonzero(column >= 0)
         out[rows, column[rows]] = 1.0
+        if self.coded:
+            rows = np.flatnonzero(column == other)
+            out[rows, self.code] = CODE_STEP * _hash_bits(codes[rows], labels)
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
-        suffixes = self.categories + ["other"] * self.other + ["missing"] * self.gaps
+        suffixes = self.categories + ["other"] * self.other
+        suffixes += [f"code{i}" for i in range(CODE_WIDTH * self.coded)] + ["missing"] * self.gaps
         return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+
+    def ties(self) -> Iterator[slice]:
+        """Yield the output columns that belong together: those of the codes."""
+        return iter([self.code] * self.coded)
+
+
+def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
+    """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the same in every process."""
+    used, row = np.unique(codes, return_inverse=True)  # a categorical column lists labels that these rows lack
+    texts = (labels[i].encode(errors="surrogatepass") for i in used.tolist())
+    digests = b"".join(blake2b(text, digest_size=CODE_BYTES, usedforsecurity=False).digest() for text in texts)
+    return np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES), axis=1)[row]
 
 
 IGNORED = float(np.finfo(np.float64).max)  # scale of a column of one value, of which nothing is known but that
@@ -188,7 +233,7 @@ def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) ->
     for j in np.flatnonzero(~number & (statistic.missing < statistic.rows)).tolist():
         if str(j) in statistic.categories:
             kept, other = _most_frequent(statistic.categories[str(j)], max_categories)
-            others.append(TextColumn(j, 0, kept, other, bool(gaps[j])))
+            others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()
             varies = (statistic.summary.high - statistic.summary.low)[o:end] > 1e-9
@@ -226,3 +271,25 @@ def _most_frequent(counts: dict[str, float], limit: int) -> tuple[list[str], boo
     """The `limit` heaviest categories, sorted, and whether there are others."""
     ranked = sorted(counts, key=lambda category: (-counts[category], category))
     return sorted(ranked[:limit]), len(ranked) > limit
+
+
+def output_names(columns: Sequence[Any], inputs: Sequence[str], width: int) -> list[str]:
+    """Names of the `width` output columns, unique."""
+    names = [""] * width
+    for column in columns:
+        for at, name in column.names(inputs):
+            names[at] = str(name)
+    return _unique(names)
+
+
+def _unique(names: list[str]) -> list[str]:
+    """`names` with _2, _3, ... after those that repeat an earlier one."""
+    taken, out = set(names), []
+    used: set[str] = set()
+    for name in names:
+        new, k = name, 2
+        while new in used or (new != name and new in taken):
+            new, k = f"{name}_{k}", k + 1
+        used.add(new)
+        out.append(new)
+    return out
