@@ -17,7 +17,9 @@ __all__ = [
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "LinearFeatures",
+    "MetricFeatures",
     "TableEncoder",
+    "learn_metric",
     "load",
     "save",
 ]
@@ -28,7 +30,9 @@ _HOMES = {
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
     "LinearFeatures": "bochner.features",
+    "MetricFeatures": "bochner.features",
     "TableEncoder": "bochner.data.table",
+    "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
     "save": "bochner.persistence",
 }

@@ -174,7 +174,7 @@ def test_weights(estimator, weight, message):
         ({"kernel": ["gaussian"]}, (ValueError, TypeError), "kernel must be a Kernel"),
         ({"kernel": Gaussian([1.0, 2.0])}, ValueError, "2 lengthscales and the data have 3"),
         ({"kernel": Gaussian() + Laplacian(), "n_components": 2}, ValueError, "sum of 2 terms"),
-        ({"metric": "ard"}, ValueError, "metric must be one of"),
+        ({"metric": "diagonal"}, ValueError, "metric must be one of"),
         ({"metric": None}, ValueError, "metric must be one of"),
         ({"features": "nystroem"}, ValueError, "features must be one of"),
         ({"loss": "hinge"}, ValueError, "loss must be one of"),

@@ -32,6 +32,16 @@ class Features(StrEnum):
     auto = "auto"
     fourier = "fourier"
     binning = "binning"
+    hybrid = "hybrid"
+
+
+class Metric(StrEnum):
+    """How distances of rows are measured."""
+
+    auto = "auto"
+    isotropic = "isotropic"
+    ard = "ard"
+    full = "full"
 
 
 class Solver(StrEnum):
@@ -74,9 +84,9 @@ def _alpha(text: str) -> str:
     return text
 
 
-def _check_together(features: Features, kernel: str, solver: Solver, alpha: str) -> None:
+def _check_together(features: Features, kernel: str, solver: Solver, alpha: str, metric: Metric) -> None:
     """Refuse options that exclude one another."""
-    binning, criterion = features is Features.binning, alpha in ("loo", "gcv")
+    binning, criterion = features in (Features.binning, Features.hybrid), alpha in ("loo", "gcv")
     if binning and solver is Solver.direct:
         raise typer.BadParameter(
             "'direct' needs dense features, bins are sparse; use cg or auto", param_hint="'--solver'"
@@ -88,6 +98,13 @@ def _check_together(features: Features, kernel: str, solver: Solver, alpha: str)
         use = f"use auto, {' or '.join(names)}, or --features fourier"
         raise typer.BadParameter(f"'{kernel}' has no bins; {use}", param_hint="'--kernel'")
 
+    if features is Features.hybrid and metric is Metric.isotropic:
+        raise typer.BadParameter(
+            "'isotropic' is none for hybrid features; use auto, ard or full", param_hint="'--metric'"
+        )
+    if binning and metric in (Metric.ard, Metric.full) and kernel not in ("auto", "laplacian"):
+        raise typer.BadParameter(f"'{kernel}' has no learned bins; use auto or laplacian", param_hint="'--kernel'")
+
 
 def _kernels_of_bins() -> list[str]:
     from bochner.tuning.bandwidth import NAMED
@@ -98,6 +115,12 @@ def _kernels_of_bins() -> list[str]:
             kernel().pitch_measure()
             names.append(name)
     return names
+
+
+def _seconds(limit: float | None) -> float | None:
+    if limit is not None and not 0 < limit < float("inf"):
+        raise typer.BadParameter(f"{limit:g} is no positive number of seconds")
+    return limit
 
 
 def _test_size(size: float) -> float:
@@ -188,7 +211,8 @@ def fit(
         str, typer.Option(metavar="NAME", callback=_kernel, help="auto, or gaussian, laplacian, hat, matern32, ...")
     ] = "auto",
     features: Annotated[
-        Features, typer.Option(metavar="MAP", help="fourier, binning for rough targets, or auto: fourier.")
+        Features,
+        typer.Option(metavar="MAP", help="fourier, binning, hybrid: both, or auto: the best on rows held out."),
     ] = Features.auto,
     n_components: Annotated[
         str,
@@ -200,6 +224,13 @@ def fit(
     solver: Annotated[
         Solver, typer.Option(metavar="NAME", help="direct, cg: conjugate gradients, or auto: by their costs.")
     ] = Solver.auto,
+    metric: Annotated[
+        Metric,
+        typer.Option(metavar="KIND", help="isotropic, ard: a scale a column, full: a linear map, or auto: the best."),
+    ] = Metric.auto,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", callback=_seconds, help="Time that a fit may take.")
+    ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")
     ] = None,
@@ -207,7 +238,7 @@ def fit(
     traceback: Traceback = False,
 ) -> None:
     """Fit a model to a table, score it on held-out rows, save it."""
-    _check_together(features, kernel, solver, alpha)
+    _check_together(features, kernel, solver, alpha, metric)
     with guarded(traceback):
         from bochner.cli import work
 
@@ -223,6 +254,8 @@ def fit(
             n_components=n_components if n_components == "auto" else int(n_components),
             alpha=alpha if alpha in ("auto", "loo", "gcv") else float(alpha),
             solver=solver.value,
+            metric=metric.value,
+            time_limit=time_limit,
             exclude=exclude or [],
             verbose=1,
         )

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from bochner.cli.stored import read_model
-from bochner.features import BinningFeatures
+from bochner.features import BinningFeatures, MetricFeatures
+
+MOST_COLUMNS = 5
 
 
 def model_facts(model: Any) -> dict[str, Any]:
@@ -24,12 +26,41 @@ def model_facts(model: Any) -> dict[str, Any]:
         "n_features": int(features.n_features_out),
         "encoded_columns": int(model.encoder_.n_features_out_),
         "maps": maps,
+        "choice": _choice(model),
+        "importances": _importances(model),
         **{key: getattr(model, f"{key}_", None) for key in ("solver", "solver_reason", "n_iter", "residual")},
     }
 
 
+def _choice(model: Any) -> dict[str, Any] | None:
+    """How the model was chosen; None where nothing was learned."""
+    report = getattr(model, "report_", None)
+    if report is None:
+        return None
+    return {
+        "chosen": report.chosen,
+        "reason": report.reason,
+        "criterion": report.criterion,
+        "rows_held_out": report.rows_held_out,
+        "candidates": [vars(candidate) for candidate in sorted(report.candidates, key=lambda one: one.loss)],
+        "seconds": report.seconds,
+    }
+
+
+def _importances(model: Any) -> dict[str, float] | None:
+    """Shares of the columns that matter most to the metric."""
+    shares = getattr(model, "feature_importances_", None)
+    if shares is None:
+        return None
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
+    return {str(names[j]): float(shares[j]) for j in np.argsort(-shares)[:MOST_COLUMNS]}
+
+
 def _map_facts(part: Any) -> dict[str, Any]:
     """Kernel, lengthscale and sizes of a fitted map; of random bins also how the training rows fill them."""
+    if isinstance(part, MetricFeatures):
+        metric = part.metric
+        return {**_map_facts(part.features_), "metric": "full" if metric.linear_.size else "ard"}
     kernel = getattr(part, "kernel", None)
     leaves = [leaf for _, leaves in kernel.terms() for leaf in leaves] if kernel is not None else []
     scales = [scale for leaf in leaves for scale in np.ravel(getattr(leaf, "lengthscale", []))]

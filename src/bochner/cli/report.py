@@ -16,7 +16,7 @@ from rich.text import Text
 from bochner.cli.faults import listed, printable
 
 NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "r2": "R²", "rmse": "RMSE"}
-PIPE_WIDTH = 10_000
+PIPE_WIDTH, LEAST_SHARE = 10_000, 0.01
 
 
 def show(report: dict[str, Any], as_json: bool) -> None:
@@ -173,6 +173,11 @@ def _model(facts: dict[str, Any]) -> dict[str, str]:
     if len(maps) > 1:
         lines = {"model": f"{len(maps)} maps side by side, whose kernels add; {alpha}"}
         lines |= {f"map {m}": f"weight {number(part['weight'])}: {_map(part)}" for m, part in enumerate(maps, 1)}
+    if facts.get("importances"):
+        shares = [f"{name} {100 * share:.0f} %" for name, share in facts["importances"].items() if share >= LEAST_SHARE]
+        lines["matter most"] = ", ".join(shares)
+    if facts.get("choice"):
+        lines |= _choice(facts["choice"])
     if facts["solver"] == "cg":
         times = "1 iteration" if facts["n_iter"] == 1 else f"{facts['n_iter']:,} iterations"
         lines["solved by"] = f"conjugate gradients in {times} ({facts['solver_reason']})"
@@ -181,10 +186,22 @@ def _model(facts: dict[str, Any]) -> dict[str, str]:
     return lines
 
 
+def _choice(choice: dict[str, Any]) -> dict[str, str]:
+    """What was chosen and why, and what else was tried."""
+    lines = {"chosen": f"{choice['chosen']}: {choice['reason']}"}
+    if choice["candidates"]:
+        losses = [f"{one['name']} {number(one['loss'])}" for one in choice["candidates"]]
+        lines["tried"] = f"{choice['criterion']} on {choice['rows_held_out']:,} rows: {'; '.join(losses)}"
+    return lines
+
+
 def _map(facts: dict[str, Any]) -> str:
     """Kernel, lengthscale and number of features; of bins how many there are and how full."""
     scale = facts["lengthscale"]
     text = f"{facts['kernel'] or 'linear'} kernel"
+    if "metric" in facts:
+        learned = {"ard": "learned scales and warps", "full": "a learned linear map"}[facts["metric"]]
+        text, scale = f"{text} on {learned} of the columns", None
     if scale and scale["min"] == scale["max"]:
         text += f", lengthscale {number(scale['min'])}"
     elif scale:

@@ -38,6 +38,8 @@ class Fit:
     n_components: int | str
     alpha: float | str
     solver: str
+    metric: str
+    time_limit: float | None
     exclude: list[str]
     verbose: int
 
@@ -147,6 +149,8 @@ def _estimator(what: Fit, task: str) -> Any:
         n_components=what.n_components,
         alpha=what.alpha,
         solver=what.solver,
+        metric=what.metric,
+        time_limit=what.time_limit,
         random_state=what.seed,
         verbose=what.verbose,
     )

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-KEYED_ROWS = 4096
+KEYED_ROWS, HELD_ROWS = 4096, 1 << 18
 
 
 class Block(NamedTuple):
@@ -64,6 +64,12 @@ class ArraySource:
         X = rows_of(self.X, part)
         weight = None if self.weight is None else self.weight[part]
         return Block(self.encode(X), self.targets(self.y[part]), weight)
+
+    def encoded(self, dtype: DTypeLike) -> ArraySource:
+        """Return the same rows with X encoded already, and held in memory."""
+        blocks = [self.encode(rows_of(self.X, slice(a, a + HELD_ROWS))) for a in range(0, self.n_rows, HELD_ROWS)]
+        X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        return ArraySource(X.astype(dtype, copy=False), self.y, self.weight, targets=self.targets)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn without replacement among those of positive weight."""

@@ -188,6 +188,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 first[tied] = tied.start
         return np.unique(first, return_inverse=True)[1]
 
+    def sources(self) -> np.ndarray:
+        """Input column of each output column, int array of shape (n_features_out_,)."""
+        check_is_fitted(self)
+        inputs = np.empty(self.n_features_out_, np.int64)
+        for column in self.columns_:
+            for part, index in column.sources():
+                inputs[part] = index
+        return inputs
+
     def _update(self, X: Any, sample_weight: Any, before: TableStatistic | None) -> "TableEncoder":
         if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
             raise ValueError(f"max_categories must be an integer of at least 1, got {self.max_categories!r}")

@@ -67,6 +67,11 @@ class NumberColumns:
         """Yield the output columns that belong together: none."""
         return iter(())
 
+    def sources(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield output columns and their input columns."""
+        has = self.gap_at >= 0
+        return iter([(self.at, self.index), (self.gap_at[has], self.index[has])])
+
 
 def _refuse_overflow(z: np.ndarray, names: Sequence[str], start: int) -> None:
     bad = ~np.isfinite(z)
@@ -135,6 +140,10 @@ class TimeColumn:
         """Yield the output columns that belong together: the cosine and the sine of each circle."""
         first = self.start + (PARTS[self.kind][0] in LINEAR)
         return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
+
+    def sources(self) -> Iterator[tuple[slice, int]]:
+        """Yield the output columns and their input column."""
+        return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
 CODE_BYTES = 2
@@ -205,6 +214,10 @@ class TextColumn:
     def ties(self) -> Iterator[slice]:
         """Yield the output columns that belong together: those of the codes."""
         return iter([self.code] * self.coded)
+
+    def sources(self) -> Iterator[tuple[slice, int]]:
+        """Yield the output columns and their input column."""
+        return iter([(slice(self.start, self.start + self.width), self.index)])
 
 
 def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:

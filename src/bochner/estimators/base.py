@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,36 +18,42 @@ from bochner.data.table import TableEncoder, check_frame
 from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design, require_moments_memory
 from bochner.engines.progress import progress, say
-from bochner.estimators.checks import refuse_infinite, refuse_unencoded
-from bochner.estimators.solving import SCORED_ROWS, given_alphas, solve_directly, solve_iteratively
+from bochner.estimators.checks import refuse_infinite, refuse_unencoded, relative
+from bochner.estimators.insight import Insight, metric_of
+from bochner.estimators.parameters import check_parameters
+from bochner.estimators.solving import (
+    SCORED_ROWS,
+    Fitted,
+    given_alphas,
+    solve_as_chosen,
+    solve_directly,
+    solve_iteratively,
+)
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.concatenate import seeded
+from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
-from bochner.kernels.base import check_positive
-from bochner.tuning.bandwidth import NAMED, choose_kernel
-from bochner.tuning.cost import plan
+from bochner.tuning.bandwidth import choose_kernel
+from bochner.tuning.choice import Choice, choose
+from bochner.tuning.cost import Plan, plan
 from bochner.tuning.held_out import OutOfSample
+from bochner.tuning.setting import FEWEST_ASKED_ROWS, FEWEST_ROWS, Clock, Wanted
 from bochner.tuning.size import choose_n_components, choose_n_grids
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
     "auto": FourierFeatures,
     "fourier": FourierFeatures,
     "binning": BinningFeatures,
-}
-CHOICES = {
-    "features": tuple(MAPS),
-    "metric": ("auto", "isotropic"),
-    "loss": ("squared",),
-    "solver": ("auto", "direct", "cg"),
+    "hybrid": FourierFeatures,  # where there is too little to learn from
 }
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients"}
-CRITERIA = ("auto", "gcv", "loo")
 DOUBLE_PRECISION_WORK = 3e10
-BINNED_WORK_COLUMNS = 1000
+BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
+DIRECT_RATE = 1e11  # n D^2 a second, of two cores
 
 
-class KernelMachine(KernelParameter):
+class KernelMachine(Insight, KernelParameter):
     """Ridge regression on random features, with whatever is left open chosen from the data."""
 
     def __init__(
@@ -61,6 +66,7 @@ class KernelMachine(KernelParameter):
         loss: str = "squared",
         solver: str = "auto",
         tol: float = 1e-2,
+        time_limit: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -72,6 +78,7 @@ class KernelMachine(KernelParameter):
         self.loss = loss
         self.solver = solver
         self.tol = tol
+        self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
 
@@ -83,34 +90,81 @@ class KernelMachine(KernelParameter):
         Everything but `coef_` is set, which makes the model a fitted one. Returns it and, for classifiers, predictions
         for rows by a model that has not seen them.
         """
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed, clock = int(check_random_state(self.random_state).randint(2**31)), Clock(self.time_limit)
         named = not isinstance(self.features, FeatureMap) and not isinstance(self.kernel, Kernel)
-        self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=weight)
+        self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=relative(weight))
         if not self.encoder_.n_features_out_:
             raise ValueError("X has no value in any row of any column.")
         dtype = self._dtype(len(y), weight)
         source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
         self.encoder_.forget_categories()
-        self.features_ = self._draw(source, seed)
+        choice = self._choose(source, seed, clock) if named else None
+        self.report_ = None if choice is None else choice.report
+        self.features_ = self._features(source, seed, clock) if choice is None else choice.features
+        self._draw(source, seed)
         self.kernel_ = getattr(self.features_, "kernel", None)
-        chosen = plan(self._solver(self.features_), self.features_, len(y), given_alphas(self.alpha) is None)
-        self.solver_, self.solver_reason_ = chosen
-        say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
-        if chosen.solver == "direct":
-            require_moments_memory(self.features_.n_features_out, source.n_outputs, dtype)
-        passes = len(y) if chosen.solver == "direct" else None  # iterations are not known beforehand
-        with progress("Fitting", passes, bool(self.verbose)) as advance:
-            design = Design(source, self.features_, dtype, advance)
-            calibrated = is_classifier(self)
-            if chosen.solver == "direct":
-                fitted = solve_directly(design, self.alpha, seed, calibrated)
-            else:
-                fitted = solve_iteratively(design, self.alpha, self.tol, seed, calibrated)
+        fitted = self._solve(source, choice, dtype, seed)
         self.features_.caution()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
         self.intercept_ = fitted.intercept
         return fitted.coef, fitted.unseen
+
+    def _solve(self, source: ArraySource, choice: Choice | None, dtype: np.dtype, seed: int) -> Fitted:
+        """Solve for the coefficients, by the way that was chosen or that costs less."""
+        settled = choice is not None and choice.alpha is not None
+        chosen = plan(self._solver(self.features_), self.features_, source.n_rows, given_alphas(self.alpha) is None)
+        if settled:
+            dtype, chosen = np.dtype(np.float32), Plan("cg", "the choice was made by it")
+        self.solver_, self.solver_reason_ = chosen
+        say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
+        if chosen.solver == "direct":
+            require_moments_memory(self.features_.n_features_out, source.n_outputs, dtype)
+        passes = source.n_rows if chosen.solver == "direct" else None  # iterations are not known beforehand
+        with progress("Fitting", passes, bool(self.verbose)) as advance:
+            design = Design(source, self.features_, dtype, advance)
+            calibrated = is_classifier(self)
+            if choice is not None and choice.alpha is not None:
+                return solve_as_chosen(design, choice, seed, calibrated)
+            held_out = None if choice is None else choice.held_out
+            if chosen.solver == "direct":
+                return solve_directly(design, self.alpha, seed, calibrated, choice)
+            return solve_iteratively(design, self.alpha, self.tol, seed, calibrated, held_out)
+
+    def _choose(self, source: ArraySource, seed: int, clock: Clock) -> Choice | None:
+        """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
+        features = self._wanted_features()
+        if self.metric == "isotropic" or features is None:
+            return None
+        asked = self.metric != "auto" or features == "hybrid"
+        columns, rows = self.encoder_.n_features_out_, source.n_rows
+        fewest = FEWEST_ASKED_ROWS if asked else FEWEST_ROWS
+        choice = None
+        if columns <= MOST_LEARNED_COLUMNS and rows >= fewest:
+            choice = self._search(source, features, fewest, seed, clock)
+        if choice is None and asked:
+            raise ValueError(
+                f"metric={self.metric!r} with features={self.features!r} is learned from at least {fewest} distinct "
+                f"rows and a fifth more to judge by, of at most {MOST_LEARNED_COLUMNS:,} encoded columns, on a target "
+                f"that varies; there are {rows:,} rows and {columns:,} columns. Take metric='isotropic', and "
+                "features='fourier' or 'binning'."
+            )
+        return choice
+
+    def _search(self, source: ArraySource, features: str, fewest: int, seed: int, clock: Clock) -> Choice | None:
+        n_components = None if isinstance(self.n_components, str) else int(self.n_components)
+        alphas = given_alphas(self.alpha)
+        wanted = Wanted(features, self.metric, self.kernel, n_components, alphas, self.time_limit, fewest)
+        with progress("Choosing the model", None, bool(self.verbose)):
+            encoded = source.encoded(np.float32)
+            return choose(encoded, self.encoder_.ties(), self._units(), wanted, is_classifier(self), seed, clock)
+
+    def _wanted_features(self) -> str | None:
+        """The maps that the arguments allow to be learned; None for none."""
+        direct = self.solver == "direct" or (isinstance(self.alpha, str) and self.alpha != "auto")
+        if self.features in ("binning", "hybrid"):
+            return self.features if self.kernel in ("auto", "laplacian") and not direct else None
+        return "fourier" if direct or self.kernel != "auto" or self.features == "fourier" else "auto"
 
     def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
         """Double precision where that costs a fraction of a second."""
@@ -121,6 +175,9 @@ class KernelMachine(KernelParameter):
     def _n_components(self, n_rows: int, weight: NDArray | None) -> int:
         if not isinstance(self.n_components, str):
             return int(self.n_components)
+        if self.time_limit is not None and self.features != "binning":
+            affordable = int(np.sqrt(DIRECT_RATE * self.time_limit / 4 / n_rows))
+            return max(2, min(choose_n_components(n_rows, weight), affordable))
         return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
 
     def _solver(self, features: FeatureMap) -> str:
@@ -133,36 +190,41 @@ class KernelMachine(KernelParameter):
             return "cg"
         return "direct" if criteria else self.solver
 
-    def _draw(self, source: ArraySource, seed: int) -> FeatureMap:
-        """The map, drawn for the encoded columns, its kernel chosen where that is open."""
+    def _features(self, source: ArraySource, seed: int, clock: Clock) -> FeatureMap:
+        """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
         if isinstance(self.features, FeatureMap):
-            features = seeded(self.features, seed)
-        else:
-            kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed)
-            size = self._n_components(source.n_rows, source.weight)
-            features = MAPS[self.features](kernel, size, random_state=seed)
-        self._check_lengthscales(features)
-        features.draw(self.encoder_.n_features_out_)
+            return seeded(self.features, seed)
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, clock)
+        return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weight), random_state=seed)
+
+    def _draw(self, source: ArraySource, seed: int) -> None:
+        """Draw the map for the encoded columns, and show it some rows."""
+        self._check_lengthscales(self.features_)
+        self.features_.draw(self.encoder_.n_features_out_)
         ((X, _, weight),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
-        features.observe(X, weight)
-        return features
+        self.features_.observe(X, weight)
+        self.metric_ = metric_of(self.features_, X, seed)
 
     def _check_lengthscales(self, features: FeatureMap) -> None:
         try:
             for part in getattr(features, "maps", [features]):
-                if isinstance(getattr(part, "kernel", None), Kernel):
+                if not isinstance(part, MetricFeatures) and isinstance(getattr(part, "kernel", None), Kernel):
                     part.kernel.check_features(self.encoder_.n_features_out_)
         except ValueError as error:
             names = ", ".join(self.encoder_.get_feature_names_out()[:20])
             raise ValueError(f"{error} These are, as encoded: {names}.") from None
 
-    def _choose_kernel(self, source: ArraySource, seed: int) -> Kernel:
+    def _units(self) -> NDArray | None:
+        """What one unit of each encoded column is in the unit of the input; None where not all are numbers."""
         numbers = [column for column in self.encoder_.columns_ if isinstance(column, NumberColumns)]
         whole = numbers and len(numbers[0].scale) == self.encoder_.n_features_out_
-        scales = numbers[0].scale if whole else None
+        return numbers[0].scale if whole else None
+
+    def _choose_kernel(self, source: ArraySource, seed: int, clock: Clock) -> Kernel:
         with progress("Choosing the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            return choose_kernel(source, self.kernel, scales, alphas, seed, binned)
+            rounds = 1 if clock.limit is not None else 2
+            return choose_kernel(source, self.kernel, self._units(), alphas, seed, binned, rounds)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
@@ -190,38 +252,7 @@ class KernelMachine(KernelParameter):
         """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
-        self._check_parameters()
-
-    def _check_parameters(self) -> None:
-        named = isinstance(self.kernel, str) and self.kernel in ("auto", *NAMED)
-        if not isinstance(self.kernel, Kernel) and not named:
-            raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {self.kernel!r}.")
-        if isinstance(self.features, FeatureMap) and self.kernel != "auto":
-            raise ValueError("features is a map with a kernel of its own: leave kernel='auto'.")
-        for name, allowed in CHOICES.items():
-            value = getattr(self, name)
-            if name == "features" and isinstance(value, FeatureMap):
-                continue
-            if not isinstance(value, str) or value not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {value!r}.")
-        D = self.n_components
-        if not (D == "auto" if isinstance(D, str) else isinstance(D, Integral) and not isinstance(D, bool)):
-            raise TypeError(f"n_components must be an integer or 'auto', got {D!r}.")
-        if not isinstance(D, str) and D < 1:
-            raise ValueError(f"n_components must be positive, got {D}.")
-        check_positive(self.tol, "tol")
-        self._check_alpha()
-
-    def _check_alpha(self) -> None:
-        if isinstance(self.alpha, str):
-            if self.alpha not in CRITERIA:
-                raise ValueError(f"alpha must be a positive number, a sequence of them, or one of {CRITERIA}.")
-            return
-        alphas = np.atleast_1d(np.asarray(self.alpha))
-        if alphas.dtype.kind not in "iuf" or alphas.ndim > 1 or alphas.size == 0:
-            raise TypeError(f"alpha must be a positive number, a sequence of them, or one of {CRITERIA}.")
-        if not np.all((alphas > 0) & np.isfinite(alphas)):
-            raise ValueError(f"alpha must be positive and finite, got {self.alpha!r}.")
+        check_parameters(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

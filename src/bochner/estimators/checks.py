@@ -70,3 +70,8 @@ def require_target(estimator: Any, y: Any) -> None:
     if missing.any():
         row = int(np.argwhere(missing)[0, 0])
         raise ValueError(f"Input y contains NaN (a missing target), first in row {row}; drop such rows.")
+
+
+def relative(weight: NDArray | None) -> NDArray | None:
+    """Weights over the largest, so that a common factor leaves no trace, not even in rounding."""
+    return None if weight is None else weight / weight.max()

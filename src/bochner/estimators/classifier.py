@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.calibration import fit_link, probabilities
 from bochner.estimators.checks import checked_weight, require_target
+from bochner.features.base import FeatureMap
+from bochner.kernels import Kernel
 
 FEW_ROWS = 20
 
@@ -27,25 +30,30 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
-        A `bochner.kernels.Kernel` is used as it is given, on columns in their own units. A name ("gaussian",
-        "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52", "rationalquadratic") is a kernel
-        on standardised columns, its lengthscale chosen by errors on rows left out, of a sample of the rows; "auto"
-        chooses the better of Gaussian and Laplacian too. Of these names only "laplacian", which "auto" then is,
-        "hat" and "smoothbins" have bins.
-    features : FeatureMap or {"auto", "fourier", "binning"}, default="auto"
-        "fourier" is `FourierFeatures`, and so is "auto"; "binning" is `BinningFeatures`, for local, rough targets. A
-        map is copied and drawn with its own kernel and size: `kernel` stays "auto", `n_components` has no effect. The
-        weights of a `ConcatenatedFeatures` that has none are chosen on rows held out, by conjugate gradients.
+        A `bochner.kernels.Kernel` is used as it is given, on columns in their own units; nothing is learned then. A
+        name ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
+        "rationalquadratic") is a kernel of standardised columns whose lengthscales are chosen; of these only
+        "laplacian", "hat" and "smoothbins" have bins. "auto" leaves the choice open.
+    features : FeatureMap or {"auto", "fourier", "binning", "hybrid"}, default="auto"
+        "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
+        "hybrid" is both side by side; "auto" is the best of them on rows that are held out (with a named kernel
+        "fourier", beyond 200,000 rows "binning"). A map is copied and drawn with its own kernel and size: `kernel`
+        stays "auto", `n_components` has no effect. The weights of a `ConcatenatedFeatures` that has none are chosen on
+        rows held out, by conjugate gradients.
     n_components : int or "auto", default="auto"
-        Number D of random features; "auto" is 2 n, within 128 and 2,048, less beyond half a million rows. For
-        "binning" the number of grids; "auto" is 200, fewer beyond half a million rows, 50 at least.
-    metric : {"auto", "isotropic"}, default="auto"
-        One lengthscale for all columns, after scaling.
+        Number of Fourier features, of grids of bins, or of each of the two. "auto" for Fourier features is 2 n, within
+        128 and 2,048, less beyond half a million rows, up to 8,192 where that pays on rows held out; for grids 50
+        million over n, within 50 and 800, fewer for many outputs.
+    metric : {"auto", "isotropic", "ard", "full"}, default="auto"
+        One lengthscale for all columns, after scaling; a learned scale and monotone warp for each; or a learned linear
+        map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
+        learned, a fifth of the rows and 10,000 at most; with fewer than 250 distinct rows, or more than 4,096 columns,
+        it is "isotropic".
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
         rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
-        These two need the direct solver. With "cg" the error on rows that are held out decides.
+        These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
     loss : {"squared"}, default="squared"
     solver : {"auto", "direct", "cg"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
@@ -54,6 +62,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     tol : float, default=1e-2
         Relative error of the solution by "cg", in the norm of the equations' matrix. Where alpha is chosen, the
         iterations may stop earlier, as soon as that is best for rows that are held out.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, by which those of their rows are multiplied; as in scikit-learn.
+    time_limit : float or None, default=None
+        Seconds that the fit may take, once compiled code is there: fewer candidates, steps and grids, or more grids
+        than by default. None is as long as the defaults take.
     random_state : int, RandomState or None, default=None
         Seed of the features and of the samples on which choices are made.
     verbose : int, default=0
@@ -63,10 +76,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     ----------
     classes_ : array of shape (K,)
     kernel_ : Kernel or None
-        In units of the encoded columns; None where the map has no single kernel (`ConcatenatedFeatures`,
-        `LinearFeatures`).
-    features_ : FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
+        In units of the encoded columns, or of the learned coordinates; None where the map has no single kernel
+        (`ConcatenatedFeatures`, `LinearFeatures`).
+    features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
         The fitted map.
+    metric_ : Metric or None
+        The learned metric, of the last map where there are several; or that of the kernel's lengthscales.
+    report_ : Report or None
+        What was tried and why the choice fell as it did: ``print(model.report_)``. None where nothing was learned.
+    feature_importances_ : array of shape (d,)
+        Share of each input column in the mean distance of two rows.
     solver_ : {"direct", "cg"}
     solver_reason_ : str
         Why this solver, for people.
@@ -125,9 +144,29 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
     >>> y = np.floor(4 * X).sum(axis=1) % 2 == 0
     >>> model = KernelMachineClassifier(features="binning", random_state=0).fit(X[:1500], y[:1500])
-    >>> bool(model.score(X[1500:], y[1500:]) > 0.85), model.solver_, model.features_.pitches_.shape
-    (True, 'cg', (200, 1, 2))
+    >>> bool(model.score(X[1500:], y[1500:]) > 0.85), model.solver_, model.features_.n_features_out > 800
+    (True, 'cg', True)
     """
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "auto",
+        features: FeatureMap | str = "auto",
+        n_components: int | str = "auto",
+        metric: str = "auto",
+        alpha: Any = "auto",
+        loss: str = "squared",
+        solver: str = "auto",
+        tol: float = 1e-2,
+        class_weight: dict | str | None = None,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            kernel, features, n_components, metric, alpha, loss, solver, tol, time_limit, random_state, verbose
+        )
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the model.
@@ -152,6 +191,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         check_classification_targets(y)
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
+        if self.class_weight is not None:
+            factor = compute_sample_weight(self.class_weight, y)
+            weight = checked_weight(factor if weight is None else weight * factor, X)
         self.classes_ = classes = np.unique(y)
         K = len(classes)
         if K == len(y) > FEW_ROWS:

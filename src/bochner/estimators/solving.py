@@ -11,6 +11,7 @@ from bochner.design import Design
 from bochner.moments import Moments
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
+from bochner.tuning.choice import Choice
 from bochner.tuning.held_out import (
     MOST_ITERATIONS,
     TRACED_ITERATIONS,
@@ -58,7 +59,7 @@ def given_alphas(alpha: object) -> NDArray | None:
     return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
 
 
-def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool) -> Fitted:
+def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool, choice: Choice | None = None) -> Fitted:
     """Solve by the moments of all rows and their factorisation.
 
     Parameters
@@ -68,12 +69,20 @@ def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool) -
         Of the sample of rows whose leave-one-out errors are looked at.
     calibrated : bool
         Whether leave-one-out predictions are wanted.
+    choice : Choice, optional
+        How the features were chosen: then with which share of the trace as the ridge term, unless that is given, and
+        the sample is of rows that they were not learned from, if these are not too few.
     """
     moments = design.moments()
     source, given = design.source, given_alphas(alpha)
     scored = source
+    if choice is not None:
+        if given is None and alpha == "auto":
+            given = np.array([choice.share * alpha_bounds(moments)[1]])
+        if choice.held_out.sum() >= SCORED_ROWS // 2:
+            scored = source.take(np.flatnonzero(choice.held_out))
     if not (alpha == "loo" and source.n_rows > SCORED_ROWS):
-        scored = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
+        scored = scored.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
     factor = factorise(moments, 2 if given is None else len(given))
     loo = LeaveOneOut(Design(scored, design.features, design.dtype), factor)
     best, alphas, scores = _decide(moments, factor.gcv if alpha == "gcv" else loo, given, factor)
@@ -97,7 +106,9 @@ def _decide(
     return best_alpha(given, scores), given, scores
 
 
-def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, calibrated: bool) -> Fitted:
+def solve_iteratively(
+    design: Design, alpha: object, tol: float, seed: int, calibrated: bool, held_out: NDArray | None = None
+) -> Fitted:
     """Solve by conjugate gradients; what is left open is chosen on rows that are held out.
 
     Parameters
@@ -107,13 +118,15 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
         Relative error of the solution; for bins whose alpha is chosen, so is the number of iterations instead.
     calibrated : bool
         Whether predictions for rows left out are wanted.
+    held_out : bool array of shape (n,), optional
+        Rows that the features were not learned from, which alone are then left out at last.
     """
     features, given = design.features, given_alphas(alpha)
     weighted = features.learns_weights
     open_choice = given is None or len(given) > 1 or weighted
     smaller = trial(design, seed) if open_choice else None
     ridge = IterativeRidge(design, seed)
-    held = HeldOut(ridge, seed) if open_choice or calibrated else None
+    held = HeldOut(ridge, seed, held_out) if open_choice or calibrated else None
     judge = held if smaller is None else HeldOut(IterativeRidge(smaller, seed), seed)
     alphas, scores = given, None
     if alphas is None:
@@ -140,3 +153,22 @@ def solve_iteratively(design: Design, alpha: object, tol: float, seed: int, cali
         coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
     found = solution.n_iter, solution.residual
     return Fitted(np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, unseen, *found)
+
+
+def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool) -> Fitted:
+    """Solve by conjugate gradients with the ridge term and the number of iterations of a choice.
+
+    Where it leaves the number open, that is the best for the rows held out.
+    """
+    ridge = IterativeRidge(design, seed)
+    assert choice.alpha is not None
+    penalty = np.full(len(ridge.maps), choice.alpha)
+    n_iter, unseen = choice.n_iter, choice.unseen
+    if n_iter is None or (calibrated and unseen is None):
+        traced, unseen = HeldOut(ridge, seed, choice.held_out).run(penalty, 0.0, True, choice.loss)
+        n_iter = traced if n_iter is None else n_iter
+    equations = ridge.equations()
+    solution = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), 0.0, n_iter)
+    coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
+    found = np.array([choice.alpha]), None, unseen, solution.n_iter, solution.residual
+    return Fitted(np.ascontiguousarray(coef), intercept, choice.alpha, *found)

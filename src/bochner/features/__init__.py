@@ -4,5 +4,6 @@ from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.linear import LinearFeatures
+from bochner.features.metric import Metric, MetricFeatures
 
-__all__ = ["BinningFeatures", "ConcatenatedFeatures", "FourierFeatures", "LinearFeatures"]
+__all__ = ["BinningFeatures", "ConcatenatedFeatures", "FourierFeatures", "LinearFeatures", "Metric", "MetricFeatures"]

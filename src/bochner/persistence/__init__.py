@@ -27,6 +27,8 @@ CLASSES: Registry = {
         "bochner.features.binning": ["BinningFeatures"],
         "bochner.features.concatenate": ["ConcatenatedFeatures"],
         "bochner.features.linear": ["LinearFeatures"],
+        "bochner.features.metric": ["Metric", "MetricFeatures"],
+        "bochner.tuning.report": ["Report", "Candidate"],
         "bochner.kernels.stationary": ["Gaussian", "Matern", "RationalQuadratic"],
         "bochner.kernels.separable": ["Laplacian", "Cauchy", "Hat", "SmoothBins"],
         "bochner.kernels.base": ["Sum", "Product", "Scaled"],

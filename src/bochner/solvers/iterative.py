@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,15 +62,16 @@ class IterativeRidge:
         source = self.design.source.sample(FEWEST_SAMPLED, np.random.default_rng(self.seed))
         ((X, _, weight),) = source.blocks(source.n_rows)
         for part in self.maps:
-            if isinstance(part, DenseFeatureMap):
-                part.centre_on(X.astype(self.design.dtype, copy=False), weight)
+            if part.is_dense:
+                cast(DenseFeatureMap, part).centre_on(X.astype(self.design.dtype, copy=False), weight)
 
     def intercept(self, equations: NormalEquations, coef: NDArray) -> NDArray:
         """Intercepts that go with coefficients of shape (K, D), for features that are not centred; shape (K,)."""
         intercept = equations.intercept(coef).astype(np.float64)
         for m, (part, scale) in enumerate(zip(self.maps, self.scales, strict=True)):
-            if isinstance(part, DenseFeatureMap):
-                intercept -= scale * coef[:, self.edges[m] : self.edges[m + 1]] @ part.centre
+            if part.is_dense:
+                centre = cast(DenseFeatureMap, part).centre
+                intercept -= scale * coef[:, self.edges[m] : self.edges[m + 1]] @ centre
         return intercept
 
     @property
@@ -167,7 +169,7 @@ class IterativeRidge:
     def _sampled(self) -> list[SampledGram | SampledRows | None]:
         """What a sample of rows tells of the features of each dense map; None for bins."""
         parts = zip(self.maps, self.scales, strict=True)
-        return [self._sample(part, scale) if isinstance(part, DenseFeatureMap) else None for part, scale in parts]
+        return [self._sample(cast(DenseFeatureMap, part), scale) if part.is_dense else None for part, scale in parts]
 
     def _sample(self, part: DenseFeatureMap, scale: float) -> SampledGram | SampledRows:
         D = part.n_features_out

@@ -142,11 +142,16 @@ class CholeskyFactor(Factor):
         if alpha != self._alpha:
             shifted = self.gram.copy()
             np.fill_diagonal(shifted, np.diagonal(shifted) + alpha)
-            try:
-                self._lower = cholesky(shifted, lower=True, check_finite=False)
-            except LinAlgError:
-                np.fill_diagonal(shifted, np.diagonal(shifted) + self.rounding)
-                self._lower = cholesky(shifted, lower=True, check_finite=False)
+            rounding = self.rounding
+            while True:
+                try:
+                    self._lower = cholesky(shifted, lower=True, check_finite=False)
+                    break
+                except LinAlgError:
+                    if not np.isfinite(rounding) or rounding > self.gram.trace():
+                        raise
+                    np.fill_diagonal(shifted, np.diagonal(shifted) + rounding)
+                    rounding *= 3
             self._alpha = alpha
         return self._lower
 

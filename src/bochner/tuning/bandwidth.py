@@ -112,7 +112,13 @@ class _Trials:
 
 
 def choose_kernel(
-    source: ArraySource, name: str, scales: NDArray | None, alphas: NDArray | None, seed: int, binned: bool = False
+    source: ArraySource,
+    name: str,
+    scales: NDArray | None,
+    alphas: NDArray | None,
+    seed: int,
+    binned: bool = False,
+    rounds: int = len(ROUNDS),
 ) -> Stationary:
     """Choose the lengthscale of a named kernel, or the kernel too.
 
@@ -129,6 +135,8 @@ def choose_kernel(
     seed : int
     binned : bool, default=False
         Whether the kernel is for random binning features, by which it is then judged; "auto" is Laplacian.
+    rounds : int, default=2
+        1 leaves out the second look, on more rows and features.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names:  # refused where the map cannot have them
@@ -142,7 +150,7 @@ def choose_kernel(
     units = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
     powers = {candidate: trials.descend(candidate, units, 0) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
-    if source.n_rows >= ROUNDS[1][0]:
+    if rounds > 1 and source.n_rows >= ROUNDS[1][0]:
         trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed, binned)
         powers[best] = trials.descend(best, units, powers[best])
     return trials.kernel(best, units, powers[best])

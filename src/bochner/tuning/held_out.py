@@ -6,6 +6,7 @@ the features; the held-out error of each is traced after every iteration, for to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -27,6 +28,23 @@ TRACED_OUTPUTS, MOST_ITERATIONS = 2, 500
 ALPHAS = np.array([0.01, 0.1, 1.0, 10.0])
 SHARES = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1])
 WEIGHT_STEPS, WEIGHT_ROUNDS = np.array([0.1, 10.0]), 1
+
+
+def rows_held_out(keys: NDArray, weight: NDArray | None, seed: int) -> NDArray[np.bool_]:
+    """Which rows to hold out, a fifth of them and 10,000 at most, shape (n,); equal rows, by their keys, together."""
+    counted = np.arange(len(keys)) if weight is None else np.flatnonzero(weight > 0)
+    mask = np.zeros(len(keys), bool)
+    mask[counted] = _fold(keys[counted], seed, False) == 0
+    return mask
+
+
+def _fold(keys: NDArray, seed: int, all_in_turn: bool) -> NDArray:
+    """Number of the fold of each row, shape (n,); of a single one, which is 0, all other rows have other numbers."""
+    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    most = min(len(group) // N_FOLDS, MOST_HELD_OUT)
+    groups = -(-len(sizes) // N_FOLDS) if all_in_turn else np.searchsorted(np.cumsum(sizes[order]), most, side="right")
+    return (np.argsort(order) // max(groups, 1))[group]
 
 
 class OutOfSample(NamedTuple):
@@ -52,6 +70,8 @@ class HeldOut:
     ----------
     ridge : IterativeRidge
     seed : int
+    rows : bool array of shape (n,), optional
+        These ones instead.
 
     Attributes
     ----------
@@ -59,17 +79,13 @@ class HeldOut:
         The rows that are held out at a time; empty where all rows are equal.
     """
 
-    def __init__(self, ridge: IterativeRidge, seed: int) -> None:
+    def __init__(self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None) -> None:
         self.ridge = ridge
         counted = _counted(ridge.design)
-        _, group, sizes = np.unique(ridge.design.row_keys[counted], return_inverse=True, return_counts=True)
-        order = np.random.default_rng(seed).permutation(len(sizes))
-        few = len(group) <= FOLDED_ROWS
-        most = min(len(group) // N_FOLDS, MOST_HELD_OUT)
-        groups = -(-len(sizes) // N_FOLDS) if few else np.searchsorted(np.cumsum(sizes[order]), most, side="right")
-        fold = np.full(len(counted), -1)
-        fold[counted] = (np.argsort(order) // max(groups, 1))[group]
-        masks = [fold == k for k in range(N_FOLDS if few else 1)]
+        few = len(counted) <= FOLDED_ROWS
+        fold = np.full(ridge.design.source.n_rows, -1)
+        fold[counted] = _fold(ridge.design.row_keys[counted], seed, few)
+        masks = [fold == k for k in range(N_FOLDS if few else 1)] if rows is None else [rows]
         self.folds = [mask for mask in masks if mask.any() and not mask[counted].all()]
         self._rows = [self._hold(mask) for mask in self.folds]
 
@@ -104,7 +120,9 @@ class HeldOut:
         losses = np.sum([trace.losses for trace in traces], axis=0)
         return losses.min(axis=0) / sum(rows.weight.sum() for rows in self._rows)
 
-    def run(self, penalty: NDArray, tol: float, traced: bool) -> tuple[int, OutOfSample]:
+    def run(
+        self, penalty: NDArray, tol: float, traced: bool, loss: Callable[[NDArray], float] | None = None
+    ) -> tuple[int, OutOfSample]:
         """Predict the held-out rows with given ridge terms.
 
         Parameters
@@ -114,6 +132,8 @@ class HeldOut:
             Relative error of the solutions.
         traced : bool
             Stop at the number of iterations that is best for the rows.
+        loss : callable (predictions of shape (K, n)) -> float, optional
+            By which it is best, instead of the squared error.
 
         Returns
         -------
@@ -124,7 +144,7 @@ class HeldOut:
         parts, steps = [], []
         K = self.ridge.design.source.n_outputs
         for mask, rows in zip(self.folds, self._rows, strict=True):
-            trace = _Trace(self.ridge.equations(~mask), rows)
+            trace = _Trace(self.ridge.equations(~mask), rows, loss=loss)
             columns = np.tile(penalty, (K, 1))
             if traced:
                 self.ridge.solve(trace.equations, columns, tol, TRACED_ITERATIONS, trace.rhs, trace.visit)
@@ -151,8 +171,9 @@ class _Trace:
         n_candidates: int = 1,
         mix: NDArray | None = None,
         impatient: bool = True,
+        loss: Callable[[NDArray], float] | None = None,
     ) -> None:
-        self.impatient = impatient
+        self.impatient, self.loss = impatient, loss
         self.equations, self.rows, self.n_candidates = equations, rows, n_candidates
         self.truth, self.rhs = (rows.y - equations.target_mean).T, equations.rhs
         if mix is not None:
@@ -167,8 +188,11 @@ class _Trace:
         offset = (coef @ self.equations.feature_mean)[:, np.newaxis]
         fitted = self.rows.features.forward(coef) - offset
         fitted = fitted.reshape(self.n_candidates, *self.truth.shape)
-        losses = (np.square(self.truth - fitted).sum(axis=1) * self.rows.weight).sum(axis=1)
-        before = self.losses[: n_iter - 1].min(axis=0, initial=np.inf)
+        if self.loss is None:
+            losses = (np.square(self.truth - fitted).sum(axis=1) * self.rows.weight).sum(axis=1)
+        else:
+            losses = np.array([self.loss(fitted[0] + self.equations.target_mean[:, np.newaxis])])
+        before = self.losses[: n_iter - 1].min(axis=0, initial=np.inf)  # none before the first
         if n_iter == 1 or losses[0] < before[0]:
             self.best, self.best_iteration = fitted[0], n_iter
         self.losses[n_iter - 1 :] = np.minimum(losses, before)
@@ -187,10 +211,10 @@ def _mixture(n_outputs: int) -> NDArray:
     return directions.T * np.sqrt(n_outputs / TRACED_OUTPUTS)
 
 
-def _counted(design: Design) -> NDArray[np.bool_]:
-    """Which rows have weight, shape (n,)."""
+def _counted(design: Design) -> NDArray[np.intp]:
+    """The rows that have weight."""
     weight = design.source.weight
-    return np.ones(design.source.n_rows, bool) if weight is None else weight > 0
+    return np.arange(design.source.n_rows) if weight is None else np.flatnonzero(weight > 0)
 
 
 def trial(design: Design, seed: int) -> Design | None:

@@ -1,0 +1,252 @@
+"""Learned coordinates, and feature maps in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.held import Held
+from bochner.kernels import Kernel
+
+
+class Metric:
+    """Coordinates in which one lengthscale fits all columns: columns scaled, some of them warped, some mixed.
+
+    Coordinate i of a row x is scale_i x_j, j = source_i, or w_i(x_j) with a monotone piecewise linear w_i; of the first
+    q coordinates the linear map takes the place, where there is one. A kernel of the distance of the coordinates is
+    one of a learned distance of the rows. `bochner.tuning.learn_metric` makes metrics.
+
+    Parameters
+    ----------
+    n_features_in : int
+        Columns d of the rows.
+    source : int array of shape (m,)
+        Column of each coordinate. A column may have several, or none: it then does not matter.
+    scale : array of shape (m,)
+    warped : int array of shape (w,)
+        Coordinates with a warp instead of a scale.
+    knots, levels : arrays of shape (w, k)
+        Of the warps: levels at rising knots, the last of them repeated where there are fewer.
+    slopes : array of shape (w,)
+        Of the warps beyond their knots.
+    linear : array of shape (r, q), optional
+    relevance : array of shape (d,), optional
+        Share of each column in the mean distance of two rows.
+
+    Attributes
+    ----------
+    n_features_in_, n_features_out_ : int
+    relevance_ : array of shape (d,)
+    """
+
+    def __init__(
+        self,
+        n_features_in: int,
+        source: ArrayLike,
+        scale: ArrayLike,
+        *,
+        warped: ArrayLike = (),
+        knots: ArrayLike = (),
+        levels: ArrayLike = (),
+        slopes: ArrayLike = (),
+        linear: ArrayLike | None = None,
+        relevance: ArrayLike | None = None,
+    ) -> None:
+        self.n_features_in_ = int(n_features_in)
+        self.source_, self.scale_ = np.asarray(source, np.int64), np.asarray(scale, np.float64)
+        self.warped_, self.slopes_ = np.asarray(warped, np.int64), np.asarray(slopes, np.float64)
+        shape = (len(self.warped_), -1) if len(self.warped_) else (0, 0)
+        self.knots_ = np.asarray(knots, np.float64).reshape(shape)
+        self.levels_ = np.asarray(levels, np.float64).reshape(shape)
+        self.linear_ = np.empty((0, 0)) if linear is None else np.asarray(linear, np.float64)
+        self.relevance_ = np.zeros(self.n_features_in_) if relevance is None else np.asarray(relevance, np.float64)
+
+    @property
+    def n_features_out_(self) -> int:
+        """Number of coordinates."""
+        return len(self.source_) - self.linear_.shape[1] + len(self.linear_)
+
+    def transform(self, X: Any) -> Rows:
+        """Compute the coordinates.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            float32 gives float32; everything else float64. Sparse rows stay sparse; warps need dense ones.
+
+        Returns
+        -------
+        array or CSR matrix of shape (n, n_features_out_)
+        """
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} columns, but the metric was learned on {self.n_features_in_}.")
+        return self.coordinates(X)
+
+    def coordinates(self, X: Rows) -> Rows:
+        """Coordinates of checked rows."""
+        if sp.issparse(X):
+            if len(self.warped_) or self.linear_.size:
+                raise ValueError("This metric warps or mixes columns, for which rows must be dense: call toarray().")
+            return sp.csr_matrix(X[:, self.source_].multiply(self.scale_.astype(X.dtype)))
+        U = self._unmixed(X)
+        if not self.linear_.size:
+            return U
+        q, mixed = self.linear_.shape[1], self.linear_.T.astype(X.dtype)
+        return U @ mixed if q == U.shape[1] else np.hstack([U[:, :q] @ mixed, U[:, q:]])
+
+    def _unmixed(self, X: NDArray) -> NDArray:
+        from bochner.loops.distances import interpolate
+
+        U = X[:, self.source_]
+        U *= self.scale_.astype(X.dtype)
+        for i, knots, levels, slope in zip(self.warped_, self.knots_, self.levels_, self.slopes_, strict=True):
+            interpolate(X[:, self.source_[i]], knots, levels, slope, U[:, i])
+        return U
+
+    def mixed(self, linear: NDArray) -> Metric:
+        """Return this metric with a linear map of its first coordinates in their place."""
+        warps = {"warped": self.warped_, "knots": self.knots_, "levels": self.levels_, "slopes": self.slopes_}
+        return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
+
+
+class MetricFeatures(DenseFeatureMap):
+    """A feature map of learned coordinates.
+
+    Parameters
+    ----------
+    metric : Metric
+    features : FourierFeatures or BinningFeatures
+        Not changed: what is fitted is a copy. Its kernel is one of the coordinates.
+
+    Attributes
+    ----------
+    features_ : FeatureMap
+        The fitted copy.
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    TypeError, ValueError
+        At fit: no metric, or no feature map; rows with other columns than the metric has.
+    """
+
+    def __init__(self, metric: Metric, features: FeatureMap) -> None:
+        self.metric = metric
+        self.features = features
+
+    def fit(self, X: Any, y: Any = None) -> MetricFeatures:
+        """Fit the map on the coordinates of the rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._checked(X)
+        self._check(X.shape[1])
+        self.features_ = _copy(self.features).fit(self.metric.coordinates(X))
+        self._centre = None
+        return self
+
+    def draw(self, n_features: int) -> MetricFeatures:
+        """Draw the map for the coordinates of `n_features` columns."""
+        self._check(n_features)
+        self.n_features_in_ = n_features
+        self.features_ = _copy(self.features).draw(self.metric.n_features_out_)
+        self._centre = None
+        return self
+
+    def _check(self, n_features: int) -> None:
+        if not isinstance(self.metric, Metric) or not isinstance(self.features, FeatureMap):
+            raise TypeError("metric must be a Metric and features a feature map such as FourierFeatures().")
+        if n_features != self.metric.n_features_in_:
+            raise ValueError(f"The metric is one of {self.metric.n_features_in_} columns, and X has {n_features}.")
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """Kernel of the coordinates."""
+        return getattr(self.features, "kernel", None)
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of features."""
+        return self.features_.n_features_out
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the map is dense."""
+        return self.features_.is_dense
+
+    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+        """Show a sample of the rows to the map."""
+        self.features_.observe(self.metric.coordinates(X), weight)
+
+    def bounds(self) -> NDArray | None:
+        """Largest size of the features."""
+        return self.features_.bounds() if isinstance(self.features_, DenseFeatureMap) else None
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the features of a few rows into the first columns of `out`; TypeError where the map is not dense."""
+        if not isinstance(self.features_, DenseFeatureMap):
+            raise TypeError(f"{type(self.features_).__name__} are no dense features: use transform or hold.")
+        self.features_.write(self.metric.coordinates(X), out)
+
+    def hold(self, X: Rows, packed: bool = False) -> Held:
+        """Features of the rows, held in memory."""
+        return super().hold(X, packed) if self.is_dense else self.features_.hold(self.metric.coordinates(X), packed)
+
+    def learn(self, X: Rows, packed: bool = False) -> Held:
+        """Hold training rows, of which the map takes note."""
+        return super().hold(X, packed) if self.is_dense else self.features_.learn(self.metric.coordinates(X), packed)
+
+    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+        """Memory that a held row takes."""
+        return self.features_.held_bytes(dtype, packed)
+
+    def settle(self) -> None:
+        """Settle the map."""
+        self.features_.settle()
+
+    def caution(self) -> None:
+        """Let the map warn."""
+        self.features_.caution()
+
+    def dot(self, X: Rows, coef: NDArray) -> NDArray:
+        """Features of the rows times coefficients of shape (D, K)."""
+        return super().dot(X, coef) if self.is_dense else self.features_.dot(self.metric.coordinates(X), coef)
+
+    def transform(self, X: Any) -> Any:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        What the map gives: an array, or a csr_matrix.
+        """
+        X = self._checked(X, reset=False)
+        return self.features_.transform(self.metric.coordinates(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the map's columns."""
+        check_is_fitted(self)
+        return self.features_.get_feature_names_out()
+
+
+def _copy(features: FeatureMap) -> Any:
+    from sklearn.base import clone
+
+    return clone(features)

@@ -1,0 +1,122 @@
+"""Random binning features with learned metrics as candidates for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.engines.local import single_threaded_blas
+from bochner.features import BinningFeatures
+from bochner.features.metric import MetricFeatures
+from bochner.kernels import Laplacian
+from bochner.tuning.metrics import Learned, Sample, learn_full, schedule
+from bochner.tuning.setting import Maps, Setting, together
+from bochner.tuning.trials import Judged
+
+LAMBDAS, FINER, LAMBDA = np.array([0.03, 0.3]), np.array([0.03, 0.1, 0.3, 1.0]), np.array([0.1])
+TRIAL_STEPS, FEW_STEPS, STEPS = 12, 8, 24
+FARTHEST = 20
+ROWS_FOR_MAP, MOST_MIXED = (2_000, 200_000), 128
+
+
+@dataclass
+class SizedMetric:
+    """A metric, and the size of it that suits the rows.
+
+    Attributes
+    ----------
+    name : str
+    learned : Learned
+    size : float
+        Logarithm to base 2 of the factor on the coordinates.
+    loss : float
+    penalty : float
+    seconds : float
+        Of a trial.
+    """
+
+    name: str
+    learned: Learned
+    size: float
+    loss: float
+    penalty: float
+    seconds: float
+
+
+def penalties(setting: Setting, lambdas: NDArray) -> NDArray:
+    """Ridge terms to try, shape (A, 1): those that are given, or multiples of what a distinct row weighs."""
+    given = setting.wanted.alphas
+    return (lambdas * setting.unit if given is None else given / setting.largest)[:, np.newaxis]
+
+
+def search_size(setting: Setting, name: str, learned: Learned, start: float | None = None) -> SizedMetric:
+    """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2."""
+    trials, few = setting.trials, setting.many
+    U, V = learned.metric.coordinates(trials.X), learned.metric.coordinates(trials.X_out)
+    tried: dict[float, Judged] = {}
+
+    def judge(size: float, lambdas: NDArray) -> Judged:
+        features = BinningFeatures(Laplacian(2.0**-size), setting.n_trial_grids, random_state=setting.seed)
+        steps = FEW_STEPS if few else TRIAL_STEPS
+        return trials.iterate(features.draw(U.shape[1]), U, V, penalties(setting, lambdas), steps)
+
+    def loss(size: float) -> float:
+        if size not in tried:
+            tried[size] = judge(size, LAMBDA if few else LAMBDAS)
+            setting.report.sizes.append((name, float(size), trials.average(tried[size].losses)))
+        return trials.average(tried[size].losses)
+
+    best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
+    for step in (1.0, 0.5):
+        best = _descend(loss, best, step)
+    final = tried[best] if few else judge(best, FINER)
+    seconds = float(np.median([judged.seconds for judged in tried.values()]))
+    return SizedMetric(name, learned, best, trials.average(final.losses), float(final.penalty[0]), seconds)
+
+
+def _descend(loss: Callable[[float], float], size: float, step: float) -> float:
+    """Walk to a size whose neighbours are no better, one way as long as that pays before a look the other way."""
+    for way in (step, -step):
+        moved = False
+        while abs(size) < FARTHEST and loss(size + way) < loss(size):
+            size, moved = size + way, True
+        if moved:
+            break
+    return size
+
+
+def with_linear_map(setting: Setting, sample: Sample, base: SizedMetric) -> SizedMetric | None:
+    """The same metric with a linear map learned on top; None where there is too little or too much to map."""
+    q = base.learned.n_mixed
+    rows = ROWS_FOR_MAP[0] <= setting.n_rows <= ROWS_FOR_MAP[1]
+    if not (1 < q <= MOST_MIXED and rows) or setting.wanted.metric == "ard":
+        return None
+    with setting.stage("metric"), single_threaded_blas():
+        plan = schedule(setting.n_rows, setting.n_columns)
+        full = learn_full("laplacian", sample, base.learned, plan, setting.seed + 1)
+    with setting.stage("sizes"):
+        return search_size(setting, "linear map", full, base.size)
+
+
+def grids(parts: list[SizedMetric], n_grids: int, seed: int) -> Maps:
+    """Binning features whose grids are shared among metrics: their kernels' mean."""
+    maps: Maps = []
+    for i, part in enumerate(parts):
+        share = n_grids // len(parts) + (i < n_grids % len(parts))
+        bins = BinningFeatures(Laplacian(2.0**-part.size), max(share, 1), random_state=seed + i)
+        maps.append((1 / len(parts), MetricFeatures(part.learned.metric, bins)))
+    return maps
+
+
+def judge_bins(setting: Setting, name: str, parts: list[SizedMetric]) -> None:
+    """Fit bins at their final size, and judge them."""
+    maps = grids(parts, setting.n_grids, setting.seed + 1)
+    penalty = np.full((1, len(parts)), parts[-1].penalty)
+    trials = setting.trials
+    features = together(maps).draw(setting.n_columns)
+    setting.note(
+        name, trials.iterate(features, trials.X, trials.X_out, penalty, STEPS), maps, setting.n_grids, 1 + len(parts)
+    )

@@ -1,0 +1,240 @@
+"""The model chosen from the data: metric, map, size and ridge terms, on rows held out before anything is learned.
+
+The candidates, from the simplest to the largest: Fourier features with one lengthscale for all columns; with a learned
+scale for each; bins with learned scales and warps; half of their grids with a learned linear map on top; these bins and
+Fourier features side by side. Metrics are learned on blocks of rows, sizes found by trials with few grids, and each
+candidate is fitted once at its final size on all rows but those that judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.sources import ArraySource
+from bochner.engines.local import in_threads
+from bochner.features.base import FeatureMap
+from bochner.kernels import Stationary
+from bochner.tuning import bins as binning
+from bochner.tuning import dense
+from bochner.tuning.bins import SizedMetric
+from bochner.tuning.held_out import OutOfSample
+from bochner.tuning.learning import Schedule
+from bochner.tuning.metrics import (
+    Learned,
+    Sample,
+    learn_diagonal,
+    learn_full,
+    learn_principal,
+    learning_sample,
+    schedule,
+)
+from bochner.tuning.report import Report
+from bochner.tuning.setting import MANY_ROWS, Clock, Entry, Setting, Wanted, prepare, together
+
+WIDE = 100  # columns
+CLEAR = 0.5  # standard errors of the paired gain
+STEP_SECONDS, LEARNING_SHARE, FEWEST_STEPS = 1e-3, 0.2, 20
+PATIENT_SHARE, HASTY_SHARE = 0.6, 0.4  # of a time limit that must be left for more candidates
+
+
+@dataclass
+class Choice:
+    """The model that was chosen.
+
+    Attributes
+    ----------
+    features : FeatureMap
+        Not drawn.
+    alpha : float or None
+        None where leave-one-out errors are to choose it.
+    n_iter : int or None
+        Iterations of conjugate gradients; None where they are to be chosen on the rows held out.
+    unseen : OutOfSample or None
+        Predictions of the rows held out.
+    held_out : bool array of shape (n,)
+    loss : callable (predictions of shape (K, m)) -> float
+        Mean loss of the m rows held out.
+    report : Report
+    share : float
+        Ridge term of a direct solution over the trace of the Gram matrix.
+    """
+
+    features: FeatureMap
+    alpha: float | None
+    n_iter: int | None
+    unseen: OutOfSample | None
+    held_out: NDArray
+    loss: Callable[[NDArray], float]
+    report: Report
+    share: float = 0.0
+
+
+def choose(
+    source: ArraySource, ties: NDArray, units: NDArray | None, wanted: Wanted, classes: bool, seed: int, clock: Clock
+) -> Choice | None:
+    """Choose a model; None where there are too few rows to learn from.
+
+    Parameters
+    ----------
+    source : ArraySource
+        Encoded rows.
+    ties : int array of shape (d,)
+        Columns of one number have one scale.
+    units : array of shape (d,) or None
+        What one unit of each column is in the unit of the input; None where that has no meaning.
+    wanted : Wanted
+    classes : bool
+        Whether the targets are -1 and 1.
+    seed : int
+    clock : Clock
+    """
+    setting = prepare(source, ties, units, wanted, classes, seed, clock)
+    if setting is None:
+        return None
+    sample = learning_sample(setting.trials.fitted, seed, 2 * setting.n_columns)
+    one = _image_kernel(setting)
+    with setting.stage("metric"):
+        learned = _learn(setting, sample, one)
+    bins = _bins(setting, sample, learned)
+    if setting.many and bins and wanted.features != "hybrid":
+        return _unjudged(setting, bins[0])
+    with setting.stage("candidates"):
+        _judge(setting, learned, bins, one)
+    return _decide(setting)
+
+
+def _image_kernel(setting: Setting) -> Stationary | None:
+    """The isotropic kernel of many columns that had better keep their common unit, as pixels; else None."""
+    wide = setting.n_columns > WIDE and not setting.sparse and setting.units is not None
+    if not wide or setting.wanted.metric != "auto":
+        return None
+    with setting.stage("one lengthscale"):
+        kernel = dense.isotropic(setting)
+    return kernel if np.ndim(kernel.lengthscale) else None
+
+
+def _learn(setting: Setting, sample: Sample, image: Stationary | None) -> dict[str, Learned]:
+    """Learn the metrics of the candidates, two at a time."""
+    features, seed = setting.wanted.features, setting.seed
+    jobs = []
+    if features != "fourier" and (image is None or features != "auto"):
+        jobs.append(("bins", "laplacian", "value" if setting.sparse else "both"))
+        if not (setting.sparse or setting.many) and _mostly_numeric(sample.X):
+            jobs.append(("bins of ranks", "laplacian", "rank"))
+    if features == "fourier" or (features != "binning" and not setting.many):
+        kernel = dense.gradient_kernel(setting.wanted.kernel)
+        plain = setting.sparse or setting.wanted.metric == "full"
+        jobs.append(("fourier", kernel, "value" if plain else "both" if image is None else "principal"))
+    plan = _plan(setting, sample, len(jobs))
+
+    def learn(job: tuple[str, str, str]) -> Learned:
+        _, kernel, parts = job
+        if parts == "principal":
+            assert image is not None
+            return learn_principal(sample, 1 / np.asarray(image.lengthscale), plan, seed)
+        diagonal = learn_diagonal(kernel, sample, setting.ties, plan, seed, parts)
+        if job[0] == "fourier" and setting.wanted.metric == "full" and not setting.sparse:
+            return learn_full(kernel, sample, diagonal, plan, seed)
+        return diagonal
+
+    return dict(zip([job[0] for job in jobs], in_threads(learn, jobs), strict=True))
+
+
+def _plan(setting: Setting, sample: Sample, n_jobs: int) -> Schedule:
+    """Steps of the learning, fewer where a fifth of the time limit asks for that."""
+    plan = schedule(setting.n_rows, setting.n_columns)
+    each = STEP_SECONDS * (plan.block / 512) ** 2 * (1 + sample.X.shape[1] / 30) * n_jobs
+    return replace(plan, steps=int(np.clip(LEARNING_SHARE * setting.clock.left / each, FEWEST_STEPS, plan.steps)))
+
+
+def _mostly_numeric(X: NDArray) -> bool:
+    """Whether half of the columns that vary have more than two values."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
+
+
+def _bins(setting: Setting, sample: Sample, learned: dict[str, Learned]) -> list[SizedMetric]:
+    """The better of the metrics for bins, in its best size, and the same with a linear map on top."""
+    names = [name for name in learned if name != "fourier"]
+    if not names:
+        return []
+    with setting.stage("sizes"):
+        best = min((binning.search_size(setting, name, learned[name]) for name in names), key=lambda one: one.loss)
+    mapped = None
+    if setting.clock.left > PATIENT_SHARE * (setting.clock.limit or 0.0):
+        mapped = binning.with_linear_map(setting, sample, best)
+    return [best] if mapped is None else [best, mapped]
+
+
+def _unjudged(setting: Setting, one: SizedMetric) -> Choice:
+    """Bins without a comparison, which would take as long as the fit itself."""
+    setting.report.chosen = "bins, learned scales"
+    setting.report.reason = f"the model for more than {MANY_ROWS:,} rows"
+    setting.plan_grids(one.seconds, 1)
+    maps = binning.grids([one], setting.n_grids, setting.seed + 1)
+    alpha = one.penalty * setting.largest
+    return Choice(together(maps), alpha, None, None, setting.held_out, setting.trials.mean_loss, setting.report)
+
+
+def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric], image: Stationary | None) -> None:
+    """Fit every candidate at its final size, from the simplest to the largest, and judge it."""
+    wanted, limit = setting.wanted, setting.clock.limit or 0.0
+    hybrid = bool(bins) and wanted.features in ("auto", "hybrid") and setting.n_rows <= dense.HYBRID_ROWS
+    if bins:
+        setting.plan_grids(bins[0].seconds, len(bins) + hybrid)
+    if bins and wanted.features != "hybrid":
+        if wanted.metric != "full" or len(bins) == 1:
+            binning.judge_bins(setting, "bins, learned scales", bins[:1])
+        if len(bins) > 1:
+            binning.judge_bins(setting, "bins, learned scales and linear map", bins)
+    if wanted.features in ("auto", "fourier") and (not bins or setting.clock.left > PATIENT_SHARE * limit):
+        candidates = {}
+        if wanted.metric == "auto":
+            kernel = dense.isotropic(setting) if image is None else image
+            candidates["Fourier features, one lengthscale"] = [(None, kernel)]
+        name = "Fourier features, learned scales" + ("" if image is None else " of principal components")
+        dense.judge_fourier(setting, candidates | {name: dense.ways(setting, learned["fourier"])})
+    if hybrid and setting.clock.left > HASTY_SHARE * limit:
+        dense.judge_hybrid(setting, learned["fourier"], bins)
+
+
+def _decide(setting: Setting) -> Choice:
+    """The least loss, but of several that are as good within the noise the simplest."""
+    trials, report = setting.trials, setting.report
+    best = min(setting.entries, key=lambda entry: entry.loss)
+    chosen = next(
+        entry
+        for entry in sorted(setting.entries, key=lambda entry: entry.rank)
+        if not _clearly_better(setting, best, entry)
+    )
+    report.chosen, report.reason = chosen.name, _reason(setting, chosen, best)
+    judged, maps = chosen.judged, chosen.maps
+    if not judged.n_iter:
+        grown = together(dense.grown(setting, chosen))
+        return Choice(grown, None, None, None, setting.held_out, trials.mean_loss, report, judged.share)
+    unseen, truth = None, trials.truth
+    if truth.shape == judged.predicted.shape:
+        unseen = OutOfSample(trials.unscaled(judged.predicted), truth, trials.weight_out)
+    alpha = float(judged.penalty.min()) * setting.largest
+    maps = [
+        (weight * judged.penalty.min() / own, part) for (weight, part), own in zip(maps, judged.penalty, strict=True)
+    ]
+    return Choice(together(maps), alpha, judged.n_iter, unseen, setting.held_out, trials.mean_loss, report)
+
+
+def _clearly_better(setting: Setting, one: Entry, other: Entry) -> bool:
+    """Whether one candidate's held-out losses are lower than another's by more than their noise."""
+    trials, gain = setting.trials, other.judged.losses - one.judged.losses
+    return trials.average(gain) > CLEAR * trials.standard_error(gain)
+
+
+def _reason(setting: Setting, chosen: Entry, best: Entry) -> str:
+    if len(setting.entries) == 1:
+        return "the only candidate that the arguments leave"
+    if chosen is best:
+        return "the least loss on the rows held out"
+    return f"the simplest whose loss on the rows held out is within the noise of the least, that of {best.name}"

@@ -1,0 +1,133 @@
+"""Random Fourier features with one lengthscale or learned metrics, alone and beside bins, as candidates for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.features import FourierFeatures
+from bochner.features.metric import Metric, MetricFeatures
+from bochner.kernels import Gaussian, Kernel, Stationary
+from bochner.tuning.bandwidth import NAMED, SEPARABLE, choose_kernel
+from bochner.tuning.bins import SizedMetric, grids, penalties
+from bochner.tuning.metrics import Learned
+from bochner.tuning.setting import Entry, Maps, Setting, together
+from bochner.tuning.size import choose_n_components
+from bochner.tuning.trials import Judged
+
+SMALL, SHARES = 512, np.geomspace(1e-7, 1e-1, 7)
+SCREENED_ROWS, SCREENED_FEATURES = 50_000, 1024
+HYBRID_ROWS, HYBRID_FEATURES, HYBRID_STEPS = 100_000, 1000, 48
+HYBRID_ALPHAS, HYBRID_LAMBDAS = (0.0003, 0.003, 0.03, 0.3), (0.3, 1.0)
+MOST_FEATURES, GROWN_WORK, GROWN_RATE, ROWS_A_FEATURE = 8192, 5e12, 4e10, 4
+AROUND = np.array([0.3, 1.0, 3.0])
+PAYS, PAYS_MUCH = 0.98, 0.93
+PROMISING = {"squared error": 1.15, "log loss": 1.04}
+HYBRID = "Fourier features and bins"
+Way = tuple[Metric | None, Kernel]
+
+
+def isotropic(setting: Setting) -> Stationary:
+    """The kernel with one lengthscale for all columns, or for all in their common unit."""
+    return choose_kernel(
+        setting.trials.fitted, setting.wanted.kernel, setting.units, setting.wanted.alphas, setting.seed, rounds=1
+    )
+
+
+def ways(setting: Setting, learned: Learned) -> list[Way]:
+    """Kernels of the learned coordinates in the sizes that the kinds of blocks like."""
+    name = setting.wanted.kernel
+    make = Gaussian if name == "auto" else NAMED[name]
+    factors = (1.0,) if name in ("auto", "gaussian", "laplacian") else (0.5, 1.0, 2.0)
+    sizes = dict.fromkeys(np.round(learned.sizes, 1).tolist())
+    return [(learned.metric, make(factor * float(np.exp(-size)))) for size in sizes for factor in factors]
+
+
+def gradient_kernel(name: str) -> str:
+    """The kernel by whose distance metrics are learned for a named one."""
+    return "laplacian" if name in (*SEPARABLE, "matern12") else "gaussian"
+
+
+def n_features(setting: Setting) -> int:
+    """Features of a candidate."""
+    given = setting.wanted.n_components
+    D = choose_n_components(setting.n_rows) if given is None else given
+    return D if given is not None or setting.n_rows <= SCREENED_ROWS else min(D, SCREENED_FEATURES)
+
+
+def judge_fourier(setting: Setting, candidates: Mapping[str, Sequence[Way]]) -> None:
+    """Judge named candidates, each the best of several kernels, by fits with few features.
+
+    Those that may still win, within 15 % (log loss: 4 %) of the least loss so far, are fitted at their final size.
+    """
+    trials, D = setting.trials.some(SCREENED_ROWS), n_features(setting)
+    small, given = min(D, SMALL), setting.wanted.alphas
+    given = given if given is None else given / setting.largest
+
+    def fit(way: Way, n_components: int, shares: NDArray) -> tuple[Judged, Maps]:
+        metric, kernel = way
+        features = FourierFeatures(kernel, n_components, random_state=setting.seed + 1)
+        maps: Maps = [(1.0, features if metric is None else MetricFeatures(metric, features))]
+        return trials.solve(together(maps).draw(setting.n_columns), shares, given), maps
+
+    def best(ways: Sequence[Way]) -> tuple[float, Judged, Maps, Way]:
+        tried = [(*fit(way, small, SHARES), way) for way in ways]
+        losses = [trials.average(judged.losses) for judged, _, _ in tried]
+        return min(losses), *tried[int(np.argmin(losses))]
+
+    tried = {name: best(ways) for name, ways in candidates.items()}
+    bound = PROMISING[setting.report.criterion] * min(
+        [one[0] for one in tried.values()] + [entry.loss for entry in setting.entries]
+    )
+    for rank, (name, (loss, judged, maps, way)) in enumerate(tried.items()):
+        if small < D and loss <= bound:
+            nearest = int(np.argmin(np.abs(np.log(SHARES / judged.share))))
+            judged, maps = fit(way, D, SHARES[max(nearest - 2, 0) : nearest + 2])
+        setting.note(name, judged, maps, D if small < D and loss <= bound else small, rank)
+
+
+def grown(setting: Setting, entry: Entry) -> Maps:
+    """The same Fourier features, more of them where doubling them paid: for images, thousands of them."""
+    ((weight, features),) = entry.maps
+    D = n_features(setting)
+    if setting.wanted.n_components is not None or setting.n_rows < ROWS_A_FEATURE * D:
+        return entry.maps
+    trials = setting.trials.some(SCREENED_ROWS)
+    half = trials.solve(with_size(features, D // 2).draw(setting.n_columns), entry.judged.share * AROUND, None)
+    setting.report.sizes.append((f"{entry.name}, {D // 2} features", 0.0, trials.average(half.losses)))
+    ratio = entry.loss / max(trials.average(half.losses), 1e-300)
+    factor = 1 if ratio > PAYS else 2 if ratio > PAYS_MUCH else 4
+    work = GROWN_WORK if setting.clock.limit is None else GROWN_RATE * setting.clock.left
+    most = max(int(np.sqrt(work / setting.n_rows)), D if setting.clock.limit is None else 2)
+    return [(weight, with_size(features, min(D * factor, MOST_FEATURES, most)))]
+
+
+def with_size(features: object, n_components: int) -> MetricFeatures | FourierFeatures:
+    """Fourier features of another number."""
+    if isinstance(features, MetricFeatures):
+        return MetricFeatures(features.metric, with_size(features.features, n_components))
+    assert isinstance(features, FourierFeatures)
+    return FourierFeatures(features.kernel, n_components, random_state=features.random_state)
+
+
+def judge_hybrid(setting: Setting, learned: Learned, bins: list[SizedMetric]) -> None:
+    """Judge Fourier features and bins side by side; trials with few grids tell the ridge terms of both."""
+    trials, given = setting.trials, setting.wanted.n_components
+    n_grids = setting.n_grids
+    D = HYBRID_FEATURES if given is None else given
+    kernel = Gaussian(float(np.exp(-learned.sizes[0])))
+    fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=setting.seed + 3))
+    small: Maps = [(1.0, fourier), *grids(bins, setting.n_trial_grids, setting.seed)]
+    terms = penalties(setting, np.array(HYBRID_LAMBDAS))[:, 0]
+    pairs = [[a * setting.unit] + [b] * len(bins) for a in HYBRID_ALPHAS for b in terms]
+    drawn = together(small).draw(setting.n_columns)
+    trial = trials.iterate(drawn, trials.X, trials.X_out, np.array(pairs), HYBRID_STEPS // 2)
+    setting.report.sizes.append((f"{HYBRID}, {setting.n_trial_grids} grids", 0.0, trials.average(trial.losses)))
+    if trials.average(trial.losses) > min(part.loss for part in bins) and setting.wanted.features == "auto":
+        return  # few grids favour it; if it does not even win with them, it will not with many
+    maps: Maps = [(1.0, fourier), *grids(bins, n_grids, setting.seed + 1)]
+    drawn = together(maps).draw(setting.n_columns)
+    judged = trials.iterate(drawn, trials.X, trials.X_out, trial.penalty[np.newaxis], HYBRID_STEPS)
+    setting.note(HYBRID, judged, maps, D + n_grids, 4)

@@ -1,0 +1,227 @@
+"""Metrics by stochastic gradient descent on the held-out loss of exact kernels on small blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.tuning.blocks import Workspace, diagonal_loss, linear_loss
+
+FIT_SHARE = 0.75
+WIDE_NEIGHBOURS = 8
+RATE, BETA_1, BETA_2 = 0.15, 0.9, 0.97
+MAP_RATE, MAP_FLOOR = 0.3, 0.3
+LOG_SCALES = (-9.0, 6.0)
+LOG_NOISES = (np.log(1e-3), np.log(30.0))
+FIRST_NOISE = np.log(0.1)
+SAMPLED_DISTANCES, LARGE = 8000, 50_000
+
+
+@dataclass
+class Schedule:
+    """How long and on what a metric is learned.
+
+    Attributes
+    ----------
+    steps, block : int
+        Gradient steps, and rows of a block.
+    kinds : tuple of {"uniform", "wide", "near"}
+        Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest to a random row; the nearest.
+    """
+
+    steps: int
+    block: int
+    kinds: tuple[str, ...] = ("uniform", "wide", "near")
+
+
+class Blocks:
+    """Blocks of rows to learn from.
+
+    Parameters
+    ----------
+    rows : float32 array of shape (n, p)
+    y : array of shape (n, K)
+    schedule : Schedule
+    seed : int
+    weight : array of shape (n,), optional
+        By which rows are drawn, and those to which others are near.
+    """
+
+    def __init__(self, rows: NDArray, y: NDArray, schedule: Schedule, seed: int, weight: NDArray | None = None) -> None:
+        self.rows, self.y, self.schedule = rows, y, schedule
+        self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
+        self.rng = np.random.default_rng(seed)
+        self.size = min(schedule.block, len(rows))
+        n_fit = max(1, min(round(FIT_SHARE * self.size), self.size - 1))
+        self.space = Workspace(self.size, n_fit, rows.dtype)
+        self._distances = np.empty(len(rows), rows.dtype)
+
+    def draw(self, kind: str, scales: NDArray) -> tuple[NDArray, NDArray]:
+        """Rows of a block, transposed, and their targets; the rows to fit come first.
+
+        Parameters
+        ----------
+        kind : str
+        scales : array of shape (p,)
+            Of the L1 distance by which rows are near.
+        """
+        chosen = self._choose(kind, scales)
+        return np.ascontiguousarray(self.rows[chosen].T), self.y[chosen]
+
+    def _choose(self, kind: str, scales: NDArray) -> NDArray:
+        n = len(self.rows)
+        wanted = {"uniform": n, "wide": WIDE_NEIGHBOURS * self.size, "near": self.size}[kind]
+        if wanted >= n:
+            return self._random(self.size)
+        from bochner.loops.distances import nearness
+
+        nearness(self.rows, self.rows[self._random(1)[0]], scales.astype(self.rows.dtype), self._distances)
+        near = self._nearest(wanted)
+        return self.rng.permutation(near) if kind == "near" else self.rng.choice(near, self.size, replace=False)
+
+    def _random(self, size: int) -> NDArray:
+        """Rows at random, by their weights; those drawn twice make room for others."""
+        n = len(self.rows)
+        if self._ends is None:
+            return self.rng.choice(n, size, replace=False) if size > 1 else self.rng.integers(n, size=1)
+        drawn = np.unique(np.searchsorted(self._ends, self.rng.uniform(0, self._ends[-1], size), side="right"))
+        others = self.rng.choice(n, size, replace=False)
+        rest = others[~np.isin(others, drawn)][: size - len(drawn)]
+        return self.rng.permutation(np.concatenate([np.minimum(drawn, n - 1), rest]))
+
+    def _nearest(self, wanted: int) -> NDArray:
+        """The rows of the least distances; in many rows looked for below a threshold that a sample tells."""
+        D = self._distances
+        if len(D) < LARGE:
+            return np.argpartition(D, wanted)[:wanted]
+        sample = D[self.rng.integers(len(D), size=SAMPLED_DISTANCES)]
+        share = 1.5 * wanted / len(D) + 8 / SAMPLED_DISTANCES
+        near = np.flatnonzero(np.quantile(sample, min(share, 1.0)) >= D)
+        if len(near) <= wanted:
+            return np.argpartition(D, wanted)[:wanted]
+        return near[np.argpartition(D[near], wanted)[:wanted]]
+
+
+class Adam:
+    """Steps of Adam (Kingma and Ba, 2015) with the rate falling to zero over the second half.
+
+    The result is the mean over that half.
+    """
+
+    def __init__(self, x: NDArray, steps: int, rate: float = RATE, floor: float = 0.0) -> None:
+        self.x, self.steps, self.rate, self.floor = x, steps, rate, floor
+        self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+        self.done = 0
+
+    def step(self, gradient: NDArray) -> None:
+        """Take a step; gradients that are no numbers are passed over."""
+        if not np.isfinite(gradient).all():
+            gradient = np.zeros_like(gradient)
+        self.done += 1
+        self.m += (1 - BETA_1) * (gradient - self.m)
+        self.v += (1 - BETA_2) * (np.square(gradient) - self.v)
+        v = self.v / (1 - BETA_2**self.done)
+        left = min(1.0, 2 * (1 - self.done / (self.steps + 1)))
+        scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
+        self.x -= self.rate * left * self.m / (1 - BETA_1**self.done) / scale
+
+    def average(self) -> None:
+        """Take the present parameters into the mean."""
+        if self.done > self.steps // 2:
+            self.total += self.x
+
+    @property
+    def mean(self) -> NDArray:
+        """Mean over the steps of the second half."""
+        return self.total / max(self.done - self.steps // 2, 1)
+
+
+def learn_scales(
+    kernel: str,
+    blocks: Blocks,
+    start: NDArray,
+    ties: NDArray,
+    advance: Callable[[int], object] = lambda n: None,
+) -> tuple[NDArray, NDArray]:
+    """Learn one scale a column.
+
+    Shapes are shared by the kinds of blocks; the size of the metric and the noise are free for each kind, whose
+    densities differ.
+
+    Parameters
+    ----------
+    start : array of shape (p,)
+        Logarithms of the scales.
+    ties : int array of shape (p,)
+        Columns of one number have one scale.
+
+    Returns
+    -------
+    log_scales : array of shape (p,)
+    sizes : array, one for each kind
+        Logarithm of the factor on the scales that each kind of blocks likes.
+    """
+    kinds, G = blocks.schedule.kinds, int(ties.max()) + 1
+    Q = len(kinds)
+    x = np.zeros(G + 2 * Q)
+    x[ties] = start
+    x[G + Q :] = FIRST_NOISE
+    adam = Adam(x, blocks.schedule.steps)
+    for step in range(blocks.schedule.steps):
+        q = step % Q
+        log_scales = x[ties]
+        B, y = blocks.draw(kinds[q], np.exp(log_scales))
+        varies = np.flatnonzero(np.ptp(B, axis=1) > 0)
+        gradient = np.zeros_like(x)
+        if len(varies):
+            own = diagonal_loss(kernel, B[varies], y, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
+            np.add.at(gradient, ties[varies], own.metric)
+            gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
+        adam.step(gradient)
+        np.clip(x[:G], *LOG_SCALES, out=x[:G])
+        np.clip(x[G + Q :], *LOG_NOISES, out=x[G + Q :])
+        adam.average()
+        advance(1)
+    return adam.mean[ties], adam.mean[G : G + Q]
+
+
+def learn_map(
+    kernel: str,
+    blocks: Blocks,
+    n_mixed: int,
+    sizes: NDArray,
+    advance: Callable[[int], object] = lambda n: None,
+) -> NDArray:
+    """Learn a linear map of the first columns of the rows, in which the scales are one; the others keep theirs.
+
+    Parameters
+    ----------
+    n_mixed : int
+        Number q of columns that are mixed.
+    sizes : array, one for each kind of blocks
+        Logarithms of factors on the map to begin with.
+
+    Returns
+    -------
+    array of shape (q, q)
+    """
+    kinds, q = blocks.schedule.kinds, n_mixed
+    Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
+    entries = Adam(np.eye(q).ravel(), blocks.schedule.steps, MAP_RATE * RATE, MAP_FLOOR)
+    free = Adam(np.concatenate([sizes, np.full(Q, FIRST_NOISE)]), blocks.schedule.steps)
+    for step in range(blocks.schedule.steps):
+        k = step % Q
+        B, y = blocks.draw(kinds[k], ones)
+        A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
+        own = linear_loss(kernel, B, y, blocks.space, A, size, noise)
+        entries.step(own.metric[:-1])
+        gradient = np.zeros(2 * Q)
+        gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
+        free.step(gradient)
+        np.clip(free.x[Q:], *LOG_NOISES, out=free.x[Q:])
+        entries.average()
+        advance(1)
+    return entries.mean.reshape(q, q)

@@ -1,0 +1,69 @@
+"""What was tried, what it cost, and why the choice fell as it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Candidate:
+    """A model that was fitted and judged on the held-out rows.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    size : int
+        Grids or features, or both.
+    loss : float
+        Mean loss of the held-out rows.
+    standard_error : float
+        Of the mean.
+    seconds : float
+    """
+
+    name: str
+    size: int
+    loss: float
+    standard_error: float
+    seconds: float
+
+
+@dataclass
+class Report:
+    """How a model was chosen.
+
+    Attributes
+    ----------
+    criterion : str
+        The loss, for people.
+    rows_held_out : int
+        Rows that neither the metric nor the candidates saw.
+    candidates : list of Candidate
+        In the order in which they were judged, each at its final size.
+    chosen : str
+        Name of the chosen one.
+    reason : str
+    sizes : list of (str, float, float)
+        Of the search of sizes: the candidate, the logarithm to base 2 of the factor on its coordinates, the loss.
+    seconds : dict of str to float
+        Of each stage.
+    """
+
+    criterion: str = ""
+    rows_held_out: int = 0
+    candidates: list[Candidate] = field(default_factory=list)
+    chosen: str = ""
+    reason: str = ""
+    sizes: list[tuple[str, float, float]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
+        for candidate in sorted(self.candidates, key=lambda one: one.loss):
+            mark = "*" if candidate.name == self.chosen else " "
+            lines.append(
+                f"{mark} {candidate.name}: {self.criterion} {candidate.loss:.4g} (standard error "
+                f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s"
+            )
+        return "\n".join(lines)

@@ -1,0 +1,225 @@
+"""What all candidates for a model have in common: rows, wishes, time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.sources import ArraySource, row_keys
+from bochner.features import ConcatenatedFeatures
+from bochner.features.base import FeatureMap
+from bochner.tuning.held_out import rows_held_out
+from bochner.tuning.report import Candidate, Report
+from bochner.tuning.trials import Judged, Trials
+
+FEWEST_ROWS, FEWEST_ASKED_ROWS, MANY_ROWS = 200, 20, 200_000
+TRIAL_ROWS = 1_000_000
+TRIAL_ENTRIES, TRIAL_GRIDS = 2_000_000, (6, 100)
+FINAL_ENTRIES, FINAL_GRIDS, OUTPUTS_FOR_HALF = 50_000_000, (50, 800), 4
+TIMED_GRIDS, TIMED_SHARE = (10, 2000), 0.6
+Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user leaves open, and what not.
+
+    Attributes
+    ----------
+    features : {"auto", "fourier", "binning", "hybrid"}
+    metric : {"auto", "ard", "full"}
+    kernel : str
+        Of Fourier features.
+    n_components : int or None
+    alphas : array or None
+    time_limit : float or None
+        Seconds for the whole fit.
+    fewest_rows : int
+        Distinct rows without which nothing is learned.
+    """
+
+    features: str = "auto"
+    metric: str = "auto"
+    kernel: str = "auto"
+    n_components: int | None = None
+    alphas: NDArray | None = None
+    time_limit: float | None = None
+    fewest_rows: int = FEWEST_ROWS
+
+
+class Clock:
+    """Seconds since it was made, and those left of a limit."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit, self.start = limit, time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    @property
+    def left(self) -> float:
+        """Seconds left; infinitely many without a limit."""
+        return np.inf if self.limit is None else max(self.limit - self.elapsed, 0.0)
+
+
+@dataclass
+class Entry:
+    """A candidate that was judged.
+
+    Attributes
+    ----------
+    name : str
+    judged : Judged
+    maps : list of (float, FeatureMap)
+        Not drawn.
+    loss : float
+    rank : int
+        Simpler candidates have lower ones.
+    """
+
+    name: str
+    judged: Judged
+    maps: Maps
+    loss: float
+    rank: int
+
+
+@dataclass
+class Setting:
+    """Rows to fit and to judge by, and what is known of all candidates.
+
+    Attributes
+    ----------
+    trials : Trials
+    held_out : bool array of shape (n,)
+    ties : int array of shape (d,)
+    units : array of shape (d,) or None
+        What one unit of each column is in the unit of the input; None where that has no meaning.
+    wanted : Wanted
+    clock : Clock
+    seed : int
+    n_rows : int
+        Of all rows.
+    unit : float
+        Mean weight of a distinct row over the largest one, in which ridge terms are measured.
+    largest : float
+        The largest weight of a row, by which the weights of the trials are divided.
+    """
+
+    trials: Trials
+    held_out: NDArray
+    ties: NDArray
+    units: NDArray | None
+    wanted: Wanted
+    clock: Clock
+    seed: int
+    n_rows: int
+    unit: float
+    largest: float
+    report: Report
+    entries: list[Entry] = field(default_factory=list)
+    n_grids: int = 0
+
+    @property
+    def n_trial_grids(self) -> int:
+        """Grids of a trial."""
+        return int(np.clip(TRIAL_ENTRIES / self.trials.n_rows, *TRIAL_GRIDS))
+
+    def plan_grids(self, seconds: float, n_fits: int) -> None:
+        """Set the number of grids: as given; 70 million bins, fewer for many outputs; or what a time limit allows.
+
+        Parameters
+        ----------
+        seconds : float
+            Of a trial, which runs over the rows to fit in some 12 iterations.
+        n_fits : int
+            Candidates that are still to be fitted; the model itself is fitted after them.
+        """
+        if self.wanted.n_components is not None:
+            self.n_grids = self.wanted.n_components
+            return
+        usual = FINAL_ENTRIES / self.n_rows / (1 + (self.trials.y.shape[1] - 1) / OUTPUTS_FOR_HALF)
+        self.n_grids = int(np.clip(usual, *FINAL_GRIDS))
+        if self.clock.limit is not None:
+            each = seconds / self.n_trial_grids * self.n_rows / self.trials.n_rows
+            self.n_grids = int(np.clip(TIMED_SHARE * self.clock.left / (each * (n_fits + 2)), *TIMED_GRIDS))
+
+    @property
+    def n_columns(self) -> int:
+        """Encoded columns."""
+        return self.trials.X.shape[1]
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many rows that a fit takes longer than all choices should."""
+        return self.n_rows > MANY_ROWS
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return sp.issparse(self.trials.X)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Note the seconds of a stage."""
+        start = time.perf_counter()
+        yield
+        self.report.seconds[name] = self.report.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def note(self, name: str, judged: Judged, maps: Maps, size: int, rank: int) -> None:
+        """Enter a candidate that was judged."""
+        loss, error = self.trials.average(judged.losses), self.trials.standard_error(judged.losses)
+        self.report.candidates.append(Candidate(name, int(size), loss, error, judged.seconds))
+        self.entries.append(Entry(name, judged, maps, loss, rank))
+
+
+def prepare(
+    source: ArraySource,
+    ties: NDArray,
+    units: NDArray | None,
+    wanted: Wanted,
+    classes: bool,
+    seed: int,
+    clock: Clock,
+) -> Setting | None:
+    """Hold out rows, a fifth of them and 10,000 at most; None where too few distinct rows are left to learn from.
+
+    Parameters
+    ----------
+    source : ArraySource
+        Encoded rows.
+    classes : bool
+        Whether the targets are -1 and 1.
+    """
+    ((X, y, weight),) = source.blocks(source.n_rows)
+    keys = row_keys(X)
+    held_out = rows_held_out(keys, weight, seed)
+    largest = 1.0 if weight is None else float(weight.max())  # a common factor changes nothing
+    weight = np.ones(len(y)) if weight is None else weight / largest
+    fit, out = np.flatnonzero((weight > 0) & ~held_out), np.flatnonzero(held_out)
+    distinct = len(np.unique(keys[fit]))
+    if distinct < wanted.fewest_rows or not len(out):
+        return None
+    unit = float(weight[fit].sum() / distinct)
+    if len(fit) > TRIAL_ROWS:
+        fit = np.sort(np.random.default_rng(seed).choice(fit, TRIAL_ROWS, replace=False))
+    trials = Trials((X[fit], y[fit], weight[fit]), (X[out], y[out], weight[out]), classes, seed)
+    if not trials.y.any() or not np.ptp(keys[fit]):
+        return None
+    report = Report("log loss" if trials.classes else "squared error", len(out))
+    return Setting(trials, held_out, ties, units, wanted, clock, seed, len(y), unit, largest, report)
+
+
+def together(maps: Maps) -> FeatureMap:
+    """One map of several side by side."""
+    if len(maps) == 1:
+        return maps[0][1]
+    return ConcatenatedFeatures([part for _, part in maps], [weight for weight, _ in maps])

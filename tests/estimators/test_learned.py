@@ -1,0 +1,297 @@
+"""Models whose metric, map, size and ridge term are learned inside fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, make_friedman1
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner.features import ConcatenatedFeatures, FourierFeatures, MetricFeatures
+from bochner.kernels import Gaussian, Laplacian
+
+QUICK = {"n_components": 150, "random_state": 0}
+
+
+def smooth(n=800, junk=20, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3 + junk))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)
+
+
+def stairs(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 6))
+    return X, np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.1 * rng.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def smooth_model():
+    return KernelMachineRegressor(random_state=0).fit(*smooth())
+
+
+def test_junk_columns_do_not_hurt(smooth_model):
+    """The isotropic kernel drowns in 20 columns of noise; learned scales do not, and boosting is far behind."""
+    X, y = smooth(2000, seed=1)
+    isotropic = KernelMachineRegressor(metric="isotropic", random_state=0).fit(*smooth())
+    boosted = HistGradientBoostingRegressor(random_state=0).fit(*smooth())
+    assert smooth_model.score(X, y) > 0.97
+    assert smooth_model.score(X, y) > max(isotropic.score(X, y), boosted.score(X, y)) + 0.05
+    assert smooth_model.feature_importances_[:3].sum() > 0.9
+    assert smooth_model.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_steps_are_left_to_bins():
+    X, y = stairs()
+    model = KernelMachineRegressor(random_state=0).fit(X, y)
+    assert "bins" in model.report_.chosen
+    later = stairs(2000, seed=1)
+    isotropic = KernelMachineRegressor(metric="isotropic", random_state=0).fit(X, y)
+    assert model.score(*later) > isotropic.score(*later) + 0.02
+
+
+def test_report_tells_of_every_candidate(smooth_model):
+    report = smooth_model.report_
+    names = [candidate.name for candidate in report.candidates]
+    assert len(names) == len(set(names)) >= 4
+    assert report.chosen in names
+    assert report.rows_held_out == 160
+    losses = {candidate.name: candidate.loss for candidate in report.candidates}
+    errors = {candidate.name: candidate.standard_error for candidate in report.candidates}
+    isotropic = "Fourier features, one lengthscale"
+    assert losses[report.chosen] <= losses[isotropic] + errors[isotropic]
+    text = str(report)
+    assert report.reason in text
+    assert all(name in text for name in names)
+    assert all(seconds >= 0 for seconds in report.seconds.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"features": "fourier", "metric": "ard"}, "fourier"),
+        ({"features": "fourier", "metric": "full"}, "fourier"),
+        ({"features": "fourier", "kernel": "laplacian", "metric": "ard"}, "fourier"),
+        ({"features": "fourier", "kernel": "matern32", "metric": "ard"}, "fourier"),
+        ({"features": "binning", "metric": "ard"}, "bins"),
+        ({"features": "hybrid"}, "both"),
+        ({"solver": "direct", "metric": "ard"}, "fourier"),
+    ],
+)
+def test_what_is_fixed_stays(options, kind):
+    X, y = smooth(500, 3)
+    model = KernelMachineRegressor(**options, **QUICK).fit(X, y)
+    parts = model.features_.parts
+    assert all(isinstance(part, MetricFeatures) for part in parts)
+    dense = [part.is_dense for part in parts]
+    assert {"fourier": all(dense), "bins": not any(dense), "both": any(dense) and not all(dense)}[kind]
+    for part in parts:
+        size = len(part.features_.values_) if not part.is_dense else part.n_features_out
+        assert size == 150 or kind == "both"
+    mixes = any(part.metric.linear_.size for part in parts)
+    assert mixes == (options.get("metric") == "full")
+    assert model.score(*smooth(1000, 3, seed=1)) > 0.8
+
+
+def test_alpha_is_kept():
+    X, y = stairs(400)
+    for features in ("fourier", "binning"):
+        model = KernelMachineRegressor(features=features, metric="ard", alpha=0.7, **QUICK).fit(X, y)
+        assert model.alpha_ == pytest.approx(0.7)
+    path = KernelMachineRegressor(features="binning", metric="ard", alpha=[0.5, 2.0], **QUICK).fit(X, y)
+    assert path.alpha_ in (0.5, 2.0)
+
+
+def test_full_metric_finds_a_rotation():
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        X = rng.standard_normal((n, 4))
+        return X, np.floor(1.5 * (X[:, 0] + X[:, 1])) % 2 + 0.05 * rng.standard_normal(n)
+
+    train, test = rows(2500), rows(2000)
+    options = {"features": "binning", "n_components": 200, "random_state": 0}
+    scales = KernelMachineRegressor(metric="ard", **options).fit(*train)
+    mapped = KernelMachineRegressor(metric="full", **options).fit(*train)
+    assert 1 - mapped.score(*test) < 0.7 * (1 - scales.score(*test))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": Gaussian(), "metric": "ard"}, "give the kernel's name"),
+        ({"features": FourierFeatures(), "metric": "full"}, "give the kernel's name"),
+        ({"features": "hybrid", "solver": "direct"}, "conjugate gradients"),
+        ({"features": "hybrid", "alpha": "loo"}, "conjugate gradients"),
+        ({"features": "hybrid", "kernel": "gaussian"}, "kernel='auto'"),
+        ({"features": "hybrid", "metric": "isotropic"}, "ConcatenatedFeatures"),
+        ({"features": "binning", "metric": "ard", "alpha": "gcv"}, "conjugate gradients"),
+        ({"time_limit": 0}, "time_limit"),
+        ({"time_limit": -1.0}, "time_limit"),
+    ],
+)
+def test_refusals(options, message):
+    X, y = smooth(300, 0)
+    with pytest.raises(ValueError, match=message):
+        KernelMachineRegressor(**options).fit(X, y)
+
+
+def test_too_few_rows_to_learn_from():
+    X, y = smooth(15, 0)
+    with pytest.raises(ValueError, match=r"at least 20 distinct rows.*metric='isotropic'"):
+        KernelMachineRegressor(metric="ard").fit(X, y)
+    model = KernelMachineRegressor(random_state=0).fit(X, y)
+    assert model.report_ is None
+    assert model.metric_.relevance_.shape == (3,)
+    repeated = KernelMachineRegressor(random_state=0).fit(np.repeat(X, 40, axis=0), np.repeat(y, 40))
+    assert repeated.report_ is None
+
+
+def test_rows_that_repeat_do_not_leak():
+    """Each row ten times, under noise: copies on both sides of the split would favour the smallest lengthscales."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((300, 4)), 10, axis=0)
+    y = np.sin(X[:, 0]) + rng.standard_normal(300).repeat(10)
+    later = rng.standard_normal((2000, 4))
+    model = KernelMachineRegressor(features="binning", metric="ard", n_components=100, random_state=0).fit(X, y)
+    assert np.mean((model.predict(later) - np.sin(later[:, 0])) ** 2) < 0.5
+
+
+def test_imbalance_and_class_weight():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 5))
+    y = X[:, 0] + X[:, 1] ** 2 + rng.standard_normal(3000) > 4.0
+    later = rng.standard_normal((4000, 5))
+    truth = later[:, 0] + later[:, 1] ** 2 > 4.0
+    options = {"features": "binning", "metric": "ard", **QUICK}
+    plain = KernelMachineClassifier(**options).fit(X, y)
+    balanced = KernelMachineClassifier(class_weight="balanced", **options).fit(X, y)
+    assert balanced.predict(later)[truth].mean() > plain.predict(later)[truth].mean() + 0.1
+    weight = np.where(y, 2.0, 1.0)
+    given = KernelMachineClassifier(class_weight={False: 1.0, True: 2.0}, **options).fit(X, y)
+    assert_allclose(
+        given.decision_function(later), KernelMachineClassifier(**options).fit(X, y, weight).decision_function(later)
+    )
+
+
+def test_columns_as_they_come():
+    rng = np.random.default_rng(0)
+    n = 900
+    latent = rng.standard_normal(n)
+    town = rng.integers(300, size=n)
+    height = rng.standard_normal(300)
+    frame = pd.DataFrame(
+        {
+            "skewed": np.exp(3 * latent),
+            "code": rng.integers(12, size=n),
+            "flag": rng.random(n) < 0.3,
+            "town": [f"town {k}" for k in town],
+            "gaps": np.where(rng.random(n) < 0.3, np.nan, rng.standard_normal(n)),
+            "same": 7.0,
+            "copy": np.exp(3 * latent),
+        }
+    )
+    y = latent + frame["flag"] + 0.5 * frame["gaps"].isna() + 0.1 * height[town]
+    model = KernelMachineRegressor(random_state=0).fit(frame[:700], y[:700])
+    assert model.score(frame[700:], y[700:]) > 0.9
+    shares = dict(zip(frame.columns, model.feature_importances_, strict=True))
+    assert shares["same"] == 0
+    assert shares["skewed"] + shares["copy"] > shares["code"]
+
+
+def test_sparse_rows_are_learned_from():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((700, 60), density=0.2, rng=rng, format="csr")
+    y = X[:, [0]].toarray().ravel() * 3 + np.sin(6 * X[:, [1]].toarray().ravel())
+    for features in ("fourier", "binning", "hybrid"):
+        model = KernelMachineRegressor(features=features, **QUICK).fit(X, y)
+        assert model.feature_importances_[:2].sum() > 0.4
+        assert model.predict(X[:5]).shape == (5,)
+
+
+def test_images_keep_their_unit_and_are_mixed():
+    """Blurred noise: more columns than 100, with a common unit, of which a few directions matter."""
+    rng = np.random.default_rng(0)
+    basis = rng.standard_normal((4, 120)) * np.linspace(0.1, 10, 120)
+    latent = rng.standard_normal((900, 4))
+    X = latent @ basis + 0.05 * rng.standard_normal((900, 120))
+    y = np.sin(2 * latent[:, 0]) + latent[:, 1]
+    model = KernelMachineRegressor(random_state=0).fit(X[:700], y[:700])
+    assert model.score(X[700:], y[700:]) > 0.9
+
+
+def test_many_classes():
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((60, 5)) * 3
+    y = rng.integers(60, size=1500)
+    X = centres[y] + 0.4 * rng.standard_normal((1500, 5))
+    model = KernelMachineClassifier(features="binning", metric="ard", n_components=40, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert_allclose(model.predict_proba(X[:20]).sum(axis=1), 1)
+
+
+def test_average_gradient_of_a_plane():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(240, 3)) * [1.0, 10.0, 1.0]
+    model = KernelMachineRegressor(Gaussian([4.0, 40.0, 4.0]), alpha=1e-4, random_state=0).fit(X, X @ [2.0, 1.0, 0.0])
+    expected = np.abs([2.0, 1.0, 0.0]) * X.std(axis=0)
+    assert_allclose(model.average_gradient(X), expected, atol=0.05 * expected.max())
+    frame = pd.DataFrame({"a": X[:, 0], "text": np.where(X[:, 2] > 0.5, "high", "low")})
+    model = KernelMachineRegressor(random_state=0).fit(frame, X[:, 0] + (X[:, 2] > 0.5))
+    gradient = model.average_gradient(frame)
+    assert gradient.shape == (2,)
+    assert gradient[1] > gradient[0] > 0
+
+
+def test_importances_of_given_kernels():
+    X, y = smooth(100, 0)
+    model = KernelMachineRegressor(Laplacian([1.0, 1.0, 100.0]), random_state=0).fit(X, y)
+    assert_allclose(model.feature_importances_.sum(), 1)
+    assert model.feature_importances_[2] < 0.05
+    summed = KernelMachineRegressor(Gaussian() + Laplacian(), random_state=0).fit(X, y)
+    assert summed.metric_ is None
+    with pytest.raises(AttributeError, match="lengthscales"):
+        _ = summed.feature_importances_
+
+
+@pytest.mark.parametrize("features", ["fourier", "hybrid"])
+def test_saved_models_predict_the_same(features, tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = KernelMachineClassifier(features=features, metric="ard", **QUICK).fit(X, y)
+    save(model, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(again.feature_importances_, model.feature_importances_)
+    assert again.report_ == model.report_
+
+
+def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
+    """By a clock that says that hardly any time is left."""
+    from bochner.tuning.setting import Clock
+
+    X, y = make_friedman1(600, random_state=0)
+    whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
+    monkeypatch.setattr(Clock, "elapsed", property(lambda self: 0.95 * (self.limit or 0.0)))
+    hasty = KernelMachineRegressor(random_state=0, features="binning", time_limit=0.5).fit(X, y)
+    assert hasty.report_.candidates[0].size < whole.report_.candidates[0].size == 800
+    tried = KernelMachineRegressor(random_state=0, time_limit=0.5).fit(X, y).report_.candidates
+    assert [candidate.name for candidate in tried] == ["bins, learned scales"]
+    assert hasty.score(X, y) > 0.5
+
+
+def test_same_seed_same_model():
+    X, y = stairs(400)
+    a, b = (KernelMachineRegressor(random_state=3).fit(X, y).predict(X) for _ in range(2))
+    assert_array_equal(a, b)
+
+
+def test_several_outputs_and_constant_ones():
+    X, y = smooth(400, 2)
+    Y = np.stack([y, np.full(len(y), 3.0), -100 * y], axis=1)
+    model = KernelMachineRegressor(random_state=0).fit(X, Y)
+    predicted = model.predict(X)
+    assert_allclose(predicted[:, 1], 3.0, atol=1e-6)
+    assert_allclose(predicted[:, 2], -100 * predicted[:, 0], atol=2.0)
+    assert isinstance(model.features_, MetricFeatures | ConcatenatedFeatures)

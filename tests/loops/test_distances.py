@@ -1,0 +1,120 @@
+"""Distances of the rows of blocks, and sums over them, against plain broadcasts."""
+
+import numpy as np
+import pytest
+
+from bochner.loops.distances import distance_sums, interpolate, laplacian_block, nearness, sign_sums
+
+PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+SHAPES = pytest.mark.parametrize(("p", "rows", "fit"), [(1, 1, 1), (1, 9, 7), (5, 1, 1), (6, 40, 31), (3, 17, 17)])
+
+
+def block(p, rows, fit, dtype):
+    """A block, its rows to fit, and weights; entries are multiples of 1/4, so that many are equal."""
+    rng = np.random.default_rng(p + rows)
+    A = (rng.integers(-8, 9, (p, rows)) / 4).astype(dtype)
+    return A, np.ascontiguousarray(A[:, :fit]), rng.standard_normal((rows, fit)).astype(dtype)
+
+
+def gaps(A, B):
+    """Differences of all pairs in double precision, shape (p, rows of A, rows of B)."""
+    return A.astype(float)[:, :, None] - B.astype(float)[:, None]
+
+
+@PRECISIONS
+@SHAPES
+class TestBlocks:
+    def test_laplacian(self, p, rows, fit, dtype):
+        A, B, _ = block(p, rows, fit, dtype)
+        scales = np.linspace(0.1, 0.9, p).astype(dtype)
+        K = np.full((rows, fit), np.nan, dtype)
+        laplacian_block(A, B, scales, K)
+        exponents = np.tensordot(scales.astype(float), np.abs(gaps(A, B)), 1)
+        # A sum of p rounded products of size E has an error of (p + 1) u E, which the exponential turns relative.
+        tolerance = ((p + 1) * exponents + 4) * np.finfo(dtype).eps * np.exp(-exponents)
+        assert np.all(np.abs(K - np.exp(-exponents)) <= tolerance)
+        np.testing.assert_array_equal(np.diagonal(K), 1)
+
+    def test_distance_sums(self, p, rows, fit, dtype):
+        A, B, W = block(p, rows, fit, dtype)
+        sums = np.full(p, 7.0)
+        distance_sums(A, B, W, sums)
+        terms = W.astype(float) * np.abs(gaps(A, B))
+        tolerance = (fit + rows) * np.finfo(dtype).eps * (7 + np.abs(terms).sum(axis=(1, 2)))
+        assert np.all(np.abs(sums - 7 - terms.sum(axis=(1, 2))) <= tolerance)
+
+    def test_sign_sums(self, p, rows, fit, dtype):
+        A, B, W = block(p, rows, fit, dtype)
+        V, U = np.full(A.shape, 3, dtype), np.full(B.shape, 5, dtype)
+        sign_sums(A, B, W, V, U)
+        assert (gaps(A, B) == 0).any()
+        terms = W.astype(float) * np.sign(gaps(A, B))
+        eps = (fit + rows) * np.finfo(dtype).eps
+        assert np.all(np.abs(V - 3 - terms.sum(axis=2)) <= eps * (3 + np.abs(terms).sum(axis=2)))
+        assert np.all(np.abs(U - 5 - terms.sum(axis=1)) <= eps * (5 + np.abs(terms).sum(axis=1)))
+
+    def test_nearness(self, p, rows, fit, dtype):
+        X = np.ascontiguousarray(block(p, rows, fit, dtype)[0].T)
+        scales, out = np.linspace(0.1, 0.9, p).astype(dtype), np.full(rows, np.nan, dtype)
+        nearness(X, X[rows // 2], scales, out)
+        expected = np.abs(X - X[rows // 2]).astype(float) @ scales
+        np.testing.assert_allclose(out, expected, rtol=(p + 1) * np.finfo(dtype).eps)
+        assert out[rows // 2] == 0
+
+
+def test_loops_read_what_is_frozen(frozen):
+    A, B, W = block(4, 12, 9, np.float64)
+    scales = np.linspace(0.5, 1, 4)
+
+    def all_of(A, B, W, X, scales):
+        K, sums, V, U, near = np.empty(W.shape), np.zeros(4), np.zeros(A.shape), np.zeros(B.shape), np.empty(len(X))
+        laplacian_block(A, B, scales, K)
+        distance_sums(A, B, W, sums)
+        sign_sums(A, B, W, V, U)
+        nearness(X, X[0], scales, near)
+        return K, sums, V, U, near
+
+    given = A, B, W, np.ascontiguousarray(A.T), scales
+    for one, other in zip(all_of(*given), all_of(*frozen(*given)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-14)  # sums may be taken in another order
+
+
+def line(x, knots, levels, slope):
+    """`np.interp`, carried on with a slope."""
+    x = x.astype(float)
+    beyond = np.minimum(x - knots[0], 0) + np.maximum(x - knots[-1], 0)
+    return np.interp(x, knots, levels) + slope * beyond
+
+
+class TestInterpolate:
+    @PRECISIONS
+    @pytest.mark.parametrize("k", [1, 2, 3, 64])
+    @pytest.mark.parametrize("padding", [0, 5])
+    def test_is_interp(self, k, padding, dtype):
+        rng = np.random.default_rng(k)
+        knots, levels = np.sort(rng.uniform(-2, 2, k)), np.cumsum(rng.exponential(size=k))
+        x = np.concatenate([rng.uniform(-5, 5, 300), knots]).astype(dtype)
+        out = np.full(len(x), np.nan, dtype)
+        interpolate(x, np.pad(knots, (0, padding), mode="edge"), np.pad(levels, (0, padding), mode="edge"), 0.7, out)
+        # Levels differ by at most `steepest` a unit of x, whose rounding at 5 is the larger part of the error.
+        steepest = np.max(np.diff(levels) / np.diff(knots), initial=0.7)
+        tolerance = 4 * np.finfo(float).eps * 5 * steepest + 2 * np.finfo(dtype).eps * (np.abs(levels).max() + 5)
+        np.testing.assert_allclose(out, line(x, knots, levels, 0.7), rtol=0, atol=tolerance)
+
+    def test_knots_have_their_levels(self):
+        knots, levels, out = np.array([-1.0, 0.5, 2.0]), np.array([3.0, 4.0, 9.0]), np.empty(3)
+        interpolate(knots, knots, levels, 1.0, out)
+        np.testing.assert_array_equal(out, levels)
+
+    def test_frozen_columns_of_larger_arrays(self, frozen):
+        knots, levels = frozen(np.array([0.0, 1.0, 4.0]), np.array([0.0, 3.0, 4.0]))
+        X = frozen(np.random.default_rng(0).uniform(-2, 6, (50, 3)))
+        out = np.zeros((50, 4))
+        interpolate(X[:, 1], knots, levels, 0.25, out[:, 2])
+        np.testing.assert_allclose(out[:, 2], line(X[:, 1], knots, levels, 0.25), rtol=1e-14, atol=1e-14)
+        np.testing.assert_array_equal(out[:, [0, 1, 3]], 0)
+
+    def test_what_is_no_number_stays_visible(self):
+        out = np.zeros(1)
+        interpolate(np.array([np.nan]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 1.0, out)
+        assert np.isnan(out[0])
