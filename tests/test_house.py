@@ -20,14 +20,15 @@ PACKAGE = Path(bochner.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
+# Displays draw plain attributes of what they are given and import nothing else of bochner: anything may draw itself.
 LAYERS = [
-    {"kernels", "moments", "data", "engines", "loops"},
+    {"kernels", "moments", "data", "engines", "loops", "display"},
     {"features", "theory", "vectors"},
     {"design", "normal"},
     {"solvers"},
     {"tuning"},
     {"estimators"},
-    {"persistence", "display"},
+    {"persistence"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
@@ -152,7 +153,10 @@ def public():
     found = {}
     for module in [
         bochner,
-        *(importlib.import_module(f"bochner.{name}") for name in ("kernels", "features", "persistence")),
+        *(
+            importlib.import_module(f"bochner.{name}")
+            for name in ("kernels", "features", "tuning", "display", "persistence")
+        ),
     ]:
         for name in module.__all__:
             found[id(getattr(module, name))] = getattr(module, name)

@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-    from bochner.features import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+    from bochner.features import (
+        BinningFeatures,
+        ConcatenatedFeatures,
+        FourierFeatures,
+        LinearFeatures,
+        MetricFeatures,
+    )
     from bochner.persistence import load, save
+    from bochner.tuning import learn_metric
 
 __version__ = "0.1.0.dev0"
 __all__ = [

@@ -113,7 +113,8 @@ class KernelMachine(Insight, KernelParameter):
     def _solve(self, source: ArraySource, choice: Choice | None, dtype: np.dtype, seed: int) -> Fitted:
         """Solve for the coefficients, by the way that was chosen or that costs less."""
         settled = choice is not None and choice.alpha is not None
-        chosen = plan(self._solver(self.features_), self.features_, source.n_rows, given_alphas(self.alpha) is None)
+        searched = choice is None and given_alphas(self.alpha) is None
+        chosen = plan(self._solver(self.features_), self.features_, source.n_rows, searched)
         if settled:
             dtype, chosen = np.dtype(np.float32), Plan("cg", "the choice was made by it")
         self.solver_, self.solver_reason_ = chosen
@@ -126,10 +127,14 @@ class KernelMachine(Insight, KernelParameter):
             calibrated = is_classifier(self)
             if choice is not None and choice.alpha is not None:
                 return solve_as_chosen(design, choice, seed, calibrated)
-            held_out = None if choice is None else choice.held_out
+            alpha, held_out = self.alpha, None
+            if choice is not None:
+                held_out = choice.held_out
+                if isinstance(alpha, str) and alpha == "auto":
+                    alpha = choice.alpha_per_weight * source.total_weight
             if chosen.solver == "direct":
-                return solve_directly(design, self.alpha, seed, calibrated, choice)
-            return solve_iteratively(design, self.alpha, self.tol, seed, calibrated, held_out)
+                return solve_directly(design, alpha, seed, calibrated, held_out)
+            return solve_iteratively(design, alpha, self.tol, seed, calibrated, held_out)
 
     def _choose(self, source: ArraySource, seed: int, clock: Clock) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""

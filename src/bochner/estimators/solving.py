@@ -59,7 +59,9 @@ def given_alphas(alpha: object) -> NDArray | None:
     return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
 
 
-def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool, choice: Choice | None = None) -> Fitted:
+def solve_directly(
+    design: Design, alpha: object, seed: int, calibrated: bool, held_out: NDArray | None = None
+) -> Fitted:
     """Solve by the moments of all rows and their factorisation.
 
     Parameters
@@ -69,18 +71,14 @@ def solve_directly(design: Design, alpha: object, seed: int, calibrated: bool, c
         Of the sample of rows whose leave-one-out errors are looked at.
     calibrated : bool
         Whether leave-one-out predictions are wanted.
-    choice : Choice, optional
-        How the features were chosen: then with which share of the trace as the ridge term, unless that is given, and
-        the sample is of rows that they were not learned from, if these are not too few.
+    held_out : bool array of shape (n,), optional
+        Rows that the features were not learned from, of which the sample then is, if they are not too few.
     """
     moments = design.moments()
     source, given = design.source, given_alphas(alpha)
     scored = source
-    if choice is not None:
-        if given is None and alpha == "auto":
-            given = np.array([choice.share * alpha_bounds(moments)[1]])
-        if choice.held_out.sum() >= SCORED_ROWS // 2:
-            scored = source.take(np.flatnonzero(choice.held_out))
+    if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
+        scored = source.take(np.flatnonzero(held_out))
     if not (alpha == "loo" and source.n_rows > SCORED_ROWS):
         scored = scored.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
     factor = factorise(moments, 2 if given is None else len(given))

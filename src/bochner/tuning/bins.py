@@ -71,13 +71,13 @@ def search_size(setting: Setting, name: str, learned: Learned, start: float | No
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
     for step in (1.0, 0.5):
-        best = _descend(loss, best, step)
+        best = descend(loss, best, step)
     final = tried[best] if few else judge(best, FINER)
     seconds = float(np.median([judged.seconds for judged in tried.values()]))
     return SizedMetric(name, learned, best, trials.average(final.losses), float(final.penalty[0]), seconds)
 
 
-def _descend(loss: Callable[[float], float], size: float, step: float) -> float:
+def descend(loss: Callable[[float], float], size: float, step: float) -> float:
     """Walk to a size whose neighbours are no better, one way as long as that pays before a look the other way."""
     for way in (step, -step):
         moved = False

@@ -50,7 +50,7 @@ class Choice:
     features : FeatureMap
         Not drawn.
     alpha : float or None
-        None where leave-one-out errors are to choose it.
+        None for Fourier features, which may be solved directly.
     n_iter : int or None
         Iterations of conjugate gradients; None where they are to be chosen on the rows held out.
     unseen : OutOfSample or None
@@ -59,8 +59,8 @@ class Choice:
     loss : callable (predictions of shape (K, m)) -> float
         Mean loss of the m rows held out.
     report : Report
-    share : float
-        Ridge term of a direct solution over the trace of the Gram matrix.
+    alpha_per_weight : float
+        Of Fourier features: the ridge term for a unit of weight.
     """
 
     features: FeatureMap
@@ -70,7 +70,7 @@ class Choice:
     held_out: NDArray
     loss: Callable[[NDArray], float]
     report: Report
-    share: float = 0.0
+    alpha_per_weight: float = 0.0
 
 
 def choose(
@@ -192,12 +192,12 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
         if len(bins) > 1:
             binning.judge_bins(setting, "bins, learned scales and linear map", bins)
     if wanted.features in ("auto", "fourier") and (not bins or setting.clock.left > PATIENT_SHARE * limit):
-        candidates = {}
+        families = {}
         if wanted.metric == "auto":
             kernel = dense.isotropic(setting) if image is None else image
-            candidates["Fourier features, one lengthscale"] = [(None, kernel)]
+            families["Fourier features, one lengthscale"] = dense.Family(None, lambda _: kernel, [1.0])
         name = "Fourier features, learned scales" + ("" if image is None else " of principal components")
-        dense.judge_fourier(setting, candidates | {name: dense.ways(setting, learned["fourier"])})
+        dense.judge_fourier(setting, families | {name: dense.family(setting, learned["fourier"])})
     if hybrid and setting.clock.left > HASTY_SHARE * limit:
         dense.judge_hybrid(setting, learned["fourier"], bins)
 
@@ -214,8 +214,9 @@ def _decide(setting: Setting) -> Choice:
     report.chosen, report.reason = chosen.name, _reason(setting, chosen, best)
     judged, maps = chosen.judged, chosen.maps
     if not judged.n_iter:
-        grown = together(dense.grown(setting, chosen))
-        return Choice(grown, None, None, None, setting.held_out, trials.mean_loss, report, judged.share)
+        grown, rows = together(dense.grown(setting, chosen)), trials.some(dense.SCREENED_ROWS)
+        alpha = float(judged.penalty[0] / rows.weight.sum())
+        return Choice(grown, None, None, None, setting.held_out, trials.mean_loss, report, alpha)
     unseen, truth = None, trials.truth
     if truth.shape == judged.predicted.shape:
         unseen = OutOfSample(trials.unscaled(judged.predicted), truth, trials.weight_out)

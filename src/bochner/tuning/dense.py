@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +12,14 @@ from bochner.features import FourierFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.tuning.bandwidth import NAMED, SEPARABLE, choose_kernel
-from bochner.tuning.bins import SizedMetric, grids, penalties
+from bochner.tuning.bins import SizedMetric, descend, grids, penalties
 from bochner.tuning.metrics import Learned
 from bochner.tuning.setting import Entry, Maps, Setting, together
 from bochner.tuning.size import choose_n_components
 from bochner.tuning.trials import Judged
 
 SMALL, SHARES = 512, np.geomspace(1e-7, 1e-1, 7)
-SCREENED_ROWS, SCREENED_FEATURES = 50_000, 1024
+SCREENED_ROWS = 50_000
 HYBRID_ROWS, HYBRID_FEATURES, HYBRID_STEPS = 100_000, 1000, 48
 HYBRID_ALPHAS, HYBRID_LAMBDAS = (0.0003, 0.003, 0.03, 0.3), (0.3, 1.0)
 MOST_FEATURES, GROWN_WORK, GROWN_RATE, ROWS_A_FEATURE = 8192, 5e12, 4e10, 4
@@ -26,7 +27,6 @@ AROUND = np.array([0.3, 1.0, 3.0])
 PAYS, PAYS_MUCH = 0.98, 0.93
 PROMISING = {"squared error": 1.15, "log loss": 1.04}
 HYBRID = "Fourier features and bins"
-Way = tuple[Metric | None, Kernel]
 
 
 def isotropic(setting: Setting) -> Stationary:
@@ -36,13 +36,29 @@ def isotropic(setting: Setting) -> Stationary:
     )
 
 
-def ways(setting: Setting, learned: Learned) -> list[Way]:
-    """Kernels of the learned coordinates in the sizes that the kinds of blocks like."""
+@dataclass
+class Family:
+    """Kernels of one metric, which differ in size.
+
+    Attributes
+    ----------
+    metric : Metric or None
+        None is the encoded columns.
+    make : callable (lengthscale) -> Kernel
+    sizes : list of float
+        Lengthscales to try; from the best of several the search goes on.
+    """
+
+    metric: Metric | None
+    make: Callable[[float], Kernel]
+    sizes: list[float]
+
+
+def family(setting: Setting, learned: Learned) -> Family:
+    """Kernels of the learned coordinates, in the sizes that the kinds of blocks like to begin with."""
     name = setting.wanted.kernel
     make = Gaussian if name == "auto" else NAMED[name]
-    factors = (1.0,) if name in ("auto", "gaussian", "laplacian") else (0.5, 1.0, 2.0)
-    sizes = dict.fromkeys(np.round(learned.sizes, 1).tolist())
-    return [(learned.metric, make(factor * float(np.exp(-size)))) for size in sizes for factor in factors]
+    return Family(learned.metric, make, list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist())))
 
 
 def gradient_kernel(name: str) -> str:
@@ -53,12 +69,11 @@ def gradient_kernel(name: str) -> str:
 def n_features(setting: Setting) -> int:
     """Features of a candidate."""
     given = setting.wanted.n_components
-    D = choose_n_components(setting.n_rows) if given is None else given
-    return D if given is not None or setting.n_rows <= SCREENED_ROWS else min(D, SCREENED_FEATURES)
+    return choose_n_components(min(setting.n_rows, SCREENED_ROWS)) if given is None else given
 
 
-def judge_fourier(setting: Setting, candidates: Mapping[str, Sequence[Way]]) -> None:
-    """Judge named candidates, each the best of several kernels, by fits with few features.
+def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
+    """Judge named families of kernels, the best of each, as told by fits with few features.
 
     Those that may still win, within 15 % (log loss: 4 %) of the least loss so far, are fitted at their final size.
     """
@@ -66,26 +81,35 @@ def judge_fourier(setting: Setting, candidates: Mapping[str, Sequence[Way]]) -> 
     small, given = min(D, SMALL), setting.wanted.alphas
     given = given if given is None else given / setting.largest
 
-    def fit(way: Way, n_components: int, shares: NDArray) -> tuple[Judged, Maps]:
-        metric, kernel = way
-        features = FourierFeatures(kernel, n_components, random_state=setting.seed + 1)
-        maps: Maps = [(1.0, features if metric is None else MetricFeatures(metric, features))]
+    def fit(one: Family, size: float, n_components: int, shares: NDArray) -> tuple[Judged, Maps]:
+        features = FourierFeatures(one.make(size), n_components, random_state=setting.seed + 1)
+        maps: Maps = [(1.0, features if one.metric is None else MetricFeatures(one.metric, features))]
         return trials.solve(together(maps).draw(setting.n_columns), shares, given), maps
 
-    def best(ways: Sequence[Way]) -> tuple[float, Judged, Maps, Way]:
-        tried = [(*fit(way, small, SHARES), way) for way in ways]
-        losses = [trials.average(judged.losses) for judged, _, _ in tried]
-        return min(losses), *tried[int(np.argmin(losses))]
+    def search(name: str, one: Family) -> tuple[float, float, Judged, Maps]:
+        tried: dict[float, tuple[Judged, Maps]] = {}
 
-    tried = {name: best(ways) for name, ways in candidates.items()}
-    bound = PROMISING[setting.report.criterion] * min(
-        [one[0] for one in tried.values()] + [entry.loss for entry in setting.entries]
-    )
-    for rank, (name, (loss, judged, maps, way)) in enumerate(tried.items()):
-        if small < D and loss <= bound:
+        def loss(size: float) -> float:
+            if size not in tried:
+                tried[size] = fit(one, size, small, SHARES)
+                label = f"{name}, {small} features"
+                setting.report.sizes.append((label, -float(np.log2(size)), trials.average(tried[size][0].losses)))
+            return trials.average(tried[size][0].losses)
+
+        best = min(one.sizes, key=loss)
+        if one.metric is not None:
+            start = best
+            best = start * 2 ** descend(lambda power: loss(start * 2**power), 0.0, 0.5)
+        return loss(best), best, *tried[best]
+
+    found = {name: search(name, one) for name, one in families.items()}
+    least = min([one[0] for one in found.values()] + [entry.loss for entry in setting.entries])
+    for rank, (name, (loss, size, judged, maps)) in enumerate(found.items()):
+        whole = small < D and loss <= PROMISING[setting.report.criterion] * least
+        if whole:
             nearest = int(np.argmin(np.abs(np.log(SHARES / judged.share))))
-            judged, maps = fit(way, D, SHARES[max(nearest - 2, 0) : nearest + 2])
-        setting.note(name, judged, maps, D if small < D and loss <= bound else small, rank)
+            judged, maps = fit(families[name], size, D, SHARES[max(nearest - 2, 0) : nearest + 2])
+        setting.note(name, judged, maps, D if whole else small, rank)
 
 
 def grown(setting: Setting, entry: Entry) -> Maps:
@@ -96,7 +120,6 @@ def grown(setting: Setting, entry: Entry) -> Maps:
         return entry.maps
     trials = setting.trials.some(SCREENED_ROWS)
     half = trials.solve(with_size(features, D // 2).draw(setting.n_columns), entry.judged.share * AROUND, None)
-    setting.report.sizes.append((f"{entry.name}, {D // 2} features", 0.0, trials.average(half.losses)))
     ratio = entry.loss / max(trials.average(half.losses), 1e-300)
     factor = 1 if ratio > PAYS else 2 if ratio > PAYS_MUCH else 4
     work = GROWN_WORK if setting.clock.limit is None else GROWN_RATE * setting.clock.left

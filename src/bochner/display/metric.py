@@ -1,0 +1,264 @@
+"""A learned metric as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bochner.display.canvas import BLUE, GREY, at_left, few_ticks, learned, panels, short, tidy
+from bochner.display.layout import Layout
+from bochner.display.warps import Warp, relevant_warps, table_units
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
+NO_MAP: tuple[Any, Any] = (None, None)
+NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
+
+
+class MetricDisplay:
+    """The columns that matter to a learned metric, its warps, and its linear map.
+
+    Three kinds of panels, each left out where there is nothing to show: the relevance of the columns, the 20 largest
+    as bars; the most relevant warped coordinates; the matrix of the linear map. `from_metric` and `from_estimator`
+    collect what it takes, and `plot` draws it.
+
+    Parameters
+    ----------
+    relevance : array of shape (d,)
+        Share of each column in the mean distance of two rows.
+    feature_names : sequence of d str
+    warps : sequence of Warp
+        To be drawn, in this order.
+    linear : array of shape (r, q), optional
+        From coordinates before to coordinates after the map.
+    mixed_names : sequence of q str, optional
+        Columns of the coordinates before the map.
+    n_warped : int, optional
+        Number of warped coordinates, where only some of them are drawn.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes
+        In the order relevance, warps, map; those that there are.
+    bars_ : BarContainer or None
+        Of the relevance.
+    lines_ : list of Line2D
+        The warps.
+    image_ : AxesImage or None
+        The map.
+    colorbar_ : Colorbar or None
+
+    See Also
+    --------
+    bochner.tuning.learn_metric : Learn a metric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.display import MetricDisplay
+    >>> from bochner.tuning import learn_metric
+    >>> X = np.random.default_rng(0).uniform(size=(400, 3))
+    >>> metric = learn_metric(X, np.sqrt(X[:, 0]), random_state=0)
+    >>> display = MetricDisplay.from_metric(metric, ["length", "width", "height"]).plot()
+    >>> display.axes_[0].get_yticklabels()[0].get_text(), display.axes_[1].get_xlabel()
+    ('length', 'length')
+    >>> display.figure_.savefig("metric.png")
+    """
+
+    def __init__(
+        self,
+        relevance: ArrayLike,
+        feature_names: Sequence[str],
+        warps: Sequence[Warp] = (),
+        linear: ArrayLike | None = None,
+        mixed_names: Sequence[str] | None = None,
+        n_warped: int | None = None,
+    ) -> None:
+        self.relevance = relevance
+        self.feature_names = feature_names
+        self.warps = warps
+        self.linear = linear
+        self.mixed_names = mixed_names
+        self.n_warped = n_warped
+
+    @classmethod
+    def from_metric(cls, metric: Any, feature_names: Sequence[str] | None = None, n_warps: int = 12) -> MetricDisplay:
+        """Collect what is to be drawn of a metric, in the units of the rows that it was learned on.
+
+        Parameters
+        ----------
+        metric : bochner.features.Metric
+        feature_names : sequence of str of length d, optional
+            Otherwise x0, x1, ...
+        n_warps : int, default=12
+            At most so many warps are drawn, those of the most relevant columns.
+
+        Returns
+        -------
+        MetricDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For another number of names than the metric has columns, and a negative number of warps.
+        """
+        d = metric.n_features_in_
+        return cls._collected(metric, feature_names, n_warps, np.zeros(d), np.ones(d))
+
+    @classmethod
+    def from_estimator(cls, model: Any, n_warps: int = 12) -> MetricDisplay:
+        """Collect what is to be drawn of the metric of a fitted model, numbers in the units of its table.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor or KernelMachineClassifier
+        n_warps : int, default=12
+
+        Returns
+        -------
+        MetricDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the model is not fitted, or has learned no metric: with a kernel of its own, or on too few rows.
+        """
+        metric, encoder = learned(model, "metric_"), model.encoder_
+        units = table_units(encoder.columns_, metric.n_features_in_)
+        return cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units)
+
+    @classmethod
+    def _collected(cls, metric: Any, names: Any, n_warps: int, shift: NDArray, scale: NDArray) -> MetricDisplay:
+        d = metric.n_features_in_
+        names = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
+        if len(names) != d:
+            raise ValueError(f"The metric has {d} columns, but there are {len(names)} feature names.")
+        if n_warps < 0:
+            raise ValueError(f"n_warps must not be negative, got {n_warps}.")
+        warps = relevant_warps(metric, names, shift, scale)[:n_warps]
+        linear = metric.linear_ if metric.linear_.size else None
+        mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
+        return cls(metric.relevance_, names, warps, linear, mixed, len(metric.warped_))
+
+    def plot(self, ax: Any = None, *, sharey: bool = True) -> MetricDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or one Axes for each panel, as `axes_` of another display. None makes
+            a figure.
+        sharey : bool, default=True
+            Whether the warps have one vertical scale, which tells how much each matters; if not, each its own, which
+            shows the shapes of small ones too.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            For a number of Axes that does not fit.
+        """
+        shape = (0, 0) if self.linear is None else np.shape(self.linear)
+        has_map = bool(shape[0])
+        has_bars = bool(np.any(self.relevance)) or not (self.warps or has_map)
+        below = max((len(name) for name in self._map_names()), default=0)
+        layout = Layout(len(self._bars()) if has_bars else 0, len(self.warps), shape, below)
+        axes = panels(ax, layout.n_panels, layout.size, layout.build)
+        self.axes_ = np.array(axes, dtype=object)
+        self.figure_ = axes[0].figure
+        self.bars_ = self._draw_relevance(axes[0]) if has_bars else None
+        self.lines_ = self._draw_warps(axes[has_bars : has_bars + len(self.warps)], sharey)
+        self.image_, self.colorbar_ = self._draw_map(axes[-1]) if has_map else NO_MAP
+        return self
+
+    def _bars(self) -> NDArray:
+        """Columns that get a bar: all of a few, else the largest of those that are not 0."""
+        relevance = np.asarray(self.relevance)
+        order = np.argsort(-relevance, kind="stable")[:MOST_BARS]
+        return order[relevance[order] > 0] if len(relevance) > MOST_BARS and relevance.any() else order
+
+    def _draw_relevance(self, ax: Axes) -> Any:
+        from matplotlib.ticker import MaxNLocator
+
+        shown, d = self._bars(), len(self.feature_names)
+        lengths = np.asarray(self.relevance)[shown]
+        bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
+        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize="small")
+        ax.set_yticks(np.arange(len(shown)), [short(self.feature_names[j], NAME_WIDTH) for j in shown])
+        ax.set_ylim(len(shown) - 0.4, -0.6)
+        ax.set_xlim(0, 1.18 * (lengths.max(initial=0.0) or 1.0))
+        ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel("Share of the mean distance of two rows", loc="right")
+        some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
+        some = some if lengths.any() else ": not known"
+        ax.set_title(f"Relevance{some}", loc="left", fontsize="medium")
+        tidy([ax])
+        return bars
+
+    def _draw_warps(self, axes: Sequence[Axes], sharey: bool) -> list[Any]:
+        lines = []
+        every = np.concatenate([np.asarray(warp.w) for warp in self.warps]) if self.warps else np.zeros(1)
+        for ax, warp in zip(axes, self.warps, strict=True):
+            lines += ax.plot(warp.x, warp.w, color=BLUE, marker="." if np.size(warp.x) <= FEW_KNOTS else "")
+            levels = every if sharey else np.asarray(warp.w)
+            room = 0.06 * np.ptp(levels) or 0.5
+            ax.set_ylim(levels.min() - room, levels.max() + room)
+            few_ticks(ax.xaxis, np.asarray(warp.x), 3)
+            few_ticks(ax.yaxis, levels, 4)
+            ax.set_xlabel(short(warp.name, WARP_NAME_WIDTH), fontsize="small")
+            ax.tick_params(labelsize="small")
+            if at_left(ax, axes[0]):
+                ax.set_ylabel("w(x)", fontsize="small")
+            elif sharey:
+                ax.tick_params(labelleft=False)
+        if len(axes):
+            some = f": {len(axes)} of {self.n_warped:,}" if (self.n_warped or 0) > len(axes) else ""
+            axes[0].set_title(f"Learned warps{some}", loc="left", fontsize="medium")
+        tidy(axes)
+        return lines
+
+    def _map_names(self) -> list[str]:
+        """Names below the map, where they fit."""
+        names = self.mixed_names if self.linear is not None and self.mixed_names is not None else []
+        return [short(name, MAP_NAME_WIDTH) for name in names] if len(names) <= MOST_NAMED else []
+
+    def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
+        from matplotlib.ticker import MaxNLocator
+
+        linear = np.asarray(self.linear)
+        r, q = linear.shape
+        limit = float(np.abs(linear).max()) or 1.0
+        aspect: Any = "equal" if 0.5 <= r / q <= 2 else "auto"
+        image = ax.imshow(linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect=aspect)
+        colorbar = ax.figure.colorbar(image, ax=ax, label="Weight", shrink=0.8)
+        names = self._map_names()
+        if names:
+            ax.set_xticks(np.arange(q), names, rotation=90, fontsize="small")
+        else:
+            ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+            ax.set_xlabel("Coordinate before the map", fontsize="small")
+        ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
+        ax.set_ylabel("Coordinate after the map", fontsize="small")
+        ax.set_title("Linear map", loc="left", fontsize="medium")
+        return image, colorbar
+
+
+def _percent(share: float) -> str:
+    if 0 < share < 0.001:
+        return "< 0.1%"
+    return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"

@@ -1,0 +1,246 @@
+"""How a model was chosen as a picture."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.display.canvas import BLUE, GREY, LOOKS, learned, panels, short, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.gridspec import SubplotSpec
+
+SIZES_WIDTH, CANDIDATES_WIDTH = 4.8, 6.4  # inches, as are the next
+HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 3.0, 0.17, 0.52, 1.3
+NAME_WIDTH, REASON_WIDTH = 60, 62
+WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
+UNITS = {"squared error": "squared error of standardised targets", "log loss": "log loss [nats]"}
+
+
+class SizeDisplay:
+    """The search of sizes, and the candidates for a model, by their loss on rows held out.
+
+    Two panels, each left out where there is nothing to show: the loss against the factor on the coordinates,
+    one line for each name, with a star at its minimum; and the candidates at their final sizes, the best on top, with
+    the standard errors of their losses, the chosen one in colour. `from_estimator` and `from_report` collect what
+    it takes, and `plot` draws it.
+
+    Parameters
+    ----------
+    sizes : sequence of (str, float, float)
+        Name, logarithm to base 2 of the factor, loss.
+    candidates : sequence of bochner.tuning.Candidate
+    chosen : str
+        Name of the chosen candidate.
+    reason : str
+        Why.
+    criterion : str
+        The loss.
+    rows_held_out : int
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes
+        In the order sizes, candidates; those that there are.
+    lines_ : list of Line2D
+        Of the sizes.
+    minima_ : list of Line2D
+        The stars.
+    errorbars_ : list of ErrorbarContainer
+        Of the candidates, by their loss.
+
+    Examples
+    --------
+    >>> from bochner.display import SizeDisplay
+    >>> from bochner.tuning import Candidate, Report
+    >>> tried = [("bins", -1.0, 0.31), ("bins", 0.0, 0.26), ("bins", 1.0, 0.28)]
+    >>> candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate("Fourier features", 2000, 0.3, 0.01, 0.4)]
+    >>> report = Report("squared error", 500, candidates, "bins", "the least loss on the rows held out", tried)
+    >>> display = SizeDisplay.from_report(report).plot()
+    >>> display.minima_[0].get_xdata().tolist()
+    [0.0]
+    >>> display.figure_.savefig("sizes.png")
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[tuple[str, float, float]] = (),
+        candidates: Sequence[Any] = (),
+        chosen: str = "",
+        reason: str = "",
+        criterion: str = "loss",
+        rows_held_out: int = 0,
+    ) -> None:
+        self.sizes = sizes
+        self.candidates = candidates
+        self.chosen = chosen
+        self.reason = reason
+        self.criterion = criterion
+        self.rows_held_out = rows_held_out
+
+    @classmethod
+    def from_report(cls, report: Any) -> SizeDisplay:
+        """Collect what is to be drawn of a report.
+
+        Parameters
+        ----------
+        report : bochner.tuning.Report
+
+        Returns
+        -------
+        SizeDisplay
+            Nothing is drawn yet.
+        """
+        return cls(
+            report.sizes, report.candidates, report.chosen, report.reason, report.criterion, report.rows_held_out
+        )
+
+    @classmethod
+    def from_estimator(cls, model: Any) -> SizeDisplay:
+        """Collect what is to be drawn of the report of a fitted model.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor or KernelMachineClassifier
+
+        Returns
+        -------
+        SizeDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the model is not fitted, or has no report: with a kernel of its own, or on too few rows.
+        """
+        return cls.from_report(learned(model, "report_"))
+
+    def plot(self, ax: Any = None) -> SizeDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or one Axes for each panel, as `axes_` of another display. None makes
+            a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            Where there is nothing to draw, and for a number of Axes that does not fit.
+        """
+        widths = [SIZES_WIDTH] * bool(self.sizes) + [CANDIDATES_WIDTH] * bool(self.candidates)
+        if not widths:
+            raise ValueError("There is nothing to draw: neither sizes nor candidates were tried.")
+        height = MARGINS + CANDIDATE_HEIGHT * len(self.candidates)
+        if self.sizes:
+            height = max(height, HEIGHT + LEGEND_HEIGHT * len(self._names))
+
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            room = {"wspace": 1.0} if spaced else {}
+            grid = place.subgridspec(1, len(widths), width_ratios=widths, **room)
+            return [figure.add_subplot(grid[i]) for i in range(len(widths))]
+
+        axes = panels(ax, len(widths), (sum(widths), height), build)
+        self.axes_ = np.array(axes, dtype=object)
+        self.figure_ = axes[0].figure
+        self.lines_, self.minima_ = self._draw_sizes(axes[0]) if self.sizes else ([], [])
+        self.errorbars_ = self._draw_candidates(axes[-1]) if self.candidates else []
+        return self
+
+    @property
+    def _names(self) -> list[str]:
+        """Of the lines."""
+        return list(dict.fromkeys(name for name, _, _ in self.sizes))
+
+    @property
+    def _loss(self) -> str:
+        return f"Mean {UNITS.get(self.criterion, self.criterion)}"
+
+    def _draw_sizes(self, ax: Axes) -> tuple[list[Any], list[Any]]:
+        from matplotlib.ticker import MaxNLocator
+
+        lines, stars = [], []
+        for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
+            tried = np.array(sorted((size, loss) for own, size, loss in self.sizes if own == name))
+            best = tried[np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))]
+            lines += ax.plot(*tried.T, marker=marker, markersize=4.5, color=colour, label=short(name, NAME_WIDTH))
+            stars += ax.plot(*best[:, np.newaxis], "*", markersize=14, color=colour, markeredgecolor="white")
+        losses = np.array([loss for _, _, loss in self.sizes])
+        ax.set_yscale(_loss_scale(losses))
+        _few_ticks(ax.yaxis)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        ax.set_xlabel("Size: log2 of the factor on the coordinates")
+        ax.set_ylabel(self._loss)
+        ax.set_title("Sizes tried, the best starred", loc="left", fontsize="medium")
+        _headroom(ax, 0.1 + LEGEND_HEIGHT * len(lines) / (HEIGHT + LEGEND_HEIGHT * len(lines)))
+        ax.legend(fontsize="small", frameon=False, loc="upper left", borderaxespad=0.2)
+        tidy([ax])
+        return lines, stars
+
+    def _draw_candidates(self, ax: Axes) -> list[Any]:
+        ranked = sorted(self.candidates, key=lambda candidate: candidate.loss)
+        bars = []
+        for i, one in enumerate(ranked):
+            colour, inside = (BLUE, BLUE) if one.name == self.chosen else (GREY, "white")
+            look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3, "color": colour}
+            bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, markerfacecolor=inside, **look))
+        ax.set_yticks(np.arange(len(ranked)), [self._label(one) for one in ranked], fontsize="small")
+        for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
+            label.set_fontweight("bold" if one.name == self.chosen else "normal")
+        ax.set_ylim(len(ranked) - 0.4, -0.6)
+        ax.set_xscale(_loss_scale(np.array([one.loss for one in ranked])))
+        _few_ticks(ax.xaxis)
+        ax.grid(axis="y", alpha=0.3)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel(f"{self._loss} ± standard error", loc="right")
+        rows = f" on {self.rows_held_out:,} rows held out" if self.rows_held_out else ""
+        ax.set_title(f"Candidates{rows}", loc="left", fontsize="medium")
+        if self.reason:
+            why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
+            label = ax.xaxis.label  # the place is one of the label's, wherever the layout puts that
+            ax.annotate(why, (1, 0), (0, -4), label, "offset points", color=GREY, size="small", ha="right", va="top")
+        tidy([ax])
+        return bars
+
+    def _label(self, one: Any) -> str:
+        time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
+        chosen = ", chosen" if one.name == self.chosen else ""
+        return f"{short(one.name, NAME_WIDTH)}\nsize {one.size:,}, {time}{chosen}"
+
+
+def _loss_scale(losses: NDArray) -> str:
+    """Logarithmic where the losses differ by factors."""
+    finite = losses[np.isfinite(losses)]
+    low, high = finite.min(initial=np.inf), finite.max(initial=0.0)
+    return "log" if 0 < WIDE * low < high else "linear"
+
+
+def _few_ticks(axis: Axis) -> None:
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    logarithmic = axis.get_scale() == "log"
+    axis.set_major_locator(LogLocator(subs=[1, 2, 5]) if logarithmic else MaxNLocator(6))
+    axis.set_major_formatter(lambda loss, _: f"{loss:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _headroom(ax: Axes, share: float) -> None:
+    """Leave a share of the height free at the top."""
+    way = ax.yaxis.get_transform()
+    low, high = way.transform(np.array(ax.get_ylim()))
+    ax.set_ylim(top=float(way.inverted().transform(high + (high - low) * share / (1 - share))))
