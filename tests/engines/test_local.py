@@ -234,6 +234,9 @@ class TestNumberOfThreads:
         if hasattr(os, "sched_getaffinity"):
             monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
         monkeypatch.setattr(os, "cpu_count", lambda: 8)
+        local._processors.cache_clear()
+        yield
+        local._processors.cache_clear()
 
     @pytest.mark.parametrize(("setting", "threads"), [("1", 1), ("3", 3), ("64", 8), ("", 8), ("0", 8), ("many", 8)])
     def test_limit_by_environment(self, monkeypatch, setting, threads):

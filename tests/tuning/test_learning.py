@@ -122,6 +122,14 @@ class TestBlocks:
         nearest = np.argsort(distances(blocks, [7])[0])[:20]
         assert set(drawn(blocks, "near")) == set(nearest)
 
+    def test_any_row_of_a_neighbourhood_may_judge(self):
+        """Not the farthest ones, which the order of the rows would make of it."""
+        weight = np.zeros(1000)
+        weight[0] = 1.0
+        blocks = Blocks(np.arange(1000, dtype=np.float32)[:, np.newaxis], np.arange(1000), Schedule(1, 20), 0, weight)
+        places = [np.flatnonzero(blocks.draw("near", np.ones(1))[1] == 0)[0] for _ in range(100)]
+        assert len(set(places)) == 20
+
     def test_equal_weights_are_none(self):
         one, other = numbered(500, 20, weight=np.full(500, 2.5)), numbered(500, 20)
         np.testing.assert_array_equal(drawn(one, "uniform"), drawn(other, "uniform"))

@@ -104,7 +104,8 @@ class KernelMachine(Insight, KernelParameter):
         self._draw(source, seed)
         self.kernel_ = getattr(self.features_, "kernel", None)
         fitted = self._solve(source, choice, dtype, seed)
-        self.features_.caution()
+        if choice is None:  # else rows that are held out have judged the bins
+            self.features_.caution()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
         self.intercept_ = fitted.intercept
@@ -228,8 +229,8 @@ class KernelMachine(Insight, KernelParameter):
     def _choose_kernel(self, source: ArraySource, seed: int, clock: Clock) -> Kernel:
         with progress("Choosing the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            rounds = 1 if clock.limit is not None else 2
-            return choose_kernel(source, self.kernel, self._units(), alphas, seed, binned, rounds)
+            quick = clock.limit is not None
+            return choose_kernel(source, self.kernel, self._units(), alphas, seed, binned, quick)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""

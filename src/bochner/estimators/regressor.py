@@ -171,6 +171,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         mean, scale = moments.mean, np.sqrt(moments.squares / moments.weight)
         if not np.isfinite(scale).all():
             raise ValueError("The target holds values too large to standardise: divide it by a constant.")
+        scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
         scale[moments.low == moments.high] = 1.0
         coef, _ = self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1

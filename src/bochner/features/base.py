@@ -28,7 +28,8 @@ class KernelParameter(BaseEstimator):
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name, ``kernel__lengthscale`` and the like on a copy of the kernel."""
-        if isinstance(getattr(self, "kernel", None), Kernel) and any(name.startswith("kernel__") for name in params):
+        own = isinstance(self.get_params(deep=False).get("kernel"), Kernel)
+        if own and any(name.startswith("kernel__") for name in params):
             self.kernel: Any = clone(self.kernel)
         return super().set_params(**params)
 

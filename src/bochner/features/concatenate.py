@@ -210,6 +210,7 @@ def seeded(features: FeatureMap, seed: int) -> FeatureMap:
     """Copy a map, which is drawn with `seed` where it has none of its own; maps within it with different ones."""
     copy = clone(features)
     for m, part in enumerate(copy.maps if isinstance(copy, ConcatenatedFeatures) else [copy]):
+        part = getattr(part, "features", part)  # of a map of learned coordinates
         if getattr(part, "random_state", 0) is None:
             part.set_params(random_state=(seed + m) % 2**31)
     return copy

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 from bochner.features.held import Held
 from bochner.kernels import Kernel
+
+if TYPE_CHECKING:
+    from bochner.display import MetricDisplay
 
 
 class Metric:
@@ -42,6 +46,17 @@ class Metric:
     ----------
     n_features_in_, n_features_out_ : int
     relevance_ : array of shape (d,)
+
+    Examples
+    --------
+    The first column in another unit, a warp of the last one, and none of the second:
+
+    >>> from bochner.features import Metric
+    >>> warp = {"warped": [1], "knots": [[0.0, 1.0]], "levels": [[0.0, 4.0]], "slopes": [0.5]}
+    >>> metric = Metric(3, source=[0, 2], scale=[10.0, 1.0], **warp)
+    >>> metric.transform([[0.1, 7.0, 0.5], [0.2, 8.0, 3.0]])
+    array([[1., 2.],
+           [2., 5.]])
     """
 
     def __init__(
@@ -71,6 +86,11 @@ class Metric:
         """Number of coordinates."""
         return len(self.source_) - self.linear_.shape[1] + len(self.linear_)
 
+    def __repr__(self) -> str:
+        warped = f", {len(self.warped_)} warped" if len(self.warped_) else ""
+        mixed = f", {self.linear_.shape[1]} mixed" if self.linear_.size else ""
+        return f"<Metric: {self.n_features_out_} coordinates of {self.n_features_in_} columns{warped}{mixed}>"
+
     def transform(self, X: Any) -> Rows:
         """Compute the coordinates.
 
@@ -93,7 +113,7 @@ class Metric:
         if sp.issparse(X):
             if len(self.warped_) or self.linear_.size:
                 raise ValueError("This metric warps or mixes columns, for which rows must be dense: call toarray().")
-            return sp.csr_matrix(X[:, self.source_].multiply(self.scale_.astype(X.dtype)))
+            return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype)))
         U = self._unmixed(X)
         if not self.linear_.size:
             return U
@@ -113,6 +133,39 @@ class Metric:
         """Return this metric with a linear map of its first coordinates in their place."""
         warps = {"warped": self.warped_, "knots": self.knots_, "levels": self.levels_, "slopes": self.slopes_}
         return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
+
+    def plot(
+        self, feature_names: Sequence[str] | None = None, ax: Any = None, n_warps: int = 12, sharey: bool = True
+    ) -> MetricDisplay:
+        """Draw the relevance of the columns, the warps and the linear map; needs matplotlib.
+
+        Parameters
+        ----------
+        feature_names : sequence of str of length d, optional
+            Otherwise x0, x1, ...
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or one Axes for each panel. None makes a figure.
+        n_warps : int, default=12
+            At most so many warps are drawn, the most relevant ones.
+        sharey : bool, default=True
+            Whether the warps have one vertical scale.
+
+        Returns
+        -------
+        bochner.display.MetricDisplay
+            With `figure_` and `axes_`.
+
+        Examples
+        --------
+        >>> from bochner.features import Metric
+        >>> metric = Metric(2, source=[0, 1], scale=[3.0, 1.0], relevance=[0.75, 0.25])
+        >>> display = metric.plot(["age", "income"])
+        >>> [label.get_text() for label in display.axes_[0].get_yticklabels()]
+        ['age', 'income']
+        """
+        from bochner.display import MetricDisplay
+
+        return MetricDisplay.from_metric(self, feature_names, n_warps).plot(ax, sharey=sharey)
 
 
 class MetricFeatures(DenseFeatureMap):
@@ -135,6 +188,19 @@ class MetricFeatures(DenseFeatureMap):
     ------
     TypeError, ValueError
         At fit: no metric, or no feature map; rows with other columns than the metric has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import BinningFeatures
+    >>> from bochner.features import MetricFeatures
+    >>> from bochner.kernels import Laplacian
+    >>> from bochner.tuning import learn_metric
+    >>> X = np.random.default_rng(0).standard_normal((500, 3))
+    >>> metric = learn_metric(X, X[:, 0] > 0, random_state=0)
+    >>> features = MetricFeatures(metric, BinningFeatures(Laplacian(), 20, random_state=0))
+    >>> features.fit_transform(X).nnz == 500 * 20
+    True
     """
 
     def __init__(self, metric: Metric, features: FeatureMap) -> None:

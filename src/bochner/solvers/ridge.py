@@ -142,16 +142,7 @@ class CholeskyFactor(Factor):
         if alpha != self._alpha:
             shifted = self.gram.copy()
             np.fill_diagonal(shifted, np.diagonal(shifted) + alpha)
-            rounding = self.rounding
-            while True:
-                try:
-                    self._lower = cholesky(shifted, lower=True, check_finite=False)
-                    break
-                except LinAlgError:
-                    if not np.isfinite(rounding) or rounding > self.gram.trace():
-                        raise
-                    np.fill_diagonal(shifted, np.diagonal(shifted) + rounding)
-                    rounding *= 3
+            self._lower = _cholesky(shifted, self.rounding)
             self._alpha = alpha
         return self._lower
 
@@ -182,6 +173,18 @@ class CholeskyFactor(Factor):
             dof = 1 + len(self.gram) - alpha * inverse_trace
             scores.append(_gcv(self, np.maximum(residual, 0.0)[np.newaxis], np.array([dof]))[0])
         return np.array(scores)
+
+
+def _cholesky(matrix: NDArray, rounding: float) -> NDArray:
+    """Lower factor of a matrix that is positive definite up to rounding, which is added to the diagonal as needed."""
+    while True:
+        try:
+            return cholesky(matrix, lower=True, check_finite=False)
+        except LinAlgError:
+            if not np.isfinite(rounding) or rounding > len(matrix) * np.abs(matrix).max():
+                raise
+            np.fill_diagonal(matrix, np.diagonal(matrix) + rounding)
+            rounding *= 3
 
 
 def _gcv(factor: Factor, residual: NDArray, dof: NDArray) -> NDArray:

@@ -44,7 +44,7 @@ TRIAL_GRIDS = 32
 STEP = 1.5
 FARTHEST = 12
 FEWEST_ROWS = 5
-ROUNDS = ((4096, 512), (16384, 1024))  # rows and features of the trials
+ROUNDS, QUICK = ((4096, 512), (16384, 1024)), (2048, 256)  # rows and features of the trials
 
 
 class _Trials:
@@ -118,7 +118,7 @@ def choose_kernel(
     alphas: NDArray | None,
     seed: int,
     binned: bool = False,
-    rounds: int = len(ROUNDS),
+    quick: bool = False,
 ) -> Stationary:
     """Choose the lengthscale of a named kernel, or the kernel too.
 
@@ -135,22 +135,23 @@ def choose_kernel(
     seed : int
     binned : bool, default=False
         Whether the kernel is for random binning features, by which it is then judged; "auto" is Laplacian.
-    rounds : int, default=2
-        1 leaves out the second look, on more rows and features.
+    quick : bool, default=False
+        Whether a look at fewer rows with fewer features is enough.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names:  # refused where the map cannot have them
         _ = NAMED[candidate]().pitch_measure() if binned else NAMED[candidate]().spectral_measure()
     n_components = choose_n_components(source.n_rows, source.weight)
-    trials = _Trials(source, ROUNDS[0][0], min(n_components, ROUNDS[0][1]), alphas, seed, binned)
+    n_rows, most = QUICK if quick else ROUNDS[0]
+    trials = _Trials(source, n_rows, min(n_components, most), alphas, seed, binned)
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < FEWEST_ROWS or not trials.spread.any():
         return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
-    ways = [one] if scales is None else [one, np.where(trials.spread > 0, 1 / scales, 1.0)]
+    ways = [one] if scales is None else [one, np.where(trials.spread > 0, scales.min() / scales, 1.0)]
     units = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
     powers = {candidate: trials.descend(candidate, units, 0) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
-    if rounds > 1 and source.n_rows >= ROUNDS[1][0]:
+    if not quick and source.n_rows >= ROUNDS[1][0]:
         trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed, binned)
         powers[best] = trials.descend(best, units, powers[best])
     return trials.kernel(best, units, powers[best])

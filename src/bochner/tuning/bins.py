@@ -77,11 +77,11 @@ def search_size(setting: Setting, name: str, learned: Learned, start: float | No
     return SizedMetric(name, learned, best, trials.average(final.losses), float(final.penalty[0]), seconds)
 
 
-def descend(loss: Callable[[float], float], size: float, step: float) -> float:
+def descend(loss: Callable[[float], float], size: float, step: float, farthest: float = FARTHEST) -> float:
     """Walk to a size whose neighbours are no better, one way as long as that pays before a look the other way."""
     for way in (step, -step):
         moved = False
-        while abs(size) < FARTHEST and loss(size + way) < loss(size):
+        while abs(size) < farthest and loss(size + way) < loss(size):
             size, moved = size + way, True
         if moved:
             break

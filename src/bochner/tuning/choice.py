@@ -24,6 +24,7 @@ from bochner.tuning.bins import SizedMetric
 from bochner.tuning.held_out import OutOfSample
 from bochner.tuning.learning import Schedule
 from bochner.tuning.metrics import (
+    SOME_ROWS,
     Learned,
     Sample,
     learn_diagonal,
@@ -36,7 +37,11 @@ from bochner.tuning.report import Report
 from bochner.tuning.setting import MANY_ROWS, Clock, Entry, Setting, Wanted, prepare, together
 
 WIDE = 100  # columns
-CLEAR = 0.5  # standard errors of the paired gain
+AGAIN = "bins, second start"
+CLEAR = 0.5  # standard errors of the paired gain over a candidate that is preferred
+# Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
+PREFERRED = {"squared error": -1, "log loss": 1}
+GAUSSIAN_BLOCK = 384
 STEP_SECONDS, LEARNING_SHARE, FEWEST_STEPS = 1e-3, 0.2, 20
 PATIENT_SHARE, HASTY_SHARE = 0.6, 0.4  # of a time limit that must be left for more candidates
 
@@ -122,9 +127,10 @@ def _learn(setting: Setting, sample: Sample, image: Stationary | None) -> dict[s
     features, seed = setting.wanted.features, setting.seed
     jobs = []
     if features != "fourier" and (image is None or features != "auto"):
-        jobs.append(("bins", "laplacian", "value" if setting.sparse else "both"))
-        if not (setting.sparse or setting.many) and _mostly_numeric(sample.X):
-            jobs.append(("bins of ranks", "laplacian", "rank"))
+        parts = "value" if setting.sparse else "both"
+        jobs.append(("bins", "laplacian", parts))
+        if not (setting.sparse or setting.many) and setting.n_rows >= SOME_ROWS and _mostly_numeric(sample.X):
+            jobs.append((AGAIN, "laplacian", parts))
     if features == "fourier" or (features != "binning" and not setting.many):
         kernel = dense.gradient_kernel(setting.wanted.kernel)
         plain = setting.sparse or setting.wanted.metric == "full"
@@ -132,12 +138,13 @@ def _learn(setting: Setting, sample: Sample, image: Stationary | None) -> dict[s
     plan = _plan(setting, sample, len(jobs))
 
     def learn(job: tuple[str, str, str]) -> Learned:
-        _, kernel, parts = job
+        name, kernel, parts = job
         if parts == "principal":
             assert image is not None
             return learn_principal(sample, 1 / np.asarray(image.lengthscale), plan, seed)
-        diagonal = learn_diagonal(kernel, sample, setting.ties, plan, seed, parts)
-        if job[0] == "fourier" and setting.wanted.metric == "full" and not setting.sparse:
+        own = plan if kernel == "laplacian" else replace(plan, block=min(plan.block, GAUSSIAN_BLOCK))
+        diagonal = learn_diagonal(kernel, sample, setting.ties, own, seed + (name == AGAIN), parts)
+        if name == "fourier" and setting.wanted.metric == "full" and not setting.sparse:
             return learn_full(kernel, sample, diagonal, plan, seed)
         return diagonal
 
@@ -158,16 +165,15 @@ def _mostly_numeric(X: NDArray) -> bool:
 
 
 def _bins(setting: Setting, sample: Sample, learned: dict[str, Learned]) -> list[SizedMetric]:
-    """The better of the metrics for bins, in its best size, and the same with a linear map on top."""
+    """The metrics for bins, each in its best size, the best one first, and that one with a linear map on top last."""
     names = [name for name in learned if name != "fourier"]
-    if not names:
-        return []
     with setting.stage("sizes"):
-        best = min((binning.search_size(setting, name, learned[name]) for name in names), key=lambda one: one.loss)
-    mapped = None
-    if setting.clock.left > PATIENT_SHARE * (setting.clock.limit or 0.0):
-        mapped = binning.with_linear_map(setting, sample, best)
-    return [best] if mapped is None else [best, mapped]
+        bins = [binning.search_size(setting, name, learned[name]) for name in names]
+    bins.sort(key=lambda one: one.loss)
+    if bins and setting.clock.left > PATIENT_SHARE * (setting.clock.limit or 0.0):
+        mapped = binning.with_linear_map(setting, sample, bins[0])
+        bins += [] if mapped is None else [mapped]
+    return bins
 
 
 def _unjudged(setting: Setting, one: SizedMetric) -> Choice:
@@ -186,10 +192,11 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
     hybrid = bool(bins) and wanted.features in ("auto", "hybrid") and setting.n_rows <= dense.HYBRID_ROWS
     if bins:
         setting.plan_grids(bins[0].seconds, len(bins) + hybrid)
+    scaled = [one for one in bins if not one.learned.metric.linear_.size]
     if bins and wanted.features != "hybrid":
-        if wanted.metric != "full" or len(bins) == 1:
-            binning.judge_bins(setting, "bins, learned scales", bins[:1])
-        if len(bins) > 1:
+        if wanted.metric != "full" or len(bins) == len(scaled):
+            binning.judge_bins(setting, "bins, learned scales", scaled)
+        if len(bins) > len(scaled):
             binning.judge_bins(setting, "bins, learned scales and linear map", bins)
     if wanted.features in ("auto", "fourier") and (not bins or setting.clock.left > PATIENT_SHARE * limit):
         families = {}
@@ -203,14 +210,11 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
 
 
 def _decide(setting: Setting) -> Choice:
-    """The least loss, but of several that are as good within the noise the simplest."""
+    """The least loss, but of several that are as good within the noise the one that is preferred."""
     trials, report = setting.trials, setting.report
     best = min(setting.entries, key=lambda entry: entry.loss)
-    chosen = next(
-        entry
-        for entry in sorted(setting.entries, key=lambda entry: entry.rank)
-        if not _clearly_better(setting, best, entry)
-    )
+    preferred = sorted(setting.entries, key=lambda entry: PREFERRED[report.criterion] * entry.rank)
+    chosen = next(entry for entry in preferred if not _clearly_better(setting, best, entry))
     report.chosen, report.reason = chosen.name, _reason(setting, chosen, best)
     judged, maps = chosen.judged, chosen.maps
     if not judged.n_iter:
@@ -238,4 +242,4 @@ def _reason(setting: Setting, chosen: Entry, best: Entry) -> str:
         return "the only candidate that the arguments leave"
     if chosen is best:
         return "the least loss on the rows held out"
-    return f"the simplest whose loss on the rows held out is within the noise of the least, that of {best.name}"
+    return f"within the noise of the least loss on the rows held out, that of {best.name}, and preferred"

@@ -21,9 +21,10 @@ from bochner.tuning.trials import Judged
 SMALL, SHARES = 512, np.geomspace(1e-7, 1e-1, 7)
 SCREENED_ROWS = 50_000
 HYBRID_ROWS, HYBRID_FEATURES, HYBRID_STEPS = 100_000, 1000, 48
-HYBRID_ALPHAS, HYBRID_LAMBDAS = (0.0003, 0.003, 0.03, 0.3), (0.3, 1.0)
+HYBRID_ALPHAS, HYBRID_LAMBDAS, HYBRID_TRIAL_ROWS = (0.001, 0.01, 0.1, 1.0), (0.3, 1.0), 16_384
 MOST_FEATURES, GROWN_WORK, GROWN_RATE, ROWS_A_FEATURE = 8192, 5e12, 4e10, 4
 AROUND = np.array([0.3, 1.0, 3.0])
+OCTAVES = 4.0
 PAYS, PAYS_MUCH = 0.98, 0.93
 PROMISING = {"squared error": 1.15, "log loss": 1.04}
 HYBRID = "Fourier features and bins"
@@ -32,7 +33,7 @@ HYBRID = "Fourier features and bins"
 def isotropic(setting: Setting) -> Stationary:
     """The kernel with one lengthscale for all columns, or for all in their common unit."""
     return choose_kernel(
-        setting.trials.fitted, setting.wanted.kernel, setting.units, setting.wanted.alphas, setting.seed, rounds=1
+        setting.trials.fitted, setting.wanted.kernel, setting.units, setting.wanted.alphas, setting.seed, quick=True
     )
 
 
@@ -67,9 +68,9 @@ def gradient_kernel(name: str) -> str:
 
 
 def n_features(setting: Setting) -> int:
-    """Features of a candidate."""
+    """Features of a candidate: as given, or one for each row, 128 to 2,048."""
     given = setting.wanted.n_components
-    return choose_n_components(min(setting.n_rows, SCREENED_ROWS)) if given is None else given
+    return choose_n_components(min(setting.n_rows, SCREENED_ROWS) // 2) if given is None else given
 
 
 def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
@@ -99,7 +100,7 @@ def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
         best = min(one.sizes, key=loss)
         if one.metric is not None:
             start = best
-            best = start * 2 ** descend(lambda power: loss(start * 2**power), 0.0, 0.5)
+            best = start * 2 ** descend(lambda power: loss(start * 2**power), 0.0, 0.5, OCTAVES)
         return loss(best), best, *tried[best]
 
     found = {name: search(name, one) for name, one in families.items()}
@@ -139,16 +140,18 @@ def judge_hybrid(setting: Setting, learned: Learned, bins: list[SizedMetric]) ->
     """Judge Fourier features and bins side by side; trials with few grids tell the ridge terms of both."""
     trials, given = setting.trials, setting.wanted.n_components
     n_grids = setting.n_grids
-    D = HYBRID_FEATURES if given is None else given
+    D = min(HYBRID_FEATURES, n_features(setting) // 2) if given is None else given
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=setting.seed + 3))
     small: Maps = [(1.0, fourier), *grids(bins, setting.n_trial_grids, setting.seed)]
     terms = penalties(setting, np.array(HYBRID_LAMBDAS))[:, 0]
     pairs = [[a * setting.unit] + [b] * len(bins) for a in HYBRID_ALPHAS for b in terms]
     drawn = together(small).draw(setting.n_columns)
-    trial = trials.iterate(drawn, trials.X, trials.X_out, np.array(pairs), HYBRID_STEPS // 2)
+    few = trials.some(HYBRID_TRIAL_ROWS)
+    trial = few.iterate(drawn, few.X, few.X_out, np.array(pairs), HYBRID_STEPS // 2)
     setting.report.sizes.append((f"{HYBRID}, {setting.n_trial_grids} grids", 0.0, trials.average(trial.losses)))
-    if trials.average(trial.losses) > min(part.loss for part in bins) and setting.wanted.features == "auto":
+    behind = few is trials and trials.average(trial.losses) > min(part.loss for part in bins)
+    if behind and trials.classes and setting.wanted.features == "auto":
         return  # few grids favour it; if it does not even win with them, it will not with many
     maps: Maps = [(1.0, fourier), *grids(bins, n_grids, setting.seed + 1)]
     drawn = together(maps).draw(setting.n_columns)

@@ -14,7 +14,7 @@ FIT_SHARE = 0.75
 WIDE_NEIGHBOURS = 8
 RATE, BETA_1, BETA_2 = 0.15, 0.9, 0.97
 MAP_RATE, MAP_FLOOR = 0.3, 0.3
-LOG_SCALES = (-9.0, 6.0)
+LOG_SCALES, LOG_SIZES = (-9.0, 6.0), (-9.0, 9.0)
 LOG_NOISES = (np.log(1e-3), np.log(30.0))
 FIRST_NOISE = np.log(0.1)
 SAMPLED_DISTANCES, LARGE = 8000, 50_000
@@ -182,6 +182,7 @@ def learn_scales(
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
         adam.step(gradient)
         np.clip(x[:G], *LOG_SCALES, out=x[:G])
+        np.clip(x[G : G + Q], *LOG_SIZES, out=x[G : G + Q])
         np.clip(x[G + Q :], *LOG_NOISES, out=x[G + Q :])
         adam.average()
         advance(1)
@@ -221,6 +222,7 @@ def learn_map(
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
         free.step(gradient)
+        np.clip(free.x[:Q], *LOG_SIZES, out=free.x[:Q])
         np.clip(free.x[Q:], *LOG_NOISES, out=free.x[Q:])
         entries.average()
         advance(1)

@@ -17,7 +17,7 @@ from bochner.tuning.basis import Basis
 from bochner.tuning.learning import Blocks, Schedule, learn_map, learn_scales
 
 LEARNED_ROWS, LEARNED_ENTRIES = 100_000, 30_000_000
-MANY_ROWS, MOST_ROWS, SOME_ROWS = 200_000, 100_000, 4_000
+MANY_ROWS, MOST_ROWS, SOME_ROWS = 200_000, 100_000, 2_000
 MAP_STEPS, MOST_MIXED = 300, 128
 PAIRS = 8192
 PRINCIPAL, SMALLEST_VARIANCE = 50, 1e-9
@@ -51,7 +51,7 @@ def schedule(n_rows: int, n_columns: int) -> Schedule:
         return Schedule(300, 512, ("wide", "near"))
     if n_rows >= SOME_ROWS:
         return Schedule(450, 512)
-    return Schedule(300 if n_columns > 50 else 225, 384)
+    return Schedule(300, 256)
 
 
 class Sample(NamedTuple):

@@ -20,6 +20,13 @@ class Candidate:
     standard_error : float
         Of the mean.
     seconds : float
+        Of its fit at that size.
+
+    Examples
+    --------
+    >>> from bochner.tuning import Candidate
+    >>> Candidate("bins, learned scales", 800, 0.148, 0.009, 0.4).size
+    800
     """
 
     name: str
@@ -48,6 +55,16 @@ class Report:
         Of the search of sizes: the candidate, the logarithm to base 2 of the factor on its coordinates, the loss.
     seconds : dict of str to float
         Of each stage.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelMachineRegressor
+    >>> X = np.random.default_rng(0).uniform(size=(300, 2))
+    >>> model = KernelMachineRegressor(features="binning", metric="ard", n_components=50, random_state=0)
+    >>> report = model.fit(X, np.floor(3 * X[:, 0])).report_
+    >>> report.chosen, report.reason, report.rows_held_out
+    ('bins, learned scales', 'the only candidate that the arguments leave', 60)
     """
 
     criterion: str = ""

@@ -92,8 +92,9 @@ class Trials:
         return self.average(self.losses(((predictions.T - self.mean) / self.deviation).T))
 
     def average(self, losses: NDArray) -> float:
-        """Weighted mean loss."""
-        return float(self.weight_out @ losses / self.weight_out.sum())
+        """Weighted mean loss; infinite where one is no number."""
+        mean = float(self.weight_out @ losses / self.weight_out.sum())
+        return mean if np.isfinite(mean) else np.inf
 
     def standard_error(self, losses: NDArray) -> float:
         """Standard error of the weighted mean loss."""
