@@ -10,12 +10,16 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from bochner.engines.local import for_rows, n_threads
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 from bochner.features.held import Held
 from bochner.kernels import Kernel
 
 if TYPE_CHECKING:
     from bochner.display import MetricDisplay
+
+
+THREADED_ROWS = 8192
 
 
 class Metric:
@@ -121,13 +125,18 @@ class Metric:
         return U @ mixed if q == U.shape[1] else np.hstack([U[:, :q] @ mixed, U[:, q:]])
 
     def _unmixed(self, X: NDArray) -> NDArray:
+        U = np.empty((len(X), len(self.source_)), X.dtype)
+        # Few rows come from loops that have threads of their own.
+        pieces = n_threads() if len(X) >= THREADED_ROWS else 1
+        for_rows(lambda start, stop: self._write(X[start:stop], U[start:stop]), len(X), pieces)
+        return U
+
+    def _write(self, X: NDArray, U: NDArray) -> None:
         from bochner.loops.distances import interpolate
 
-        U = X[:, self.source_]
-        U *= self.scale_.astype(X.dtype)
+        np.multiply(X[:, self.source_], self.scale_.astype(X.dtype), out=U)
         for i, knots, levels, slope in zip(self.warped_, self.knots_, self.levels_, self.slopes_, strict=True):
             interpolate(X[:, self.source_[i]], knots, levels, slope, U[:, i])
-        return U
 
     def mixed(self, linear: NDArray) -> Metric:
         """Return this metric with a linear map of its first coordinates in their place."""

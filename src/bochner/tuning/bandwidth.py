@@ -44,7 +44,8 @@ TRIAL_GRIDS = 32
 STEP = 1.5
 FARTHEST = 12
 FEWEST_ROWS = 5
-ROUNDS, QUICK = ((4096, 512), (16384, 1024)), (2048, 256)  # rows and features of the trials
+ROUNDS = ((4096, 512), (16384, 1024))  # rows and features of the trials
+QUICK, QUICKEST, FEW_ROWS = (2048, 256), (1024, 128), 2000
 
 
 class _Trials:
@@ -142,7 +143,7 @@ def choose_kernel(
     for candidate in names:  # refused where the map cannot have them
         _ = NAMED[candidate]().pitch_measure() if binned else NAMED[candidate]().spectral_measure()
     n_components = choose_n_components(source.n_rows, source.weight)
-    n_rows, most = QUICK if quick else ROUNDS[0]
+    n_rows, most = (QUICK if source.n_rows >= FEW_ROWS else QUICKEST) if quick else ROUNDS[0]
     trials = _Trials(source, n_rows, min(n_components, most), alphas, seed, binned)
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < FEWEST_ROWS or not trials.spread.any():

@@ -44,6 +44,7 @@ PREFERRED = {"squared error": -1, "log loss": 1}
 GAUSSIAN_BLOCK = 384
 STEP_SECONDS, LEARNING_SHARE, FEWEST_STEPS = 1e-3, 0.2, 20
 PATIENT_SHARE, HASTY_SHARE = 0.6, 0.4  # of a time limit that must be left for more candidates
+HYBRID_FITS = 25  # of bins, which bins and Fourier features side by side may cost
 
 
 @dataclass
@@ -205,7 +206,8 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
             families["Fourier features, one lengthscale"] = dense.Family(None, lambda _: kernel, [1.0])
         name = "Fourier features, learned scales" + ("" if image is None else " of principal components")
         dense.judge_fourier(setting, families | {name: dense.family(setting, learned["fourier"])})
-    if hybrid and setting.clock.left > HASTY_SHARE * limit:
+    longest = max((entry.judged.seconds for entry in setting.entries), default=0.0)
+    if hybrid and setting.clock.left > max(HASTY_SHARE * limit, HYBRID_FITS * longest * (limit > 0)):
         dense.judge_hybrid(setting, learned["fourier"], bins)
 
 

@@ -20,7 +20,7 @@ from bochner.tuning.trials import Judged
 
 SMALL, SHARES = 512, np.geomspace(1e-7, 1e-1, 7)
 SCREENED_ROWS = 50_000
-HYBRID_ROWS, HYBRID_FEATURES, HYBRID_STEPS = 100_000, 1000, 48
+HYBRID_ROWS, HYBRID_FEATURES, HYBRID_STEPS = 50_000, 1000, 48
 HYBRID_ALPHAS, HYBRID_LAMBDAS, HYBRID_TRIAL_ROWS = (0.001, 0.01, 0.1, 1.0), (0.3, 1.0), 16_384
 MOST_FEATURES, GROWN_WORK, GROWN_RATE, ROWS_A_FEATURE = 8192, 5e12, 4e10, 4
 AROUND = np.array([0.3, 1.0, 3.0])
@@ -79,7 +79,7 @@ def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
     Those that may still win, within 15 % (log loss: 4 %) of the least loss so far, are fitted at their final size.
     """
     trials, D = setting.trials.some(SCREENED_ROWS), n_features(setting)
-    small, given = min(D, SMALL), setting.wanted.alphas
+    small, given = max(min(D // 4, SMALL), 1), setting.wanted.alphas
     given = given if given is None else given / setting.largest
 
     def fit(one: Family, size: float, n_components: int, shares: NDArray) -> tuple[Judged, Maps]:
@@ -140,7 +140,7 @@ def judge_hybrid(setting: Setting, learned: Learned, bins: list[SizedMetric]) ->
     """Judge Fourier features and bins side by side; trials with few grids tell the ridge terms of both."""
     trials, given = setting.trials, setting.wanted.n_components
     n_grids = setting.n_grids
-    D = min(HYBRID_FEATURES, n_features(setting) // 2) if given is None else given
+    D = max(2, min(HYBRID_FEATURES, setting.n_rows // 4)) if given is None else given
     kernel = Gaussian(float(np.exp(-learned.sizes[0])))
     fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=setting.seed + 3))
     small: Maps = [(1.0, fourier), *grids(bins, setting.n_trial_grids, setting.seed)]

@@ -51,7 +51,7 @@ def schedule(n_rows: int, n_columns: int) -> Schedule:
         return Schedule(300, 512, ("wide", "near"))
     if n_rows >= SOME_ROWS:
         return Schedule(450, 512)
-    return Schedule(300, 256)
+    return Schedule(225, 256)
 
 
 class Sample(NamedTuple):
