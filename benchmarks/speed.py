@@ -33,7 +33,6 @@ def fit() -> list[Row]:
     from bochner.kernels import Gaussian
 
     X, y = rows_like_forest(522_000, np.float32)
-    model = KernelMachineRegressor(Gaussian(7.0), n_components=D, random_state=0)
     W = np.random.default_rng(0).standard_normal((N, D // 2), dtype=np.float32)
     block = 8192
     left, Z, G = (np.zeros(s, np.float32) for s in ((block, D // 2), (block, D), (D, D)))
@@ -44,20 +43,23 @@ def fit() -> list[Row]:
             np.matmul(rows, W, out=left[: len(rows)])
             np.matmul(Z[: len(rows)].T, Z[: len(rows)], out=G)
 
-    model.fit(X[:10_000], y[:10_000])
-    ratios = []
-    for _ in range(3):
-        start = time.perf_counter()
-        model.fit(X, y)
-        middle = time.perf_counter()
-        blas()
-        ratios.append((middle - start) / (time.perf_counter() - middle))
-    small = extra_memory(lambda: model.fit(X[:100_000], y[:100_000]))
-    large = extra_memory(lambda: model.fit(X, y))
-    return [
-        ("fit, 522,000 x 54, D = 2,000, alpha chosen too: time over bare BLAS", f"{median(ratios):.2f}", "<= 1.25"),
-        ("its peak extra memory; at 100,000 rows", f"{large:.0f} MB; {small:.0f} MB", "<= 300 MB"),
-    ]
+    rows: list[Row] = []
+    for solver, memory in (("direct", "<= 300 MB"), ("auto", "")):
+        model = KernelMachineRegressor(Gaussian(7.0), n_components=D, solver=solver, random_state=0)
+        model.fit(X[:10_000], y[:10_000])
+        ratios = []
+        for _ in range(3):
+            start = time.perf_counter()
+            model.fit(X, y)
+            middle = time.perf_counter()
+            blas()
+            ratios.append((middle - start) / (time.perf_counter() - middle))
+        small = extra_memory(lambda model=model: model.fit(X[:100_000], y[:100_000]))
+        large = extra_memory(lambda model=model: model.fit(X, y))
+        what = f"fit, 522,000 x 54, D = 2,000, alpha chosen too, solver={solver!r}: time over bare BLAS"
+        rows.append((what, f"{median(ratios):.2f}", "<= 1.25"))
+        rows.append(("its peak extra memory; at 100,000 rows", f"{large:.0f} MB; {small:.0f} MB", memory))
+    return rows
 
 
 def transform() -> list[Row]:

@@ -77,6 +77,7 @@ MAPS = {
     "sum": BinningFeatures(2.0 * Laplacian([1.0, 2.0, 3.0]) * Hat(4.0) + Hat(2.0), 21, random_state=1),
     "smooth": BinningFeatures(SmoothBins(2.0) * Laplacian(3.0) + Hat(3.0), 20, random_state=2),
     "one": BinningFeatures(Hat(3.0), 1, random_state=3),
+    "subsets": BinningFeatures(Laplacian(2.0), 20, column_share=0.5, random_state=4),
 }
 BUCKETS = BinningFeatures(Laplacian(2.0), 20, n_buckets=16, random_state=4)
 
@@ -187,6 +188,13 @@ class TestEstimate:
         k = np.diag(Laplacian(2.0)(X, Y))
         z = (found.mean(axis=0) - k - (1 - k) / n_buckets) / (found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS))
         assert np.abs(z).max() <= 5
+
+    @pytest.mark.parametrize("share", [0.3, 0.9])
+    def test_subsets_of_the_columns_have_their_mixture(self, share):
+        """Each column is split with probability q: the factor of a column is 1 - q + q k."""
+        found, X, Y = self.estimates(Laplacian(2.0), 3, column_share=share)
+        k = np.prod(1 - share + share * np.exp(-np.abs(X - Y) / 2.0), axis=1)
+        assert np.abs((found.mean(axis=0) - k) / np.sqrt(k * (1 - k) / self.GRIDS / self.SEEDS)).max() <= 5
 
     def test_the_norm_of_a_row_is_exact(self):
         for kernel in (Laplacian(), 3.0 * Laplacian() + Hat(), (Laplacian() + Hat()) * (Hat() + Laplacian(2.0))):
@@ -466,6 +474,10 @@ class TestFace:
             ({"n_buckets": 2**31}, ValueError, "n_buckets must be positive"),
             ({"n_buckets": "many"}, TypeError, "n_buckets must be an integer"),
             ({"n_buckets": False}, TypeError, "n_buckets must be an integer"),
+            ({"column_share": 0.0}, ValueError, "column_share must be above 0"),
+            ({"column_share": 1.5}, ValueError, "column_share must be above 0"),
+            ({"column_share": "half"}, ValueError, "column_share must be above 0"),
+            ({"column_share": 0.5, "kernel": SmoothBins()}, ValueError, "column_share must be 1 for SmoothBins"),
             ({"kernel": "laplacian"}, TypeError, "kernel must be a bochner kernel"),
             ({"kernel": None}, TypeError, "kernel must be a bochner kernel"),
             ({"kernel": Laplacian([1.0, 2.0])}, ValueError, "2 lengthscales and the data have 3"),

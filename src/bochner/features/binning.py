@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,9 @@ class BinningFeatures(FeatureMap):
     n_buckets : int or None, default=None
         Columns per grid, into which bins are hashed without a look at the data, so that maps drawn with one seed agree
         on any machine. The kernel is then too large by up to 1 / n_buckets. By default every occupied bin has a column.
+    column_share : float, default=1.0
+        Probability q with which each grid splits a column. Below 1 the kernel is a mixture over subsets of the columns,
+        of a product kernel prod_j k_j with distances of fewer columns: prod_j (1 - q + q k_j). Not for `SmoothBins`.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
@@ -76,8 +79,9 @@ class BinningFeatures(FeatureMap):
     Raises
     ------
     ValueError
-        At fit: a kernel that is no mixture of hats; `n_grids` or `n_buckets` not positive; fewer grids than terms in
-        the kernel; lengthscales that do not fit the columns. At transform: another number of columns.
+        At fit: a kernel that is no mixture of hats; `n_grids` or `n_buckets` not positive; a `column_share` that is no
+        probability; fewer grids than terms in the kernel; lengthscales that do not fit the columns. At transform:
+        another number of columns.
     MemoryError
         Before the work that would need it.
     TypeError
@@ -115,11 +119,13 @@ class BinningFeatures(FeatureMap):
         n_grids: int = 100,
         *,
         n_buckets: int | None = None,
+        column_share: float = 1.0,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.n_grids = n_grids
         self.n_buckets = n_buckets
+        self.column_share = column_share
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> BinningFeatures:
@@ -150,6 +156,8 @@ class BinningFeatures(FeatureMap):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
         self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(self.kernel, P, n_features, rng)
+        if self.column_share < 1:
+            self._drop_columns(rng)
         self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape[1:])
         self.n_features_in_ = n_features
         self.rows_per_bin_ = self.alone_ = float("nan")
@@ -158,6 +166,13 @@ class BinningFeatures(FeatureMap):
         self._tables = [] if n_buckets else [Table() for _ in range(P)]
         self._grids: Grids | None = None
         return self
+
+    def _drop_columns(self, rng: np.random.Generator) -> None:
+        """Let each grid split each column with the probability `column_share` only."""
+        if self._smooth.any():
+            raise ValueError("column_share must be 1 for SmoothBins, whose weights are of all columns.")
+        dropped = rng.uniform(size=self.pitches_.shape) >= self.column_share
+        self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -170,6 +185,9 @@ class BinningFeatures(FeatureMap):
                 raise TypeError(f"{name} must be an integer, got {value!r}.")
             if not 1 <= int(value) < 2**31:
                 raise ValueError(f"{name} must be positive and below 2^31, got {value}.")
+        share = self.column_share
+        if not isinstance(share, Real) or isinstance(share, bool) or not 0 < share <= 1:
+            raise ValueError(f"column_share must be above 0 and at most 1, got {share!r}.")
 
     @property
     def n_features_out(self) -> int:

@@ -36,6 +36,8 @@ class SizedMetric:
     penalty : float
     seconds : float
         Of a trial.
+    column_share : float
+        Probability with which a grid splits a column.
     """
 
     name: str
@@ -44,6 +46,7 @@ class SizedMetric:
     loss: float
     penalty: float
     seconds: float
+    column_share: float = 1.0
 
 
 def penalties(setting: Setting, lambdas: NDArray) -> NDArray:
@@ -52,14 +55,17 @@ def penalties(setting: Setting, lambdas: NDArray) -> NDArray:
     return (lambdas * setting.unit if given is None else given / setting.largest)[:, np.newaxis]
 
 
-def search_size(setting: Setting, name: str, learned: Learned, start: float | None = None) -> SizedMetric:
+def search_size(
+    setting: Setting, name: str, learned: Learned, start: float | None = None, share: float = 1.0
+) -> SizedMetric:
     """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2."""
     trials, few = setting.trials, setting.many
     U, V = learned.metric.coordinates(trials.X), learned.metric.coordinates(trials.X_out)
     tried: dict[float, Judged] = {}
 
     def judge(size: float, lambdas: NDArray) -> Judged:
-        features = BinningFeatures(Laplacian(2.0**-size), setting.n_trial_grids, random_state=setting.seed)
+        kernel, seed = Laplacian(2.0**-size), setting.seed
+        features = BinningFeatures(kernel, setting.n_trial_grids, column_share=share, random_state=seed)
         steps = FEW_STEPS if few else TRIAL_STEPS
         return trials.iterate(features.draw(U.shape[1]), U, V, penalties(setting, lambdas), steps)
 
@@ -74,7 +80,7 @@ def search_size(setting: Setting, name: str, learned: Learned, start: float | No
         best = descend(loss, best, step)
     final = tried[best] if few else judge(best, FINER)
     seconds = float(np.median([judged.seconds for judged in tried.values()]))
-    return SizedMetric(name, learned, best, trials.average(final.losses), float(final.penalty[0]), seconds)
+    return SizedMetric(name, learned, best, trials.average(final.losses), float(final.penalty[0]), seconds, share)
 
 
 def descend(loss: Callable[[float], float], size: float, step: float, farthest: float = FARTHEST) -> float:
@@ -106,7 +112,8 @@ def grids(parts: list[SizedMetric], n_grids: int, seed: int) -> Maps:
     maps: Maps = []
     for i, part in enumerate(parts):
         share = n_grids // len(parts) + (i < n_grids % len(parts))
-        bins = BinningFeatures(Laplacian(2.0**-part.size), max(share, 1), random_state=seed + i)
+        kernel, own = Laplacian(2.0**-part.size), max(share, 1)
+        bins = BinningFeatures(kernel, own, column_share=part.column_share, random_state=seed + i)
         maps.append((1 / len(parts), MetricFeatures(part.learned.metric, bins)))
     return maps
 

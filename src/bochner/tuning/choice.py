@@ -41,7 +41,7 @@ AGAIN = "bins, second start"
 CLEAR = 0.5  # standard errors of the paired gain over a candidate that is preferred
 # Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
 PREFERRED = {"squared error": -1, "log loss": 1}
-GAUSSIAN_BLOCK = 384
+GAUSSIAN_BLOCK, FEWEST_SUBSET = 384, 4
 STEP_SECONDS, LEARNING_SHARE, FEWEST_STEPS = 1e-3, 0.2, 20
 PATIENT_SHARE, HASTY_SHARE = 0.6, 0.4  # of a time limit that must be left for more candidates
 HYBRID_FITS = 25  # of bins, which bins and Fourier features side by side may cost
@@ -199,6 +199,10 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
             binning.judge_bins(setting, "bins, learned scales", scaled)
         if len(bins) > len(scaled):
             binning.judge_bins(setting, "bins, learned scales and linear map", bins)
+        if setting.n_columns >= FEWEST_SUBSET and setting.clock.left > PATIENT_SHARE * limit:
+            best = scaled[0]
+            halves = binning.search_size(setting, "random halves", best.learned, best.size + 1, 0.5)
+            binning.judge_bins(setting, "bins, random halves of the columns", [halves])
     if wanted.features in ("auto", "fourier") and (not bins or setting.clock.left > PATIENT_SHARE * limit):
         families = {}
         if wanted.metric == "auto":
