@@ -232,6 +232,14 @@ def test_many_classes():
     assert_allclose(model.predict_proba(X[:20]).sum(axis=1), 1)
 
 
+def test_many_outputs_have_fewer_grids():
+    """Coefficients are K x D: 600 classes on 800 grids would take gigabytes."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1200, 3)), np.arange(1200) % 600
+    model = KernelMachineClassifier(features="binning", metric="ard", random_state=0).fit(X, y)
+    assert model.report_.candidates[0].size < 400
+
+
 def test_average_gradient_of_a_plane():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(240, 3)) * [1.0, 10.0, 1.0]

@@ -146,7 +146,7 @@ class Setting:
         if self.wanted.n_components is not None:
             self.n_grids = self.wanted.n_components
             return
-        usual = FINAL_ENTRIES / self.n_rows / (1 + (self.trials.y.shape[1] - 1) / OUTPUTS_FOR_HALF)
+        usual = FINAL_ENTRIES / self.n_rows / (1 + (self.trials.truth.shape[1] - 1) / OUTPUTS_FOR_HALF)
         self.n_grids = int(np.clip(usual, *FINAL_GRIDS))
         if self.clock.limit is not None:
             each = seconds / self.n_trial_grids * self.n_rows / self.trials.n_rows
