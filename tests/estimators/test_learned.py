@@ -97,11 +97,13 @@ def test_what_is_fixed_stays(options, kind):
 
 def test_alpha_is_kept():
     X, y = stairs(400)
-    for features in ("fourier", "binning"):
+    for features in ("fourier", "binning", "hybrid"):
         model = KernelMachineRegressor(features=features, metric="ard", alpha=0.7, **QUICK).fit(X, y)
         assert model.alpha_ == pytest.approx(0.7)
-    path = KernelMachineRegressor(features="binning", metric="ard", alpha=[0.5, 2.0], **QUICK).fit(X, y)
-    assert path.alpha_ in (0.5, 2.0)
+    for features in ("binning", "hybrid"):
+        path = KernelMachineRegressor(features=features, metric="ard", alpha=[2.0, 0.5], **QUICK).fit(X, y)
+        assert path.alpha_ in (0.5, 2.0)
+        assert_array_equal(path.alphas_, [0.5, 2.0])
 
 
 def test_full_metric_finds_a_rotation():

@@ -145,7 +145,8 @@ def judge_hybrid(setting: Setting, learned: Learned, bins: list[SizedMetric]) ->
     fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=setting.seed + 3))
     small: Maps = [(1.0, fourier), *grids(bins, setting.n_trial_grids, setting.seed)]
     terms = penalties(setting, np.array(HYBRID_LAMBDAS))[:, 0]
-    pairs = [[a * setting.unit] + [b] * len(bins) for a in HYBRID_ALPHAS for b in terms]
+    smooth = [a * setting.unit for a in HYBRID_ALPHAS] if setting.wanted.alphas is None else terms
+    pairs = [[a] + [b] * len(bins) for a in smooth for b in terms]
     drawn = together(small).draw(setting.n_columns)
     few = trials.some(HYBRID_TRIAL_ROWS)
     trial = few.iterate(drawn, few.X, few.X_out, np.array(pairs), HYBRID_STEPS // 2)
