@@ -107,8 +107,9 @@ class KernelMachine(Insight, KernelParameter):
         if choice is None:  # else rows that are held out have judged the bins
             self.features_.caution()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
-        if choice is not None and choice.alpha is not None and not isinstance(self.alpha, str):
-            self.alphas_ = given_alphas(self.alpha)
+        given = given_alphas(self.alpha)
+        if choice is not None and given is not None:
+            self.alphas_ = given
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
         self.intercept_ = fitted.intercept
         return fitted.coef, fitted.unseen
