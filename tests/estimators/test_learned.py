@@ -291,6 +291,18 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     assert hasty.score(X, y) > 0.5
 
 
+def test_a_hybrid_that_is_asked_for_is_fitted(monkeypatch):
+    """Also where the defaults would not try one: many rows, or little time."""
+    from bochner.tuning import dense
+
+    X, y = stairs(400)
+    hasty = KernelMachineRegressor(features="hybrid", time_limit=0.01, **QUICK).fit(X, y)
+    monkeypatch.setattr(dense, "HYBRID_ROWS", 300)
+    large = KernelMachineRegressor(features="hybrid", **QUICK).fit(X, y)
+    for model in (hasty, large):
+        assert model.report_.chosen == "Fourier features and bins"
+
+
 def test_same_seed_same_model():
     X, y = stairs(400)
     a, b = (KernelMachineRegressor(random_state=3).fit(X, y).predict(X) for _ in range(2))

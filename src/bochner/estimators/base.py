@@ -155,7 +155,8 @@ class KernelMachine(Insight, KernelParameter):
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} is learned from at least {fewest} distinct "
                 f"rows and a fifth more to judge by, of at most {MOST_LEARNED_COLUMNS:,} encoded columns, on a target "
-                f"that varies; there are {rows:,} rows and {columns:,} columns. Take metric='isotropic', and "
+                f"that varies; there are {rows:,} rows, equal ones among them, and {columns:,} columns. Take "
+                "metric='isotropic', and "
                 "features='fourier' or 'binning'."
             )
         return choice

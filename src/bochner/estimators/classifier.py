@@ -48,7 +48,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         One lengthscale for all columns, after scaling; a learned scale and monotone warp for each; or a learned linear
         map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
         learned, a fifth of the rows and 10,000 at most; with fewer than 250 distinct rows, or more than 4,096 columns,
-        it is "isotropic".
+        it is "isotropic". For bins the map is learned from 2,000 to 200,000 dense rows with two numeric columns or
+        more; elsewhere "full" is "ard" for them.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
@@ -61,7 +62,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         memory, and for large problems for which it is estimated to take less than half the time.
     tol : float, default=1e-2
         Relative error of the solution by "cg", in the norm of the equations' matrix. Where alpha is chosen, the
-        iterations may stop earlier, as soon as that is best for rows that are held out.
+        iterations may stop earlier, as soon as that is best for rows that are held out; so they do in any model with
+        learned bins.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of their rows are multiplied; as in scikit-learn.
     time_limit : float or None, default=None
@@ -99,7 +101,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     alpha_ : float
     alphas_ : array of shape (A,)
         What was tried, ascending.
-    alpha_scores_ : array of shape (A,), or None where one alpha was given
+    alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
         Criterion of each: mean squared error, summed over the classes.
     coef_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
@@ -178,7 +180,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             Labels: numbers, strings or booleans.
         sample_weight : array of shape (n,), optional
             Not negative. A weight of w fits as w equal rows do; only their ratios matter to what is chosen, where
-            alpha is chosen too.
+            alpha is chosen too. What is learned on samples of the rows may differ between the two within its noise.
 
         Returns
         -------

@@ -132,7 +132,7 @@ def _learn(setting: Setting, sample: Sample, image: Stationary | None) -> dict[s
         jobs.append(("bins", "laplacian", parts))
         if not (setting.sparse or setting.many) and setting.n_rows >= SOME_ROWS and _mostly_numeric(sample.X):
             jobs.append((AGAIN, "laplacian", parts))
-    if features == "fourier" or (features != "binning" and not setting.many):
+    if features in ("fourier", "hybrid") or (features == "auto" and not setting.many):
         kernel = dense.gradient_kernel(setting.wanted.kernel)
         plain = setting.sparse or setting.wanted.metric == "full"
         jobs.append(("fourier", kernel, "value" if plain else "both" if image is None else "principal"))
@@ -190,7 +190,8 @@ def _unjudged(setting: Setting, one: SizedMetric) -> Choice:
 def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric], image: Stationary | None) -> None:
     """Fit every candidate at its final size, from the simplest to the largest, and judge it."""
     wanted, limit = setting.wanted, setting.clock.limit or 0.0
-    hybrid = bool(bins) and wanted.features in ("auto", "hybrid") and setting.n_rows <= dense.HYBRID_ROWS
+    asked = wanted.features == "hybrid"
+    hybrid = asked or (bool(bins) and wanted.features == "auto" and setting.n_rows <= dense.HYBRID_ROWS)
     if bins:
         setting.plan_grids(bins[0].seconds, len(bins) + hybrid)
     scaled = [one for one in bins if not one.learned.metric.linear_.size]
@@ -199,7 +200,8 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
             binning.judge_bins(setting, "bins, learned scales", scaled)
         if len(bins) > len(scaled):
             binning.judge_bins(setting, "bins, learned scales and linear map", bins)
-        if setting.n_columns >= FEWEST_SUBSET and setting.clock.left > PATIENT_SHARE * limit:
+        many = setting.n_columns >= FEWEST_SUBSET and setting.n_rows >= SOME_ROWS
+        if many and wanted.metric != "full" and setting.clock.left > PATIENT_SHARE * limit:
             best = scaled[0]
             halves = binning.search_size(setting, "random halves", best.learned, best.size + 1, 0.5)
             binning.judge_bins(setting, "bins, random halves of the columns", [halves])
@@ -211,7 +213,7 @@ def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric
         name = "Fourier features, learned scales" + ("" if image is None else " of principal components")
         dense.judge_fourier(setting, families | {name: dense.family(setting, learned["fourier"])})
     longest = max((entry.judged.seconds for entry in setting.entries), default=0.0)
-    if hybrid and setting.clock.left > max(HASTY_SHARE * limit, HYBRID_FITS * longest * (limit > 0)):
+    if asked or (hybrid and setting.clock.left > max(HASTY_SHARE * limit, HYBRID_FITS * longest * (limit > 0))):
         dense.judge_hybrid(setting, learned["fourier"], bins)
 
 
