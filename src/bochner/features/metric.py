@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.engines.local import for_rows, n_threads
@@ -230,7 +231,7 @@ class MetricFeatures(DenseFeatureMap):
         """
         X = self._checked(X)
         self._check(X.shape[1])
-        self.features_ = _copy(self.features).fit(self.metric.coordinates(X))
+        self.features_ = clone(self.features).fit(self.metric.coordinates(X))
         self._centre = None
         return self
 
@@ -238,7 +239,7 @@ class MetricFeatures(DenseFeatureMap):
         """Draw the map for the coordinates of `n_features` columns."""
         self._check(n_features)
         self.n_features_in_ = n_features
-        self.features_ = _copy(self.features).draw(self.metric.n_features_out_)
+        self.features_ = clone(self.features).draw(self.metric.n_features_out_)
         self._centre = None
         return self
 
@@ -319,9 +320,3 @@ class MetricFeatures(DenseFeatureMap):
         """Names of the map's columns."""
         check_is_fitted(self)
         return self.features_.get_feature_names_out()
-
-
-def _copy(features: FeatureMap) -> Any:
-    from sklearn.base import clone
-
-    return clone(features)

@@ -51,8 +51,8 @@ class SizedMetric:
 
 def penalties(setting: Setting, lambdas: NDArray) -> NDArray:
     """Ridge terms to try, shape (A, 1): those that are given, or multiples of what a distinct row weighs."""
-    given = setting.wanted.alphas
-    return (lambdas * setting.unit if given is None else given / setting.largest)[:, np.newaxis]
+    given = setting.alphas
+    return (lambdas * setting.unit if given is None else given)[:, np.newaxis]
 
 
 def search_size(

@@ -1,9 +1,9 @@
 """The model chosen from the data: metric, map, size and ridge terms, on rows held out before anything is learned.
 
 The candidates, from the simplest to the largest: Fourier features with one lengthscale for all columns; with a learned
-scale for each; bins with learned scales and warps; half of their grids with a learned linear map on top; these bins and
-Fourier features side by side. Metrics are learned on blocks of rows, sizes found by trials with few grids, and each
-candidate is fitted once at its final size on all rows but those that judge.
+scale for each; bins with learned scales and warps; grids on random halves of the columns; some of the grids with a
+learned linear map on top; these bins and Fourier features side by side. Metrics are learned on blocks of rows, sizes
+found by trials with few grids, and each candidate is fitted once at its final size on all rows but those that judge.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bochner.tuning.bins import SizedMetric
 from bochner.tuning.held_out import OutOfSample
 from bochner.tuning.learning import Schedule
 from bochner.tuning.metrics import (
+    MANY_ROWS,
     SOME_ROWS,
     Learned,
     Sample,
@@ -34,7 +35,7 @@ from bochner.tuning.metrics import (
     schedule,
 )
 from bochner.tuning.report import Report
-from bochner.tuning.setting import MANY_ROWS, Clock, Entry, Setting, Wanted, prepare, together
+from bochner.tuning.setting import Clock, Entry, Setting, Wanted, prepare, together
 
 WIDE = 100  # columns
 AGAIN = "bins, second start"

@@ -79,13 +79,12 @@ def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
     Those that may still win, within 15 % (log loss: 4 %) of the least loss so far, are fitted at their final size.
     """
     trials, D = setting.trials.some(SCREENED_ROWS), n_features(setting)
-    small, given = max(min(D // 4, SMALL), 1), setting.wanted.alphas
-    given = given if given is None else given / setting.largest
+    small = max(min(D // 4, SMALL), 1)
 
     def fit(one: Family, size: float, n_components: int, shares: NDArray) -> tuple[Judged, Maps]:
         features = FourierFeatures(one.make(size), n_components, random_state=setting.seed + 1)
         maps: Maps = [(1.0, features if one.metric is None else MetricFeatures(one.metric, features))]
-        return trials.solve(together(maps).draw(setting.n_columns), shares, given), maps
+        return trials.solve(together(maps).draw(setting.n_columns), shares, setting.alphas), maps
 
     def search(name: str, one: Family) -> tuple[float, float, Judged, Maps]:
         tried: dict[float, tuple[Judged, Maps]] = {}
@@ -145,7 +144,7 @@ def judge_hybrid(setting: Setting, learned: Learned, bins: list[SizedMetric]) ->
     fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=setting.seed + 3))
     small: Maps = [(1.0, fourier), *grids(bins, setting.n_trial_grids, setting.seed)]
     terms = penalties(setting, np.array(HYBRID_LAMBDAS))[:, 0]
-    smooth = [a * setting.unit for a in HYBRID_ALPHAS] if setting.wanted.alphas is None else terms
+    smooth = penalties(setting, np.array(HYBRID_ALPHAS))[:, 0]
     pairs = [[a] + [b] * len(bins) for a in smooth for b in terms]
     drawn = together(small).draw(setting.n_columns)
     few = trials.some(HYBRID_TRIAL_ROWS)

@@ -18,7 +18,7 @@ from bochner.tuning.learning import Blocks, Schedule, learn_map, learn_scales
 
 LEARNED_ROWS, LEARNED_ENTRIES = 100_000, 30_000_000
 MANY_ROWS, MOST_ROWS, SOME_ROWS = 200_000, 100_000, 2_000
-MAP_STEPS, MOST_MIXED = 300, 128
+MAP_STEPS = 300
 PAIRS = 8192
 PRINCIPAL, SMALLEST_VARIANCE = 50, 1e-9
 KERNELS = ("laplacian", "gaussian")

@@ -15,10 +15,11 @@ from bochner.data.sources import ArraySource, row_keys
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.tuning.held_out import rows_held_out
+from bochner.tuning.metrics import MANY_ROWS
 from bochner.tuning.report import Candidate, Report
 from bochner.tuning.trials import Judged, Trials
 
-FEWEST_ROWS, FEWEST_ASKED_ROWS, MANY_ROWS = 200, 20, 200_000
+FEWEST_ROWS, FEWEST_ASKED_ROWS = 200, 20
 TRIAL_ROWS = 1_000_000
 TRIAL_ENTRIES, TRIAL_GRIDS = 2_000_000, (6, 100)
 FINAL_ENTRIES, FINAL_GRIDS, OUTPUTS_FOR_HALF = 50_000_000, (50, 800), 4
@@ -129,12 +130,18 @@ class Setting:
     n_grids: int = 0
 
     @property
+    def alphas(self) -> NDArray | None:
+        """The ridge terms that are given, in the weights of the trials; None where they are to be chosen."""
+        given = self.wanted.alphas
+        return None if given is None else given / self.largest
+
+    @property
     def n_trial_grids(self) -> int:
         """Grids of a trial."""
         return int(np.clip(TRIAL_ENTRIES / self.trials.n_rows, *TRIAL_GRIDS))
 
     def plan_grids(self, seconds: float, n_fits: int) -> None:
-        """Set the number of grids: as given; 70 million bins, fewer for many outputs; or what a time limit allows.
+        """Set the number of grids: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
 
         Parameters
         ----------
@@ -212,7 +219,7 @@ def prepare(
     if len(fit) > TRIAL_ROWS:
         fit = np.sort(np.random.default_rng(seed).choice(fit, TRIAL_ROWS, replace=False))
     trials = Trials((X[fit], y[fit], weight[fit]), (X[out], y[out], weight[out]), classes, seed)
-    if not trials.y.any() or not np.ptp(keys[fit]):
+    if not trials.y.any():
         return None
     report = Report("log loss" if trials.classes else "squared error", len(out))
     return Setting(trials, held_out, ties, units, wanted, clock, seed, len(y), unit, largest, report)

@@ -14,9 +14,9 @@ from bochner.design import Design
 from bochner.features.base import FeatureMap
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.ridge import alpha_bounds, factorise
+from bochner.tuning.held_out import PATIENCE, WORTHWHILE
 
 SLOPES = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
-PATIENCE, WORTHWHILE = 3, 1e-3
 SPECTRAL = 600
 MIXED_OUTPUTS, MIXTURES = 16, 4
 
@@ -120,10 +120,8 @@ class Trials:
 
         def visit(coef: NDArray, n_iter: int) -> bool:
             nonlocal since
-            offset = (coef @ equations.feature_mean)[:, np.newaxis] - np.tile(equations.target_mean, len(penalties))[
-                :, np.newaxis
-            ]
-            F = (held.forward(coef) - offset).reshape(len(penalties), K, -1)
+            offset = coef @ equations.feature_mean - np.tile(equations.target_mean, len(penalties))
+            F = (held.forward(coef) - offset[:, np.newaxis]).reshape(len(penalties), K, -1)
             each = [self.losses(f) for f in F]
             means = [self.average(losses) for losses in each]
             a = int(np.argmin(means))
