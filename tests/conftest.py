@@ -13,7 +13,23 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import exact
-from bochner.kernels import Cauchy, Gaussian, Hat, Kernel, Laplacian, Matern, RationalQuadratic
+from bochner.kernels import (
+    Additive,
+    Cauchy,
+    Gabor,
+    Gaussian,
+    Hamming,
+    Hat,
+    Kernel,
+    Laplacian,
+    Matern,
+    Periodic,
+    PowerExponential,
+    RationalQuadratic,
+    SpectralMixture,
+    StudentT,
+    Subspace,
+)
 
 
 def spread(d):
@@ -23,11 +39,13 @@ def spread(d):
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel for d features and its formula."""
+    """A kernel for d features and its formula; whether it is a leaf, falls to 0 without sign, and takes codes only."""
 
     kernel: Callable[[int], Kernel]
     formula: Callable[[np.ndarray], float]
     leaf: bool = True
+    falls: bool = True
+    codes: bool = False
 
     def exact(self, X, Y):
         return exact.gram(self.formula, X, Y)
@@ -61,6 +79,46 @@ CASES = {
     "matern-inf": plain(Matern, exact.matern, 1.5, nu=np.inf),
     "rational-0.7": plain(RationalQuadratic, exact.rational_quadratic, 1.5, alpha=0.7),
     "rational-3-ard": ard(RationalQuadratic, exact.rational_quadratic, alpha=3.0),
+    "student": plain(StudentT, exact.student_t, 1.5, nu=2.0),
+    "power-1.5-ard": ard(PowerExponential, exact.power_exponential, power=1.5),
+    "power-0.7": plain(PowerExponential, exact.power_exponential, 3.0, power=0.7),
+    "power-2": plain(PowerExponential, exact.power_exponential, 2.0, power=2),
+    "gabor": Case(
+        lambda d: Gabor(2.0, [0.2 / (j + 1) for j in range(d)]),
+        lambda t: exact.gabor(t, 2.0, 0.2 / np.arange(1, len(t) + 1)),
+        leaf=False,
+        falls=False,
+    ),
+    "spectral": Case(
+        lambda d: SpectralMixture([1.0, 0.3], [[0.0] * d, [0.1] * d], [[0.1] * d, [0.02] * d]),
+        lambda t: exact.spectral_mixture(t, [1.0, 0.3], [0.0, 0.1], [0.1, 0.02]),
+        leaf=False,
+        falls=False,
+    ),
+    "periodic": Case(lambda d: Periodic(1.5, 4.0), lambda t: exact.periodic(t, 1.5, 4.0), leaf=False, falls=False),
+    "periodic-times-decay": Case(
+        lambda d: Periodic(2.0, 1.0 + np.arange(d)) * Matern(4.0),
+        lambda t: exact.periodic(t, 2.0, 1.0 + np.arange(len(t))) * exact.matern(t, 4.0),
+        leaf=False,
+    ),
+    "subspace": Case(
+        lambda d: Subspace(Laplacian(spread(1)), [d - 1]) * Gaussian(2.0),
+        lambda t: exact.laplacian(t[-1:], spread(1)) * exact.gaussian(t, 2.0),
+        leaf=False,
+    ),
+    "additive": Case(
+        lambda d: 0.5 * Additive(Matern(2.0), [[0], list(range(d))]),
+        lambda t: 0.5 * (exact.matern(t[:1], 2.0) + exact.matern(t, 2.0)),
+        leaf=False,
+        falls=False,
+    ),
+    "hamming": Case(
+        lambda d: Hamming(2.0) * Hamming(spread(d)),
+        lambda t: exact.hamming(t, 2.0) * exact.hamming(t, spread(len(t))),
+        leaf=False,
+        falls=False,
+        codes=True,
+    ),
     "scaled": Case(lambda d: 2.5 * Matern(2.0, nu=1.5), lambda t: 2.5 * exact.matern(t, 2.0, 1.5), leaf=False),
     "sum": Case(
         lambda d: 2.0 * Gaussian(1.2) + Laplacian(spread(d)),

@@ -56,6 +56,34 @@ def matern(delta, lengthscale=1.0, nu=1.5):
     return math.exp((1 - nu) * math.log(2) - math.lgamma(nu) + nu * math.log(s) + log_bessel)
 
 
+def student_t(delta, lengthscale=1.0, nu=1.0):
+    return (1 + sum(t * t for t in delta / lengthscale) / nu) ** (-(nu + 1) / 2)
+
+
+def power_exponential(delta, lengthscale=1.0, power=1.0):
+    return math.exp(-(math.sqrt(sum(t * t for t in delta / lengthscale)) ** power))
+
+
+def gabor(delta, lengthscale=1.0, frequency=0.0):
+    return gaussian(delta, lengthscale) * math.cos(2 * math.pi * sum(delta * frequency))
+
+
+def spectral_mixture(delta, weights, means, scales):
+    """The transform of sum_q w_q [N(mu_q, v_q) + N(-mu_q, v_q)] / 2, frequencies in cycles (Wilson and Adams, 2013)."""
+    return sum(
+        w * math.exp(-2 * math.pi**2 * sum((delta * v) ** 2)) * math.cos(2 * math.pi * sum(delta * m))
+        for w, m, v in zip(weights, means, scales, strict=True)
+    )
+
+
+def periodic(delta, lengthscale=1.0, period=1.0):
+    return math.prod(math.exp(-2 * math.sin(math.pi * t) ** 2 / lengthscale**2) for t in delta / period)
+
+
+def hamming(delta, lengthscale=1.0):
+    return math.exp(-sum((delta != 0) / lengthscale))
+
+
 def gram(kernel, X, Y):
     return np.array([[kernel(x - y) for y in Y] for x in X])
 
@@ -130,7 +158,8 @@ def binning(train, X, pitches, shifts, values, smooth=None):
         block = np.zeros((len(t), len(numbers)))
         for i, cell in enumerate(map(tuple, np.floor(t).reshape(len(t), -1))):
             if cell in numbers:
-                s = (t[i] - np.floor(t[i]))[[] if smooth is None else smooth[p]]
+                chosen = np.isfinite(pitches[p]) & np.reshape(False if smooth is None else smooth[p], (-1, 1))
+                s = (t[i] - np.floor(t[i]))[chosen]
                 block[i, numbers[cell]] = values[p] * np.prod(math.sqrt(30) * s * (1 - s))
         blocks.append(block)
     return np.hstack(blocks)

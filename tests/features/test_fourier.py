@@ -14,9 +14,11 @@ from bochner import FourierFeatures
 from bochner.engines.local import MIN_ROWS_PER_THREAD, n_threads
 from bochner.features.base import TILE_BYTES
 from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
+from bochner.kernels.measures import Isotropic, RadialLaw
 
 EPS = np.finfo(float).eps
 FORMS = [("orthogonal", True), ("iid", True), ("orthogonal", False), ("iid", False)]
+SCHEMES = [(3, "qmc", True), (10, "structured", True), (3, "leverage", True)]
 BY_FORM = pytest.mark.parametrize(("sampling", "paired"), FORMS)
 MAPS = {
     "paired": FourierFeatures(Gaussian(2.0), 20, random_state=0),
@@ -39,6 +41,11 @@ def fejer(w):
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape)
+
+
+def has_directions(kernel):
+    leaves = [leaf for _, leaves in kernel.terms() for leaf in leaves]
+    return all(isinstance(leaf.spectral_measure(), Isotropic | RadialLaw) for leaf in leaves)
 
 
 def formula(features, X):
@@ -76,23 +83,30 @@ class TestEstimate:
         step = normal(6, d, seed=1)
         return X, X + step / np.linalg.norm(step, axis=1, keepdims=True) * np.linspace(0.3, 3, 6)[:, None]
 
-    def estimates(self, kernel, d, seeds=SEEDS, **options):
-        X, Y = self.pairs(d)
+    def estimates(self, kernel, d, seeds=SEEDS, pairs=None, **options):
+        X, Y = self.pairs(d) if pairs is None else pairs
         found = []
         for seed in range(seeds):
             features = FourierFeatures(kernel, random_state=seed, **options).draw(d)
+            if features.sampling == "leverage":
+                features.observe(np.rint(2 * normal(50, d, seed=seed)))
             found.append((features.rows(X) * features.rows(Y)).sum(axis=1))
         return np.array(found)
 
     @pytest.mark.parametrize(
         ("d", "sampling", "paired"),
-        [(1, *FORMS[0]), (10, *FORMS[0]), *((3, *form) for form in FORMS), (3, "odd", True)],
+        [(1, *FORMS[0]), (10, *FORMS[0]), *((3, *form) for form in FORMS), (3, "odd", True), *SCHEMES],
     )
     def test_is_unbiased(self, case, d, sampling, paired):
         size = 41 if sampling == "odd" else 40
         sampling = "orthogonal" if sampling == "odd" else sampling
-        found = self.estimates(case.kernel(d), d, n_components=size, sampling=sampling, paired=paired)
-        X, Y = self.pairs(d)
+        X, Y = (np.rint(2 * rows) for rows in self.pairs(d)) if case.codes else self.pairs(d)
+        kernel = case.kernel(d)
+        if sampling == "structured" and not has_directions(kernel):
+            with pytest.raises(ValueError, match="structured' needs frequencies of uniform direction, and those of"):
+                FourierFeatures(kernel, sampling=sampling).draw(d)
+            return
+        found = self.estimates(kernel, d, pairs=(X, Y), n_components=size, sampling=sampling, paired=paired)
         z = (found.mean(axis=0) - np.diag(case.exact(X, Y))) / (found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS))
         assert np.abs(z).max() <= 5
 
@@ -148,7 +162,8 @@ class TestEstimate:
 
     def test_the_norm_of_a_paired_row_is_exact(self, case):
         kernel = case.kernel(3)
-        Z = FourierFeatures(kernel, 100, random_state=0).fit_transform(normal(20, 3))
+        X = np.rint(2 * normal(20, 3)) if case.codes else normal(20, 3)
+        Z = FourierFeatures(kernel, 100, random_state=0).fit_transform(X)
         # A sum of 100 squares, each rounded a few times.
         np.testing.assert_allclose((Z**2).sum(axis=1), kernel.variance, rtol=100 * EPS)
 

@@ -9,7 +9,7 @@ from scipy.special import gammaincc, sici
 from sklearn.base import clone
 
 import exact
-from bochner import FourierFeatures, load, save
+from bochner import load, save
 from bochner.kernels import Cauchy, Coordinatewise, Gaussian, Hat, Laplacian, Matern, RationalQuadratic, SmoothBins
 
 EPS = np.finfo(float).eps
@@ -194,10 +194,6 @@ class TestRefusals:
         with pytest.raises(error, match=match):
             Coordinatewise(exponential).set_params(function=function)
 
-    def test_no_spectral_measure(self):
-        with pytest.raises(ValueError, match=r"spectral measure of Coordinatewise\(.*BinningFeatures"):
-            FourierFeatures(Coordinatewise(heavy)).fit(np.eye(3))
-
 
 class TestCoordinatewise:
     def test_is_the_product_of_its_function(self, known):
@@ -354,10 +350,6 @@ class TestSmoothBins:
 
     def test_far_away(self):
         np.testing.assert_array_equal(SmoothBins()([[0.0, 0.0]], [[1e300, 0.0], [1e300, 1e300], [900.0, 0.0]]), 0)
-
-    def test_no_spectral_measure(self):
-        with pytest.raises(ValueError, match=r"spectral measure of SmoothBins\(.*BinningFeatures"):
-            FourierFeatures(SmoothBins(2.0)).fit(np.eye(3))
 
     def test_is_stored(self, tmp_path):
         save(SmoothBins([1.0, 2.0]), tmp_path / "kernel")

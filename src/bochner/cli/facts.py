@@ -66,7 +66,7 @@ def _map_facts(part: Any) -> dict[str, Any]:
     scales = [scale for leaf in leaves for scale in np.ravel(getattr(leaf, "lengthscale", []))]
     size = int(part.n_features_out)
     facts: dict[str, Any] = {
-        "map": type(part).__name__,
+        "map": type(getattr(part, "transformer", part)).__name__,
         "kernel": " and ".join(dict.fromkeys(type(leaf).__name__ for leaf in leaves)) or None,
         "lengthscale": _spread(np.array(scales)) if scales else None,
         "n_components": size if leaves else None,

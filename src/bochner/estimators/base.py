@@ -91,7 +91,7 @@ class KernelMachine(Insight, KernelParameter):
         for rows by a model that has not seen them.
         """
         seed, clock = int(check_random_state(self.random_state).randint(2**31)), Clock(self.time_limit)
-        named = not isinstance(self.features, FeatureMap) and not isinstance(self.kernel, Kernel)
+        named = isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
         self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=relative(weight))
         if not self.encoder_.n_features_out_:
             raise ValueError("X has no value in any row of any column.")
@@ -202,7 +202,7 @@ class KernelMachine(Insight, KernelParameter):
 
     def _features(self, source: ArraySource, seed: int, clock: Clock) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
-        if isinstance(self.features, FeatureMap):
+        if not isinstance(self.features, str):
             return seeded(self.features, seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, clock)
         return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weight), random_state=seed)

@@ -34,12 +34,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         name ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
         "rationalquadratic") is a kernel of standardised columns whose lengthscales are chosen; of these only
         "laplacian", "hat" and "smoothbins" have bins. "auto" leaves the choice open.
-    features : FeatureMap or {"auto", "fourier", "binning", "hybrid"}, default="auto"
+    features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
         "hybrid" is both side by side; "auto" is the best of them on rows that are held out (with a named kernel
         "fourier", beyond 200,000 rows "binning"). A map is copied and drawn with its own kernel and size: `kernel`
         stays "auto", `n_components` has no effect. The weights of a `ConcatenatedFeatures` that has none are chosen on
-        rows held out, by conjugate gradients.
+        rows held out, by conjugate gradients. A transformer of scikit-learn, such as `Nystroem`, or a pipeline of them,
+        is fitted on at most 4,096 of the encoded rows, and serves by `TransformerFeatures`.
     n_components : int or "auto", default="auto"
         Number of Fourier features, of grids of bins, or of each of the two. "auto" for Fourier features is 2 n, within
         128 and 2,048, less beyond half a million rows, up to 8,192 where that pays on rows held out; for grids 50

@@ -112,7 +112,8 @@ def metric_of(features: FeatureMap, X: Any, seed: int) -> Metric | None:
     learned = [part.metric for part in features.parts if isinstance(part, MetricFeatures)]
     if learned:
         return learned[-1]
-    lengthscale = getattr(getattr(features, "kernel", None), "lengthscale", None)
+    kernel = getattr(features, "kernel", None)
+    lengthscale = getattr(kernel, "lengthscale", None) if getattr(kernel, "has_metric", False) else None
     if lengthscale is None or X.shape[0] * X.shape[1] > DENSE_ENTRIES:
         return None
     d = X.shape[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.features.base import FeatureMap
+from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_positive
 from bochner.tuning.bandwidth import NAMED
@@ -26,17 +26,27 @@ def check_parameters(model: Any) -> None:
     named = isinstance(model.kernel, str) and model.kernel in ("auto", *NAMED)
     if not isinstance(model.kernel, Kernel) and not named:
         raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {model.kernel!r}.")
-    if isinstance(model.features, FeatureMap) and model.kernel != "auto":
+    given = model.features is not None and not isinstance(model.features, str)
+    if given:
+        _check_map(model.features)
+    if given and model.kernel != "auto":
         raise ValueError("features is a map with a kernel of its own: leave kernel='auto'.")
     for name, allowed in CHOICES.items():
         value = getattr(model, name)
-        if name == "features" and isinstance(value, FeatureMap):
+        if name == "features" and given:
             continue
         if not isinstance(value, str) or value not in allowed:
             raise ValueError(f"{name} must be one of {allowed}, got {value!r}.")
     _check_numbers(model)
     _check_alpha(model.alpha)
     _check_learned(model)
+
+
+def _check_map(features: Any) -> None:
+    try:
+        as_map(features)
+    except TypeError as error:
+        raise TypeError(f"features must be one of {CHOICES['features']}, or a map: {error}") from None
 
 
 def _check_numbers(model: Any) -> None:
@@ -65,7 +75,7 @@ def _check_alpha(alpha: Any) -> None:
 def _check_learned(model: Any) -> None:
     """A metric is learned for named kernels, and for bins of the Laplacian one, by conjugate gradients."""
     learned = model.metric in ("ard", "full")
-    if learned and (isinstance(model.kernel, Kernel) or isinstance(model.features, FeatureMap)):
+    if learned and (isinstance(model.kernel, Kernel) or not isinstance(model.features, str)):
         raise ValueError(
             f"metric={model.metric!r} is learned, but a kernel or a map with lengthscales of its own is given: leave "
             "metric='auto', or give the kernel's name."

@@ -5,5 +5,14 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.linear import LinearFeatures
 from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.transformer import TransformerFeatures
 
-__all__ = ["BinningFeatures", "ConcatenatedFeatures", "FourierFeatures", "LinearFeatures", "Metric", "MetricFeatures"]
+__all__ = [
+    "BinningFeatures",
+    "ConcatenatedFeatures",
+    "FourierFeatures",
+    "LinearFeatures",
+    "Metric",
+    "MetricFeatures",
+    "TransformerFeatures",
+]

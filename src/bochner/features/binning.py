@@ -142,6 +142,7 @@ class BinningFeatures(FeatureMap):
         """
         X = self._checked(X)
         self.draw(X.shape[1])
+        self.observe(X)
         if self.n_buckets is None:
             self._require_memory(X)
             self.learn(X)
@@ -166,6 +167,10 @@ class BinningFeatures(FeatureMap):
         self._tables = [] if n_buckets else [Table() for _ in range(P)]
         self._grids: Grids | None = None
         return self
+
+    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+        """Check that the kernel serves such rows."""
+        self.kernel.check_rows(X)
 
     def _drop_columns(self, rng: np.random.Generator) -> None:
         """Let each grid split each column with the probability `column_share` only."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 from bochner.features.held import HeldTogether
+from bochner.features.transformer import as_map
 
 CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 
@@ -27,8 +28,8 @@ class ConcatenatedFeatures(DenseFeatureMap):
 
     Parameters
     ----------
-    maps : sequence of FourierFeatures, BinningFeatures or LinearFeatures
-        Not changed: what is fitted are copies.
+    maps : sequence of FourierFeatures, BinningFeatures, LinearFeatures or scikit-learn transformers
+        Not changed: what is fitted are copies, those of transformers as `TransformerFeatures`.
     weights : array of shape (M,) or None, default=None
         Positive. None is 1 for each, but in a `KernelMachineRegressor` or `KernelMachineClassifier`, where it is
         learned on rows that are held out.
@@ -76,12 +77,12 @@ class ConcatenatedFeatures(DenseFeatureMap):
         """
         X = self._checked(X)
         self._check_parameters()
-        return self._take([clone(part).fit(X) for part in self.maps])
+        return self._take([as_map(clone(part)).fit(X) for part in self.maps])
 
     def draw(self, n_features: int) -> ConcatenatedFeatures:
         """Draw every map, where the rows are still to come."""
         self._check_parameters()
-        return self._take([clone(part).draw(n_features) for part in self.maps])
+        return self._take([as_map(clone(part)).draw(n_features) for part in self.maps])
 
     def _take(self, maps: list[FeatureMap]) -> ConcatenatedFeatures:
         self.maps_, self.n_features_in_ = maps, maps[0].n_features_in_
@@ -92,8 +93,10 @@ class ConcatenatedFeatures(DenseFeatureMap):
 
     def _check_parameters(self) -> None:
         maps = self.maps
-        if not isinstance(maps, list | tuple) or not maps or not all(isinstance(part, FeatureMap) for part in maps):
+        if not isinstance(maps, list | tuple) or not maps:
             raise TypeError(f"maps must be a list of feature maps such as FourierFeatures(), got {maps!r}.")
+        for part in maps:
+            _check_part(part)
         if any(isinstance(part, ConcatenatedFeatures) for part in maps):
             raise TypeError("maps must not contain ConcatenatedFeatures: put all maps into one list.")
         if self.weights is not None:
@@ -107,9 +110,10 @@ class ConcatenatedFeatures(DenseFeatureMap):
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
     def observe(self, X: Rows, weight: NDArray | None = None) -> None:
-        """Show a sample of the rows to every map."""
+        """Show a sample of the rows to every map, and lay out the columns of those whose number it decides."""
         for part in self.maps_:
             part.observe(X, weight)
+        self._lay_out()
 
     def settle(self) -> None:
         """Settle every map, and lay out their columns."""
@@ -206,11 +210,23 @@ class ConcatenatedFeatures(DenseFeatureMap):
         return np.array(names, dtype=object)
 
 
-def seeded(features: FeatureMap, seed: int) -> FeatureMap:
-    """Copy a map, which is drawn with `seed` where it has none of its own; maps within it with different ones."""
-    copy = clone(features)
-    for m, part in enumerate(copy.maps if isinstance(copy, ConcatenatedFeatures) else [copy]):
-        part = getattr(part, "features", part)  # of a map of learned coordinates
-        if getattr(part, "random_state", 0) is None:
-            part.set_params(random_state=(seed + m) % 2**31)
+def _check_part(part: Any) -> None:
+    try:
+        as_map(part)
+    except TypeError as error:
+        raise TypeError(f"maps must be a list of feature maps or transformers: {error}") from None
+
+
+def seeded(features: Any, seed: int) -> FeatureMap:
+    """Copy a map or a transformer, which gets `seed` where it has none; those within it get different ones."""
+    copy = as_map(clone(features))
+    parts = copy.maps if isinstance(copy, ConcatenatedFeatures) else [copy]
+    for m, part in enumerate(parts):
+        unset = [name for name, value in part.get_params().items() if value is None and _is_seed(name)]
+        part.set_params(**{name: (seed + m + k * len(parts)) % 2**31 for k, name in enumerate(unset)})
     return copy
+
+
+def _is_seed(name: str) -> bool:
+    """Whether a parameter is the seed of a map or of something within it, such as a step of a pipeline."""
+    return name == "random_state" or name.endswith("__random_state")

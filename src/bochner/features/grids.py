@@ -50,9 +50,11 @@ def draw_grids(
     for (_, leaves), count in zip(terms, counts, strict=True):
         for f, leaf in enumerate(leaves):
             law, part = leaf.pitch_measure(), slice(first, first + count)
-            unit = law.quantile(rng.uniform(np.finfo(float).tiny, 1.0, (count, n_features)))
+            columns = leaf.columns(n_features)
+            unit = law.quantile(rng.uniform(np.finfo(float).tiny, 1.0, (count, len(columns))))
             with np.errstate(over="ignore"):
-                pitches[part, f] = np.clip(unit * leaf.scales(n_features), SMALLEST, LARGEST)
+                finite = np.clip(unit * leaf.scales(n_features), SMALLEST, LARGEST)
+            pitches[part, f, columns] = np.where(np.isfinite(unit), finite, np.inf)
             smooth[part, f] = law.smooth
         first += count
     shifts = np.where(np.isfinite(pitches), rng.uniform(size=pitches.shape), 0.0)

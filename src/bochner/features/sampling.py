@@ -2,49 +2,74 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.special import ndtr
+from scipy.special import ndtri
+from scipy.stats.qmc import Sobol
 
+from bochner.features.structured import FEWEST, Spins, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
-from bochner.kernels.measures import Isotropic
+from bochner.kernels.base import Term
+from bochner.kernels.measures import TINY, Isotropic, RadialLaw, SpectralMeasure
 
-SAMPLINGS = ("orthogonal", "iid")
+SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
+RESOLVED = 1e5  # frequency over the lengthscale up to which single precision tells the phase of a wave
+CLEARLY = 1.5  # times as fast as a matrix product that structured frequencies are where they are taken unasked
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Frequencies and weights with k(x, y) = E sum_j weights_j cos(frequencies_j'(x - y)).
+
+    Attributes
+    ----------
+    frequencies : array of shape (d, m)
+        In radians per unit of the columns.
+    weights : array of shape (m,)
+    spins : Spins or None
+        The frequencies as a fast transform, where they have one.
+    """
+
+    frequencies: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    spins: Spins | None = None
 
 
 def draw_frequencies(
     kernel: Kernel, n_frequencies: int, n_features: int, sampling: str, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw frequencies and weights with k(x, y) = E sum_j weights_j cos(frequencies_j'(x - y)).
+) -> Draw:
+    """Draw frequencies of a kernel.
 
     A sum of kernels splits the draws over its terms, in proportion to their variances (Neyman's allocation: the
     deviation of a term's estimate is proportional to its variance); a product adds independent frequencies, one of
     each factor.
 
-    Returns
-    -------
-    frequencies : array of shape (n_features, n_frequencies)
-        In radians per unit of the columns.
-    weights : array of shape (n_frequencies,)
-
     Raises
     ------
     ValueError
-        If there are fewer frequencies than terms in the kernel, or `sampling` is not a known scheme.
+        If there are fewer frequencies than terms in the kernel, or `sampling` is not a known scheme, or not one of
+        this kernel.
     """
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling must be one of {SAMPLINGS}, got {sampling!r}.")
     terms = kernel.terms()
     counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
-    blocks = [
-        sum(_draw_leaf(leaf, count, n_features, sampling, rng) for leaf in leaves)
-        for (_, leaves), count in zip(terms, counts, strict=True)
-    ]
     weights = [np.full(count, variance / count) for (variance, _), count in zip(terms, counts, strict=True)]
-    return np.hstack(blocks), np.concatenate(weights)
+    if sampling == "auto":
+        fast = cheaper(n_features, n_frequencies, CLEARLY) and len(terms) == 1 and _spins_alone(terms[0])
+        sampling = "structured" if fast else "orthogonal"
+    if sampling == "structured":
+        _require_directions(terms)
+        if n_features >= FEWEST and len(terms) == 1 and _spins_alone(terms[0]):
+            return _draw_spins(terms[0][1][0], n_frequencies, n_features, weights[0], rng)
+    blocks = [
+        _draw_term(leaves, count, n_features, sampling, rng) for (_, leaves), count in zip(terms, counts, strict=True)
+    ]
+    return Draw(np.hstack(blocks), np.concatenate(weights))
 
 
 def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.int64]:
@@ -65,38 +90,97 @@ def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.in
     return counts
 
 
-def _draw_leaf(leaf: Stationary, size: int, n_features: int, sampling: str, rng: np.random.Generator) -> NDArray:
-    measure = leaf.spectral_measure()
-    if isinstance(measure, Isotropic):
-        unit = _directions(size, n_features, sampling, rng) * measure.radii(rng, size, n_features)
-    elif sampling == "iid":
-        unit = measure.quantile(rng.uniform(np.finfo(float).tiny, 1.0, (n_features, size)))
+def _draw_term(
+    leaves: Sequence[Stationary], size: int, n_features: int, sampling: str, rng: np.random.Generator
+) -> NDArray:
+    """Sum of one frequency of each factor, shape (n_features, size)."""
+    columns = [leaf.columns(n_features) for leaf in leaves]
+    measures = [leaf.spectral_measure() for leaf in leaves]
+    shapes = [(len(own), measure.n_uniforms) for own, measure in zip(columns, measures, strict=True)]
+    if sampling == "qmc":
+        numbers = _sobol(shapes, size, rng)
     else:
-        normal = _directions(size, n_features, sampling, rng) * np.sqrt(rng.chisquare(n_features, size))
-        unit = measure.quantile(np.clip(ndtr(normal), np.finfo(float).tiny, 1 - 2**-53))
-    return unit / leaf.scales(n_features).reshape(-1, 1)
+        numbers = [(normal_vectors(d, size, sampling, rng), rng.uniform(TINY, 1.0, (more, size))) for d, more in shapes]
+    total = np.zeros((n_features, size))
+    for leaf, own, measure, (normal, uniform) in zip(leaves, columns, measures, numbers, strict=True):
+        unit = resolved(measure.frequencies(normal, uniform))
+        total[own] += unit / leaf.scales(n_features).reshape(-1, 1)
+    return total
 
 
-def _directions(size: int, n_features: int, sampling: str, rng: np.random.Generator) -> NDArray:
-    """Unit vectors of uniform direction, the columns of an array of shape (n_features, size).
+def resolved(unit: NDArray) -> NDArray:
+    """Frequencies at unit lengthscale, those beyond R = 10^5 brought near it, to R (1 + log(1 + log(|w| / R))).
 
-    "orthogonal": in groups of `n_features` columns, each a Haar orthogonal matrix (Yu et al., 2016). Any one column
-    is uniform on the sphere, so that estimates stay unbiased; the columns of a group repel one another.
+    Heavy-tailed laws reach frequencies whose phase x'w no floating-point number tells. Waves so short average out
+    between rows that are apart, unless they are rounded to a constant; the kernel changes below 10^-5 lengthscales.
+    """
+    size = np.abs(unit)
+    if size.max(initial=0.0) <= RESOLVED:
+        return unit
+    octaves = np.log(np.maximum(size, RESOLVED) / RESOLVED)
+    return np.where(octaves > 0, np.sign(unit) * RESOLVED * (1 + np.log1p(octaves)), unit)
+
+
+def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Generator) -> NDArray:
+    """Standard normal vectors, the columns of an array of shape (n_features, size).
+
+    "iid": independent. "orthogonal": of directions that are, in groups of `n_features` columns, those of a Haar
+    orthogonal matrix (Yu et al., 2016), and of independent lengths. Any one column is normal, so that estimates stay
+    unbiased; the columns of a group repel one another. "structured": see `Spins`; "orthogonal" below 9 columns.
     """
     normal = rng.standard_normal((n_features, size))
-    if sampling == "iid":
-        return normal / np.linalg.norm(normal, axis=0)
+    if sampling in ("iid", "leverage"):
+        return normal
+    lengths = np.sqrt(rng.chisquare(n_features, size))
+    if sampling == "structured" and n_features >= FEWEST:
+        return Spins.draw(n_features, size, rng).frequencies()
     groups = [normal[:, start : start + n_features] for start in range(0, size, n_features)]
-    return np.hstack([_orthonormal(group) for group in groups])
+    return np.hstack([orthonormal(group) for group in groups]) * lengths
 
 
-def _orthonormal(normal: NDArray) -> NDArray:
-    """Haar-distributed orthonormal columns from normal ones: QR with positive diagonal of R (Mezzadri, 2007).
+def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generator) -> list[tuple[NDArray, NDArray]]:
+    """Normal vectors and uniform numbers of all factors from one scrambled Sobol sequence (Yang et al., 2014).
 
-    Few long columns are nearly orthogonal already, so that R may be taken from the Cholesky factor of their products.
+    Every point has a dimension for each coordinate of each factor. Scrambled points are uniform each for itself, so
+    that estimates stay unbiased; together they fill the cube more evenly than independent ones.
     """
-    d, size = normal.shape
-    if d >= 4 * size:
-        return solve_triangular(np.linalg.cholesky(normal.T @ normal), normal.T, lower=True).T
-    Q, R = np.linalg.qr(normal)
-    return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
+    dimensions = sum(d + more for d, more in shapes)
+    if dimensions > Sobol.MAXDIM:
+        raise ValueError(
+            f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} dimensions, and this kernel needs "
+            f"{dimensions:,}: take sampling='orthogonal'."
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The balance properties of Sobol", category=UserWarning)
+        points = np.clip(Sobol(dimensions, rng=rng).random(size).T, TINY, 1 - 2**-53)
+    numbers, first = [], 0
+    for d, more in shapes:
+        numbers.append((ndtri(points[first : first + d]), points[first + d : first + d + more]))
+        first += d + more
+    return numbers
+
+
+def _spins_alone(term: Term) -> bool:
+    """Whether a term is one kernel of all columns whose frequencies are normal vectors times a number each."""
+    leaf = term[1][0]
+    alone = len(term[1]) == 1 and type(leaf).columns is Stationary.columns
+    return alone and isinstance(leaf.spectral_measure(), Isotropic | RadialLaw)
+
+
+def _require_directions(terms: Sequence[Term]) -> None:
+    for leaf in (leaf for _, leaves in terms for leaf in leaves):
+        if not isinstance(leaf.spectral_measure(), Isotropic | RadialLaw):
+            raise ValueError(
+                f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: take "
+                "sampling='orthogonal' or 'qmc'."
+            )
+
+
+def _draw_spins(leaf: Stationary, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
+    measure: SpectralMeasure = leaf.spectral_measure()
+    spins = Spins.draw(n_features, size, rng)
+    normal = spins.frequencies()
+    unit = resolved(measure.frequencies(normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size))))
+    factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
+    spins = spins.scaled(factors, 1 / leaf.scales(n_features))
+    return Draw(spins.frequencies(), weights, spins)

@@ -1,21 +1,33 @@
 """Shift-invariant kernels: what is approximated."""
 
 from bochner.kernels.base import Kernel, Product, Scaled, Sum
+from bochner.kernels.columns import Additive, Hamming, Subspace
+from bochner.kernels.radial import PowerExponential, Radial
 from bochner.kernels.separable import Cauchy, Coordinatewise, Hat, Laplacian, SmoothBins
-from bochner.kernels.stationary import Gaussian, Matern, RationalQuadratic, Stationary
+from bochner.kernels.stationary import Gaussian, Matern, RationalQuadratic, Stationary, StudentT
+from bochner.kernels.waves import Gabor, Periodic, SpectralMixture
 
 __all__ = [
+    "Additive",
     "Cauchy",
     "Coordinatewise",
+    "Gabor",
     "Gaussian",
+    "Hamming",
     "Hat",
     "Kernel",
     "Laplacian",
     "Matern",
+    "Periodic",
+    "PowerExponential",
     "Product",
+    "Radial",
     "RationalQuadratic",
     "Scaled",
     "SmoothBins",
+    "SpectralMixture",
     "Stationary",
+    "StudentT",
+    "Subspace",
     "Sum",
 ]

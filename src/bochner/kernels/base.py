@@ -70,10 +70,16 @@ class Kernel(ABC):
         return float(sum(variance for variance, _ in self.terms()))
 
     def check_features(self, n_features: int) -> None:
-        """Raise ValueError where a per-feature lengthscale does not have `n_features` entries."""
+        """Raise ValueError where `n_features` columns are too few, or not as many as there are lengthscales."""
         for _, leaves in self.terms():
             for leaf in leaves:
                 leaf.scales(n_features)
+
+    def check_rows(self, X: NDArray | sp.csr_array) -> None:
+        """Raise ValueError where rows hold values that the feature maps of the kernel do not serve."""
+        for _, leaves in self.terms():
+            for leaf in leaves:
+                leaf.check_columns(X, leaf.columns(X.shape[1]))
 
     def __add__(self, other: Kernel) -> Sum:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
@@ -147,7 +153,7 @@ class Sum(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        _check_kernels(self.left, self.right)
+        check_kernels(self.left, self.right)
 
     def terms(self) -> list[Term]:
         """Terms of the left kernel, then those of the right."""
@@ -166,7 +172,7 @@ class Product(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        _check_kernels(self.left, self.right)
+        check_kernels(self.left, self.right)
 
     def terms(self) -> list[Term]:
         """Every term of the left kernel times every term of the right."""
@@ -191,7 +197,7 @@ class Scaled(Kernel):
         self._validate()
 
     def _validate(self) -> None:
-        _check_kernels(self.kernel)
+        check_kernels(self.kernel)
         check_positive(self.factor, "factor")
 
     def terms(self) -> list[Term]:
@@ -210,7 +216,8 @@ def check_positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}.")
 
 
-def _check_kernels(*kernels: object) -> None:
+def check_kernels(*kernels: object) -> None:
+    """Raise TypeError unless all are kernels."""
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"Kernels combine with kernels and positive numbers, got {type(kernel).__name__}.")
@@ -228,8 +235,9 @@ def _rows(X: ArrayLike, name: str) -> NDArray:
 
 
 def _hashable(value: Any) -> Any:
-    array = np.asarray(value) if not isinstance(value, Kernel) else None
-    return value if array is None else tuple(array.tolist()) if array.ndim else array.item()
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
+        return tuple(_hashable(item) for item in value)
+    return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _short(value: Any) -> str:

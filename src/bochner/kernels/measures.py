@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import sici
+from scipy.special import ndtr, sici
 
 TINY = np.finfo(float).tiny
 EXPANDED_FREQUENCY = 50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
@@ -15,6 +15,7 @@ NODES_PER_OCTAVE = 512
 SPACING = np.log(2) / NODES_PER_OCTAVE
 OCTAVES = np.arange(-200, 201)  # of the distances searched; their fifth powers are finite
 NEGLIGIBLE = 1e-7  # of the kernel at either end, as small as what the spacing of the nodes does to it
+STEADY = 1.001  # growth of a slope by octave towards 0, above which it is taken to be infinite there
 ROUNDING = 4 * 16 * np.finfo(float).eps / SPACING  # of a weight, from three values each wrong by up to 16 ulp
 
 
@@ -22,36 +23,103 @@ ROUNDING = 4 * 16 * np.finfo(float).eps / SPACING  # of a weight, from three val
 class Isotropic:
     """Frequencies of uniform direction: a normal vector times the root of a random scale.
 
-    Every kernel here that depends on the Euclidean distance is a scale mixture of Gaussians,
-    k(r) = E exp(-s r^2 / 2), so that w = sqrt(s) z with z standard normal (*one* s for the whole vector).
+    A kernel that is a scale mixture of Gaussians in the Euclidean distance, k(r) = E exp(-s r^2 / 2), has the
+    frequencies w = sqrt(s) z with z standard normal (*one* s for the whole vector).
 
     Parameters
     ----------
-    scale : callable (rng, size) -> array of shape (size,)
-        Draws of s.
+    scale : callable array of shape (n_uniforms, size) -> array of shape (size,)
+        Draws of s from independent uniform numbers in (0, 1).
+    second_moment : float
+        E s, the variance of a coordinate; may be infinite.
+    n_uniforms : int, default=1
     """
 
-    scale: Callable[[np.random.Generator, int], NDArray]
+    scale: Callable[[NDArray], NDArray]
+    second_moment: float
+    n_uniforms: int = 1
 
-    def radii(self, rng: np.random.Generator, size: int, n_features: int) -> NDArray:
-        """Lengths of `size` frequencies in `n_features` dimensions, shape (size,)."""
-        return np.sqrt(rng.chisquare(n_features, size) * self.scale(rng, size))
+    def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
+        """Frequencies, shape (d, size), from normal vectors of that shape and uniform numbers, (n_uniforms, size)."""
+        return normal * np.sqrt(self.scale(uniform))
+
+    def moments(self, n_features: int) -> NDArray:
+        """Second moments of the coordinates, shape (n_features,)."""
+        return np.full(n_features, self.second_moment)
+
+
+@dataclass(frozen=True)
+class RadialLaw:
+    """Frequencies of uniform direction, whose length has a law that is known as numbers, one for each dimension.
+
+    Parameters
+    ----------
+    quantile : callable (u, d) -> array of the shape of u
+        Inverse of the distribution function of the length in d dimensions.
+    second_moment : callable d -> float
+        Variance of a coordinate in d dimensions.
+    """
+
+    quantile: Callable[[NDArray, int], NDArray]
+    second_moment: Callable[[int], float]
+    n_uniforms: int = 1
+
+    def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
+        """Frequencies in the directions of the normal vectors, shape (d, size)."""
+        return normal * (self.quantile(uniform[0], len(normal)) / np.linalg.norm(normal, axis=0))
+
+    def moments(self, n_features: int) -> NDArray:
+        """Second moments of the coordinates, shape (n_features,)."""
+        return np.full(n_features, self.second_moment(n_features))
 
 
 @dataclass(frozen=True)
 class Separable:
-    """Frequencies with independent, identically distributed coordinates.
+    """Frequencies with independent coordinates.
 
     Parameters
     ----------
-    quantile : callable array -> array
-        Inverse of the distribution function of one coordinate.
+    quantile : callable array of shape (d, size) -> array of that shape
+        Turns uniform numbers into coordinates, as the inverse of their distribution function does.
+    second_moment : float or array of shape (d,)
+        Variance of a coordinate; may be infinite.
     """
 
     quantile: Callable[[NDArray], NDArray]
+    second_moment: float | NDArray
+    n_uniforms: int = 0
+
+    def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
+        """Frequencies, shape (d, size), coordinate by coordinate from the normal ones."""
+        return self.quantile(np.clip(ndtr(normal), TINY, 1 - 2**-53))
+
+    def moments(self, n_features: int) -> NDArray:
+        """Second moments of the coordinates, shape (n_features,)."""
+        return np.broadcast_to(np.asarray(self.second_moment, dtype=np.float64), n_features)
 
 
-SpectralMeasure = Isotropic | Separable
+@dataclass(frozen=True)
+class Shifted:
+    """Normal frequencies about a centre, or, which is the same to cosines, about its opposite.
+
+    Parameters
+    ----------
+    centre : float or array of shape (d,)
+    """
+
+    centre: float | NDArray
+    n_uniforms: int = 0
+
+    def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
+        """Frequencies, shape (d, size)."""
+        return normal + np.reshape(self.centre, (-1, 1))
+
+    def moments(self, n_features: int) -> NDArray:
+        """Second moments of the coordinates, shape (n_features,)."""
+        return np.broadcast_to(1 + np.asarray(self.centre) ** 2, n_features)
+
+
+SpectralMeasure = Isotropic | RadialLaw | Separable | Shifted
 
 
 @dataclass(frozen=True)
@@ -69,7 +137,9 @@ class Pitches:
     Parameters
     ----------
     quantile : callable array -> array
-        Inverse of the distribution function of one coordinate's pitch.
+        Inverse of the distribution function of one coordinate's pitch, infinite where the coordinate does not count.
+    mean_inverse : float or array of shape (d,)
+        E[1 / delta] = -k'(0), the rate at which breaks come along a coordinate; may be infinite.
     smooth : bool, default=False
         Whether a row is weighted inside of its bin, by f(s) = sqrt(30) s (1 - s) at the place s in [0, 1) of each
         coordinate. The expected product of the weights of two points, 0 where they are in different cells, is then
@@ -77,6 +147,7 @@ class Pitches:
     """
 
     quantile: Callable[[NDArray], NDArray]
+    mean_inverse: float | NDArray
     smooth: bool = False
 
 
@@ -107,7 +178,10 @@ def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
     _check_weights(nodes, weights)
     nodes, weights = nodes[weights > 0], weights[weights > 0]
     shares = np.cumsum(weights) / weights.sum()
-    return Pitches(lambda u: nodes[np.minimum(np.searchsorted(shares, u), len(nodes) - 1)])
+    steady = slopes[0] >= STEADY * slopes[NODES_PER_OCTAVE]
+    return Pitches(
+        lambda u: nodes[np.minimum(np.searchsorted(shares, u), len(nodes) - 1)], -slopes[0] if steady else np.inf
+    )
 
 
 def _nodes(function: Callable[[NDArray], NDArray]) -> NDArray:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv
 
 from bochner.kernels.measures import Pitches, Separable, SpectralMeasure, fejer_quantile, mixture_of_hats
-from bochner.kernels.stationary import CONCAVE, Stationary
-
-ROUNDED = 16 * np.finfo(float).eps  # accuracy expected of a function that should be 1 at 0
+from bochner.kernels.radial import OfFunction
+from bochner.kernels.stationary import CONCAVE, Stationary, over_features
+from bochner.kernels.transforms import cosine_law
 
 VANISHED = 1000.0  # from which exp(-s) is 0
 
@@ -34,16 +32,20 @@ class Laplacian(Stationary):
     array([[0.1353]])
     """
 
+    formula = "exp(-‖delta‖₁)"
+    spectrum = "Cauchy in each coordinate"
+    pitches = "Gamma(2)"
+
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         return np.exp(-cdist(U, V, "cityblock"))
 
     def spectral_measure(self) -> SpectralMeasure:
         """Standard Cauchy per coordinate."""
-        return Separable(lambda u: np.tan(np.pi * (u - 0.5)))
+        return Separable(lambda u: np.tan(np.pi * (u - 0.5)), np.inf)
 
     def pitch_measure(self) -> Pitches:
         """Gamma of shape 2 per coordinate."""
-        return Pitches(lambda u: gammaincinv(2.0, u))
+        return Pitches(lambda u: gammaincinv(2.0, u), 1.0)
 
 
 class Cauchy(Stationary):
@@ -64,13 +66,17 @@ class Cauchy(Stationary):
     array([[0.25]])
     """
 
+    formula = "prod_j 1 / (1 + delta_j²)"
+    spectrum = "Laplace in each coordinate"
+    pitches = "none: concave near 0"
+
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
-            return 1 / _over_features(lambda t: 1 + t**2, U, V)
+            return 1 / over_features(lambda t: 1 + t**2, U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
         """Standard Laplace per coordinate."""
-        return Separable(lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)))
+        return Separable(lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)), 2.0)
 
     def _not_hats(self) -> str:
         return CONCAVE
@@ -93,16 +99,20 @@ class Hat(Stationary):
     array([[0.25, 0.  ]])
     """
 
+    formula = "prod_j max(0, 1 - |delta_j|)"
+    spectrum = "Fejer in each coordinate, sinc² (w_j / 2) / (2 pi)"
+    pitches = "constant 1"
+
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return _over_features(lambda t: np.maximum(0.0, 1 - t), U, V)
+        return over_features(lambda t: np.maximum(0.0, 1 - t), U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
         """Fejer's law per coordinate."""
-        return Separable(fejer_quantile)
+        return Separable(fejer_quantile, np.inf)
 
     def pitch_measure(self) -> Pitches:
         """The constant 1."""
-        return Pitches(lambda u: np.ones(np.shape(u)))
+        return Pitches(lambda u: np.ones(np.shape(u)), 1.0)
 
 
 class SmoothBins(Stationary):
@@ -136,27 +146,34 @@ class SmoothBins(Stationary):
     array([[0.9952, 0.6986]])
     """
 
-    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        def mean_product(t: NDArray) -> NDArray:
-            s = np.minimum(np.sqrt(3) * t, VANISHED)
-            return (1 + s * (1 + s * (1 / 3 + s / 24))) * np.exp(-s)
+    formula = "prod_j (1 + s + s² / 3 + s³ / 24) exp(-s), s = sqrt(3) |delta_j|"
+    spectrum = "its cosine transform, as numbers"
+    pitches = "Gamma(7) / sqrt(3), with weights inside the bins"
 
-        return _over_features(mean_product, U, V)
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return over_features(_mean_product, U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Not known: raises ValueError."""
-        raise ValueError(f"The spectral measure of {self!r} is not known: use BinningFeatures.")
+        """The cosine transform of the factor, as numbers."""
+        return cosine_law(_mean_product)
 
     def pitch_measure(self) -> Pitches:
         """Gamma of shape 7 over sqrt(3) per coordinate, with weights inside the bins."""
-        return Pitches(lambda u: gammaincinv(7.0, u) / np.sqrt(3), smooth=True)
+        return Pitches(lambda u: gammaincinv(7.0, u) / np.sqrt(3), np.sqrt(3) / 6, smooth=True)
 
 
-class Coordinatewise(Stationary):
+def _mean_product(t: NDArray) -> NDArray:
+    """Of the weights of two rows inside of their smooth bins, over the pitches."""
+    s = np.minimum(np.sqrt(3) * t, VANISHED)
+    return (1 + s * (1 + s * (1 / 3 + s / 24))) * np.exp(-s)
+
+
+class Coordinatewise(OfFunction):
     """Product over the features of a function of your own, function(|x - y| / l).
 
-    Where the function is convex and falls to 0 it is a mixture of hats, whose law of pitches is found from its second
-    differences (`bochner.kernels.measures.mixture_of_hats`). Kernels compare their functions by identity; one that is
+    Its frequencies are found by a numerical cosine transform (step 1 of Algorithm 1), which must not be negative. Where
+    the function is convex and falls to 0 it is a mixture of hats too, whose law of pitches is found from its second
+    differences. Kernels compare their functions by identity; one that is
     to be pickled needs a function that can be, hence no lambda.
 
     Parameters
@@ -171,7 +188,7 @@ class Coordinatewise(Stationary):
         If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
     ValueError
         If it is not 1 at 0 or not finite, here or when a matrix or the law of the pitches is computed; if a
-        lengthscale is not positive and finite.
+        lengthscale is not positive and finite. When a map is drawn: where its transform is negative, and by how much.
 
     Examples
     --------
@@ -185,53 +202,17 @@ class Coordinatewise(Stationary):
     array([[0.0625]])
     """
 
-    def __init__(self, function: Callable[[NDArray], NDArray], lengthscale: float | ArrayLike = 1.0) -> None:
-        self.function = function
-        super().__init__(lengthscale)
-
-    def _validate(self) -> None:
-        super()._validate()
-        if not callable(self.function):
-            raise TypeError(f"function must be callable, got {self.function!r}.")
-        at_zero = self._evaluate(np.array([[0.0, 1.0]]))[0, 0]
-        if abs(at_zero - 1) > ROUNDED:
-            raise ValueError(f"function must be 1 at distance 0, got {at_zero}.")
-
-    def _evaluate(self, distances: NDArray) -> NDArray[np.float64]:
-        """The function, checked, at distances whose powers may overflow."""
-        try:
-            with np.errstate(over="ignore", under="ignore"):
-                values = np.asarray(self.function(distances))
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"function must take an array of distances; it raised: {error}") from error
-        if values.shape != distances.shape or values.dtype != np.float64:
-            raise TypeError(
-                f"function must turn a float64 array into a float64 array of the same shape; from shape "
-                f"{distances.shape} it made {values.dtype} of shape {values.shape}."
-            )
-        if not np.all(finite := np.isfinite(values)):
-            raise ValueError(f"function must be finite; at distance {distances[~finite][0]:.3g} it is not.")
-        return values
+    formula = "prod_j function(|delta_j|)"
+    spectrum = "its cosine transform, as numbers"
+    pitches = "delta function''(delta), as numbers"
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return _over_features(self._evaluate, U, V)
+        return over_features(self._evaluate, U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Not known: raises ValueError."""
-        raise ValueError(f"The spectral measure of {self!r} is not known: use BinningFeatures.")
+        """The cosine transform of the function, as numbers; ValueError where it is negative."""
+        return cosine_law(self._evaluate)
 
     def pitch_measure(self) -> Pitches:
         """Pitches on a fine grid, from second differences; ValueError where the function is not convex."""
         return mixture_of_hats(self._evaluate)
-
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", None) or repr(self.function)
-        return super().__repr__().replace(repr(self.function), name, 1)
-
-
-def _over_features(function: Callable[[NDArray], NDArray], U: NDArray, V: NDArray) -> NDArray:
-    """Product over the features of a function of the distances, shape (len(U), len(V))."""
-    product = np.ones((len(U), len(V)))
-    for u, v in zip(U.T, V.T, strict=True):
-        product *= function(np.abs(np.subtract.outer(u, v)))
-    return product

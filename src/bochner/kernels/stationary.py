@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
-from scipy.special import gammaln, kve
+from scipy.special import gammaincinv, gammaln, kve
 
 from bochner.kernels.base import Kernel, Term, check_positive
-from bochner.kernels.measures import Isotropic, Pitches, SpectralMeasure
+from bochner.kernels.measures import TINY, Isotropic, Pitches, SpectralMeasure
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
 LARGEST_ORDER = 1e7  # beyond which a Matern kernel is the Gaussian, to 1e-7
@@ -34,7 +37,20 @@ class Stationary(Kernel):
         If a lengthscale is not positive and finite.
     TypeError
         If it is not a number or a sequence of numbers.
+
+    Attributes
+    ----------
+    formula, spectrum, pitches : str
+        Of the class, at unit lengthscale with delta = x - y: the kernel, the law of its frequencies, and that of the
+        pitches of its grids or why it has none.
+    has_metric : bool
+        Of the class: whether lengthscales are units of distance along the columns.
     """
+
+    formula: ClassVar[str]
+    spectrum: ClassVar[str]
+    pitches: ClassVar[str] = "none: depends on ‖delta‖"
+    has_metric: ClassVar[bool] = True
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0) -> None:
         self.lengthscale = lengthscale
@@ -53,6 +69,13 @@ class Stationary(Kernel):
         if scale.ndim and len(scale) != n_features:
             raise ValueError(f"The kernel has {len(scale)} lengthscales and the data have {n_features} features.")
         return scale
+
+    def columns(self, n_features: int) -> NDArray[np.intp]:
+        """Columns that the kernel compares, of `n_features`; ValueError where there are too few."""
+        return np.arange(n_features)
+
+    def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
+        """Raise ValueError where those columns of the rows hold values that the maps of this kernel do not serve."""
 
     def terms(self) -> list[Term]:
         """One term of one factor, with variance 1."""
@@ -102,12 +125,16 @@ class Gaussian(Stationary):
     array([[0.6065]])
     """
 
+    formula = "exp(-‖delta‖² / 2)"
+    spectrum = "standard normal"
+    pitches = "none: concave near 0"
+
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         return np.exp(-0.5 * cdist(U, V, "sqeuclidean"))
 
     def spectral_measure(self) -> SpectralMeasure:
         """Standard normal."""
-        return Isotropic(lambda rng, size: np.ones(size))
+        return Isotropic(lambda u: np.ones(u.shape[1]), 1.0, n_uniforms=0)
 
     def _not_hats(self) -> str:
         return CONCAVE
@@ -135,6 +162,9 @@ class Matern(Stationary):
     array([[0.0067]])
     """
 
+    formula = "2^(1 - nu) / Gamma(nu) s^nu K_nu(s), s = sqrt(2 nu) ‖delta‖"
+    spectrum = "multivariate Student t, 2 nu degrees of freedom"
+
     def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.5) -> None:
         self.nu = nu
         super().__init__(lengthscale)
@@ -159,8 +189,9 @@ class Matern(Stationary):
         """Multivariate t: normal over the root of chi-square(2 nu) / (2 nu), one for the whole vector."""
         if self.nu == np.inf:
             return Gaussian().spectral_measure()
-        freedom = 2 * self.nu
-        return Isotropic(lambda rng, size: freedom / rng.chisquare(freedom, size))
+        nu = float(self.nu)
+        moment = nu / (nu - 1) if nu > 1 else np.inf
+        return Isotropic(lambda u: nu / np.maximum(gammaincinv(nu, u[0]), TINY), moment)
 
     def _not_hats(self) -> str:
         if self.nu == np.inf:
@@ -188,6 +219,9 @@ class RationalQuadratic(Stationary):
     array([[0.7071]])
     """
 
+    formula = "(1 + ‖delta‖² / (2 alpha))^(-alpha)"
+    spectrum = "normal times sqrt(Gamma(alpha, rate alpha))"
+
     def __init__(self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0) -> None:
         self.alpha = alpha
         super().__init__(lengthscale)
@@ -201,10 +235,59 @@ class RationalQuadratic(Stationary):
 
     def spectral_measure(self) -> SpectralMeasure:
         """Normal times the root of a Gamma variable of mean 1."""
-        return Isotropic(lambda rng, size: rng.gamma(self.alpha, 1 / self.alpha, size))
+        return Isotropic(lambda u: gammaincinv(self.alpha, u[0]) / self.alpha, 1.0)
 
     def _not_hats(self) -> str:
         return ISOTROPIC
+
+
+class StudentT(Stationary):
+    """Student t kernel, (1 + ||(x - y) / l||^2 / nu)^(-(nu + 1) / 2), the shape of Student's density.
+
+    `RationalQuadratic` with alpha = (nu + 1) / 2, of which the lengthscale is sqrt((nu + 1) / nu) as long.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+    nu : float, default=1.0
+        Degrees of freedom, positive. 1 is 1 / (1 + r^2), the kernel of t-SNE.
+
+    Examples
+    --------
+    >>> from bochner.kernels import StudentT
+    >>> StudentT(nu=1.0)([[0.0]], [[1.0]])
+    array([[0.5]])
+    """
+
+    formula = "(1 + ‖delta‖² / nu)^(-(nu + 1) / 2)"
+    spectrum = "normal times sqrt(Gamma((nu + 1) / 2, rate nu / 2))"
+
+    def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.0) -> None:
+        self.nu = nu
+        super().__init__(lengthscale)
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_positive(self.nu, "nu")
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return np.exp(-(self.nu + 1) / 2 * np.log1p(cdist(U, V, "sqeuclidean") / self.nu))
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Normal times the root of a Gamma variable of mean (nu + 1) / nu."""
+        shape = (self.nu + 1) / 2
+        return Isotropic(lambda u: gammaincinv(shape, u[0]) * (2 / self.nu), 2 * shape / self.nu)
+
+    def _not_hats(self) -> str:
+        return ISOTROPIC
+
+
+def over_features(function: Callable[[NDArray], NDArray], U: NDArray, V: NDArray) -> NDArray:
+    """Product over the features of a function of the distances, shape (len(U), len(V))."""
+    product = np.ones((len(U), len(V)))
+    for u, v in zip(U.T, V.T, strict=True):
+        product *= function(np.abs(np.subtract.outer(u, v)))
+    return product
 
 
 def _log_bessel_k(nu: float, s: NDArray) -> NDArray:

@@ -65,13 +65,15 @@ def weigh(X, inverses, shifts, smooth, out):
     """Multiply `out` by sqrt(30) s (1 - s) for each column of X in each smooth lattice, s the place inside the bin.
 
     X : array of shape (d, b); inverses, shifts : arrays of shape (F, d); smooth : bool array of shape (F,). Beyond 2^62
-    pitches a row's place is not known, and its weight is 0.
+    pitches a row's place is not known, and its weight is 0. Columns of infinite pitch have no weight.
     """
     for f in range(inverses.shape[0]):
         if not smooth[f]:
             continue
         for j in range(X.shape[0]):
             column, inverse, shift = X[j], inverses[f, j], shifts[f, j]
+            if inverse == 0:
+                continue
             for i in range(column.shape[0]):
                 t = column[i] * inverse - shift
                 s = t - np.floor(t) if abs(t) < _FAR else 0.0

@@ -83,6 +83,11 @@ class Encoder:
             return {"$": "dict", "items": {key: self.node(item, f"{path}[{key!r}]") for key, item in value.items()}}
         if tag := self.tag(value):
             return {"$": "object", "class": tag, "state": self.state(value, path)}
+        if callable(getattr(value, "fit", None)) and callable(getattr(value, "transform", None)):
+            raise TypeError(
+                f"{path} is a {type(value).__name__}, which cannot be saved: the file holds no objects of other "
+                "libraries. Take FourierFeatures or BinningFeatures, or pickle the model, for yourself alone."
+            )
         raise TypeError(
             f"{path} is a {type(value).__name__}, which cannot be saved; a model may hold numbers, strings, lists, "
             f"tuples, dicts, arrays, and objects of {', '.join(self.tags.values())}."

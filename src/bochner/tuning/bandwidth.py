@@ -140,8 +140,8 @@ def choose_kernel(
         Whether a look at fewer rows with fewer features is enough.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
-    for candidate in names:  # refused where the map cannot have them
-        _ = NAMED[candidate]().pitch_measure() if binned else NAMED[candidate]().spectral_measure()
+    for candidate in names if binned else ():
+        NAMED[candidate]().pitch_measure()  # refused where there is none
     n_components = choose_n_components(source.n_rows, source.weight)
     n_rows, most = (QUICK if source.n_rows >= FEW_ROWS else QUICKEST) if quick else ROUNDS[0]
     trials = _Trials(source, n_rows, min(n_components, most), alphas, seed, binned)

@@ -1,0 +1,214 @@
+"""Transformers of scikit-learn, and of anyone who follows it, as feature maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.engines.local import require_memory
+from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+
+FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
+CURE = (
+    "Numbers reach it centred in an estimator: where it needs others, put a scaler before it, as in "
+    "features=make_pipeline(MinMaxScaler(clip=True), AdditiveChi2Sampler())."
+)
+
+
+class TransformerFeatures(DenseFeatureMap):
+    """The features of a scikit-learn transformer: z(x)'z(y) is whatever kernel these have.
+
+    Estimators and `ConcatenatedFeatures` wrap a transformer that they are given in this map. It is fitted without a
+    target on a sample of at most 4,096 encoded rows, from which `Nystroem` takes its landmarks; sample weights decide
+    only that rows without weight are not among them. Numeric columns of dense rows come centred, in their own units.
+    What is fitted is fitted in double precision, whatever the precision of the rows: the inverse root of a kernel
+    matrix, of which Nystroem's features are made, has few correct digits in single precision.
+
+    Parameters
+    ----------
+    transformer : scikit-learn transformer
+        An instance with `fit`, `transform` and `get_params`: one of `sklearn.kernel_approximation`, a `Pipeline`, a
+        `FeatureUnion`. Not changed: what is fitted is a copy. It must map each row by itself, without side effects,
+        for several threads call `transform` at once.
+
+    Attributes
+    ----------
+    transformer_ : scikit-learn transformer
+        The fitted copy.
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    TypeError
+        At fit: no transformer, or a transformer that needs a target.
+    ValueError
+        At fit or transform: what the transformer itself refuses; features that are not numbers, not finite, or not one
+        row for each row.
+    NotFittedError
+        At transform, before fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.kernel_approximation import Nystroem
+    >>> from bochner import KernelMachineRegressor
+    >>> X = np.random.default_rng(0).uniform(size=(300, 2))
+    >>> y = np.sin(6 * X[:, 0]) + X[:, 1]
+    >>> model = KernelMachineRegressor(features=Nystroem(gamma=4.0, n_components=50), random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.99), model.features_.transformer_.components_.shape
+    (True, (50, 2))
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> TransformerFeatures:
+        """Fit the transformer on all rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._checked(X)
+        self.draw(X.shape[1]).observe(X)
+        return self
+
+    def draw(self, n_features: int) -> TransformerFeatures:
+        """Copy the transformer, for `n_features` columns; its own number of columns is known once it observes rows."""
+        _require_transformer(self.transformer)
+        self.transformer_ = clone(self.transformer)
+        self.n_features_in_, self._size, self._centre = n_features, 0, None
+        return self
+
+    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+        """Fit the transformer on these rows, in double precision."""
+        tags = _tags(self.transformer_)
+        if tags is not None and tags.target_tags.required:
+            raise TypeError(f"{self._name} needs a target: put it before the estimator, in a Pipeline.")
+        self._size = 0
+        self._call(self.transformer_.fit, X.astype(np.float64, copy=False))
+        self._size = self._features(X[:1]).shape[1]
+        if not self._size:
+            raise ValueError(f"{self._name} gives no columns.")
+
+    @property
+    def _name(self) -> str:
+        return type(self.transformer_).__name__
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of the transformer's columns, 0 until it has observed rows."""
+        return self._size
+
+    def transform(self, X: Any) -> NDArray:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            float32 gives float32; everything else float64. Sparse rows where the transformer takes them.
+
+        Returns
+        -------
+        array of shape (n, D)
+            Dense, also where the transformer's own output is sparse.
+        """
+        X = self._checked(X, reset=False)
+        require_memory(
+            X.shape[0] * self.n_features_out * X.dtype.itemsize,
+            f"The array of {X.shape[0]:,} x {self.n_features_out:,} features",
+            "Transform in blocks of rows, or fit a KernelMachine, which never holds it.",
+        )
+        return self.rows(X)
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the features of a few rows into the first columns of `out`."""
+        Z = self._features(X)
+        if Z.shape[1] != self._size:
+            raise ValueError(f"{self._name} gives {Z.shape[1]} columns for these rows, and gave {self._size} at fit.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[:, : self._size] = Z
+            finite = np.isfinite(out[:, : self._size].sum())
+        if not finite and not np.isfinite(out[:, : self._size]).all():
+            raise ValueError(f"{self._name} gives features that are NaN, infinite or too large for {out.dtype}. {CURE}")
+
+    def _features(self, X: Rows) -> NDArray:
+        """Features of the rows as a dense array of numbers, shape (b, D)."""
+        Z = self._call(self.transformer_.transform, X)
+        Z = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+        if Z.ndim != 2 or len(Z) != X.shape[0]:
+            raise ValueError(f"{self._name} gives an array of shape {Z.shape} for {X.shape[0]} rows: one row each.")
+        if Z.dtype.kind not in "biuf":
+            raise ValueError(f"{self._name} gives features of dtype {Z.dtype}, which are no real numbers.")
+        return Z
+
+    def _call(self, method: Callable[[Rows], Any], X: Rows) -> Any:
+        """Call a method of the transformer, whose output shall be an array in every thread."""
+        try:
+            with config_context(transform_output="default"):
+                return method(X)
+        except ValueError as error:
+            if isinstance(error, TypeError):  # scikit-learn's own word on a parameter
+                raise
+            raise ValueError(f"{self._name} refuses the rows: {error} {CURE}") from error
+
+    def _tile_rows(self, dtype: np.dtype) -> int:
+        return max(FEWEST_TILE_ROWS, super()._tile_rows(dtype))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names that the transformer gives its columns, or else its class in lower case and their numbers."""
+        check_is_fitted(self)
+        columns = check_feature_names_in(self, input_features)
+        try:
+            names = self.transformer_.get_feature_names_out(columns)
+        except AttributeError:
+            names = [f"{self._name.lower()}{j}" for j in range(self._size)]
+        return np.asarray(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_size", 0) > 0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = _tags(self.transformer)
+        if own is not None:
+            tags.input_tags, tags.non_deterministic = own.input_tags, own.non_deterministic
+        return tags
+
+
+def _tags(transformer: Any) -> Any:
+    """Tags of a transformer; None where it has none."""
+    return get_tags(transformer) if hasattr(transformer, "__sklearn_tags__") else None
+
+
+def as_map(item: Any) -> FeatureMap:
+    """Return a feature map as it is, and a transformer as a map; TypeError, which says what to give, for all else."""
+    if isinstance(item, FeatureMap):
+        return item
+    _require_transformer(item)
+    return TransformerFeatures(item)
+
+
+def _require_transformer(item: Any) -> None:
+    if isinstance(item, type):
+        raise TypeError(f"{item.__name__} is a class: give an instance of it, {item.__name__}(...).")
+    if not all(callable(getattr(item, name, None)) for name in ("fit", "transform", "get_params")):
+        raise TypeError(
+            f"{item!r:.200} is neither a feature map such as FourierFeatures() nor a scikit-learn transformer, an "
+            "instance with fit, transform and get_params such as Nystroem()."
+        )

@@ -1,0 +1,239 @@
+"""Kernels of some of the columns: categories, subspaces, additive kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.kernels.base import Kernel, Term, check_kernels
+from bochner.kernels.measures import Pitches, Separable, SpectralMeasure
+from bochner.kernels.stationary import Stationary
+
+WHOLE = 1e-3  # rounding of the difference of two codes
+
+
+class Hamming(Stationary):
+    """Kernel of categories, the product over the features of exp(-1 / l) where x and y differ, and 1 where not.
+
+    For columns of codes, one whole number for each category; which number is which does not matter. With one
+    lengthscale it is exp(-h / l), h the number of columns in which two rows differ. As a factor beside a kernel of
+    numbers it makes a mixed one: ``Subspace(Gaussian(), [0, 1]) * Subspace(Hamming(), [2, 3])``.
+
+    With rho = exp(-1 / l) its factor is rho + (1 - rho) [x = y]. Over whole numbers [x = y] is the transform of the
+    uniform law on [-pi, pi]; and codes never share a cell of a grid of pitch 1. So a frequency is 0 and a pitch is
+    infinite with probability rho. Both need codes that differ by whole numbers, shifted as they may be.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+        Without unit: large where it matters little whether rows differ in the column.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Hamming
+    >>> Hamming()([[0.0, 3.0]], [[0.0, 3.0], [0.0, 4.0], [1.0, 4.0]]).round(4)
+    array([[1.    , 0.3679, 0.1353]])
+    """
+
+    formula = "prod_j exp(-[delta_j ≠ 0] / l_j)"
+    spectrum = "in each coordinate 0 with probability rho = exp(-1 / l_j), else uniform on [-pi, pi]"
+    pitches = "infinite with probability rho, else 1"
+    has_metric = False
+
+    def scales(self, n_features: int) -> NDArray[np.float64]:
+        """The unit of codes, 1; ValueError where there are lengthscales for another number of columns."""
+        super().scales(n_features)
+        return np.ones(())
+
+    def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
+        """Raise ValueError, which names the first column, where codes do not differ by whole numbers."""
+        for j in columns:
+            values = np.asarray(X[:, [j]].data if sp.issparse(X) else X[:, j], dtype=np.float64)
+            steps = values if sp.issparse(X) else values - values[0]
+            broken = steps[np.abs(steps - np.rint(steps)) > WHOLE]
+            if broken.size:
+                raise ValueError(
+                    f"Hamming compares codes of categories, which differ by whole numbers; in column {j}, counted from "
+                    f"0, two rows differ by {broken[0]:.6g}. Give it the columns of codes, unscaled, with "
+                    "Subspace(Hamming(), columns)."
+                )
+
+    @property
+    def _rho(self) -> NDArray[np.float64]:
+        return np.exp(-1 / np.asarray(self.lengthscale, np.float64))
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        gram = np.ones((len(U), len(V)))
+        for u, v, rho in zip(U.T, V.T, np.broadcast_to(self._rho, U.shape[1]), strict=True):
+            gram *= np.where(np.not_equal.outer(u, v), rho, 1.0)
+        return gram
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Zero or uniform."""
+        rho = self._rho
+
+        def quantile(u: NDArray) -> NDArray:
+            r = rho.reshape(-1, 1)
+            return np.where(u < r, 0.0, np.pi * (2 * (u - r) / (1 - r) - 1))
+
+        return Separable(quantile, (1 - rho) * np.pi**2 / 3)
+
+    def pitch_measure(self) -> Pitches:
+        """Infinite or 1."""
+        rho = self._rho
+        return Pitches(lambda u: np.where(u < rho, np.inf, 1.0), 1 - rho)
+
+
+class Restricted(Stationary):
+    """A leaf that sees some of the columns only: what `Subspace` and `Additive` are made of."""
+
+    def __init__(self, leaf: Stationary, chosen: tuple[int, ...]) -> None:
+        self.leaf = leaf
+        self.chosen = chosen
+
+    @property
+    def lengthscale(self) -> Any:  # type: ignore[override]
+        """That of the leaf."""
+        return self.leaf.lengthscale
+
+    def columns(self, n_features: int) -> NDArray[np.intp]:
+        """The chosen columns; ValueError where there are fewer."""
+        if max(self.chosen) >= n_features:
+            raise ValueError(
+                f"The kernel compares column {max(self.chosen)}, counted from 0, and the data have {n_features} "
+                "features."
+            )
+        return np.array(self.chosen)
+
+    def scales(self, n_features: int) -> NDArray[np.float64]:
+        """Lengthscales of the chosen columns, of shape () or (number of them,)."""
+        return self.leaf.scales(len(self.columns(n_features)))
+
+    def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
+        """Raise ValueError where the leaf does not serve the chosen columns."""
+        self.leaf.check_columns(X, columns)
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        chosen = list(self.chosen)
+        return self.leaf._gram(X[:, chosen], Y[:, chosen])
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return self.leaf._unit_gram(U, V)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Law of the frequencies along the chosen columns."""
+        return self.leaf.spectral_measure()
+
+    def pitch_measure(self) -> Pitches:
+        """Law of the pitches of the chosen columns."""
+        return self.leaf.pitch_measure()
+
+
+class Subspace(Kernel):
+    """A kernel of some of the columns: kernel(x[columns], y[columns]).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its lengthscales, where there are several, are those of `columns`, in this order.
+    columns : sequence of int
+        Different ones, counted from 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `kernel` is no kernel, or `columns` are not different numbers from 0 on.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Gaussian, Laplacian, Subspace
+    >>> kernel = Subspace(Gaussian(2.0), [0, 1]) * Subspace(Laplacian(), [2])
+    >>> kernel([[0.0, 0.0, 0.0]], [[2.0, 0.0, 1.0]]).round(4)
+    array([[0.2231]])
+    """
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
+        self.kernel = kernel
+        self.columns = columns
+        self._validate()
+
+    def _validate(self) -> None:
+        check_kernels(self.kernel)
+        _check_columns(self.columns, "columns")
+
+    def terms(self) -> list[Term]:
+        """Terms of the kernel, on the chosen columns."""
+        return restricted(self.kernel, self.columns)
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        chosen = list(self.columns)
+        return self.kernel._gram(X[:, chosen], Y[:, chosen])
+
+
+class Additive(Kernel):
+    """Sum of a kernel over groups of columns: the kernel of functions f(x) = f_1(x[group 1]) + f_2(x[group 2]) + ...
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of each group; for a different one for each, add `Subspace` kernels.
+    groups : sequence of sequences of int
+        Columns, counted from 0. Groups may share columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `kernel` is no kernel, or a group is none.
+
+    References
+    ----------
+    Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", NIPS 2011.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Additive, Laplacian
+    >>> Additive(Laplacian(), [[0], [1, 2]])([[0.0, 0.0, 0.0]], [[0.0, 1.0, 1.0]]).round(4)
+    array([[1.1353]])
+    """
+
+    def __init__(self, kernel: Kernel, groups: Sequence[Sequence[int]]) -> None:
+        self.kernel = kernel
+        self.groups = groups
+        self._validate()
+
+    def _validate(self) -> None:
+        check_kernels(self.kernel)
+        if not isinstance(self.groups, list | tuple) or not self.groups:
+            raise TypeError(f"groups must be a list of lists of columns, got {self.groups!r}.")
+        for group in self.groups:
+            _check_columns(group, "each of groups")
+
+    def terms(self) -> list[Term]:
+        """Terms of the kernel on each group."""
+        return [term for group in self.groups for term in restricted(self.kernel, group)]
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        return np.sum([self.kernel._gram(X[:, list(g)], Y[:, list(g)]) for g in self.groups], axis=0)
+
+
+def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
+    """Terms of a kernel of the given columns."""
+
+    def restrict(leaf: Stationary) -> Restricted:
+        if isinstance(leaf, Restricted):
+            return Restricted(leaf.leaf, tuple(int(columns[j]) for j in leaf.columns(len(columns))))
+        return Restricted(leaf, tuple(int(j) for j in columns))
+
+    return [(variance, tuple(restrict(leaf) for leaf in leaves)) for variance, leaves in kernel.terms()]
+
+
+def _check_columns(columns: Any, name: str) -> None:
+    values = np.asarray(columns)
+    if isinstance(columns, str) or values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be a sequence of column numbers, got {columns!r}.")
+    if values.min() < 0 or len(np.unique(values)) < len(values):
+        raise ValueError(f"{name} must be different numbers from 0 on, got {columns!r}.")

@@ -1,0 +1,213 @@
+"""Kernels that oscillate: Gabor, spectral mixture, periodic."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import ive, ndtri
+
+from bochner.kernels.base import Kernel, Term, check_positive
+from bochner.kernels.measures import Separable, Shifted, SpectralMeasure
+from bochner.kernels.stationary import Stationary, over_features
+
+OSCILLATES = "it rises again with distance, where mixtures of hats fall"
+NORMAL_HARMONICS = 1e6  # 1 / lengthscale^2 from which the harmonics of a periodic kernel are rounded normal numbers
+
+
+class Gabor(Stationary):
+    """Gabor kernel, exp(-||(x - y) / l||^2 / 2) cos(2 pi f'(x - y)): a wave under a Gaussian.
+
+    Its frequencies are normal about 2 pi f or, which is the same to cosines, about -2 pi f: one component of a
+    `SpectralMixture`.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+    frequency : float or array of shape (d,), default=0.0
+        f, in cycles per unit of the columns.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Gabor
+    >>> Gabor(lengthscale=100.0, frequency=0.5)([[0.0]], [[1.0], [2.0]]).round(3)
+    array([[-1.,  1.]])
+    """
+
+    formula = "exp(-‖delta‖² / 2) cos(2 pi l f'delta)"
+    spectrum = "normal about 2 pi l f"
+    pitches = "none: rises again"
+
+    def __init__(self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0) -> None:
+        self.frequency = frequency
+        super().__init__(lengthscale)
+
+    def _validate(self) -> None:
+        super()._validate()
+        frequency = np.asarray(self.frequency)
+        if frequency.dtype.kind not in "iuf" or frequency.ndim > 1 or frequency.size == 0:
+            raise TypeError(f"frequency must be a number or one number per feature, got {self.frequency!r}.")
+        if not np.all(np.isfinite(frequency)):
+            raise ValueError(f"frequency must be finite, got {self.frequency!r}.")
+        sizes = {np.size(value) for value in (self.lengthscale, frequency) if np.ndim(value)}
+        if len(sizes) > 1:
+            raise ValueError(f"lengthscale and frequency must be of one length, got {sorted(sizes)}.")
+
+    def scales(self, n_features: int) -> NDArray[np.float64]:
+        """Lengthscales; ValueError where their number, or that of the frequencies, is another."""
+        if np.ndim(self.frequency) and np.size(self.frequency) != n_features:
+            raise ValueError(f"The kernel has {np.size(self.frequency)} frequencies, the data {n_features} features.")
+        return super().scales(n_features)
+
+    @property
+    def _centre(self) -> NDArray[np.float64]:
+        """Of the frequencies at unit lengthscale, in radians."""
+        return 2 * np.pi * np.asarray(self.frequency, np.float64) * np.asarray(self.lengthscale, np.float64)
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        u, v = ((W * self._centre).sum(axis=1) for W in (U, V))
+        return np.exp(-0.5 * cdist(U, V, "sqeuclidean")) * np.cos(np.subtract.outer(u, v))
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Normal about the centre."""
+        return Shifted(self._centre)
+
+    def _not_hats(self) -> str:
+        return OSCILLATES
+
+
+class SpectralMixture(Kernel):
+    """Spectral mixture kernel, sum_q weights_q exp(-2 pi^2 ||scales_q * delta||^2) cos(2 pi means_q'delta).
+
+    Its spectral density is a mixture of normal ones about means_q and -means_q. These are dense among all densities,
+    so that every stationary kernel is a limit of such mixtures.
+
+    Parameters
+    ----------
+    weights : array of shape (Q,)
+        Positive; their sum is k(x, x).
+    means : array of shape (Q,), or (Q, d) for one per feature
+        Centres of the frequencies, in cycles per unit of the columns.
+    scales : array of the same shape
+        Their standard deviations, positive, in cycles per unit of the columns.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit one another, weights or scales are not positive, or anything is not finite.
+
+    References
+    ----------
+    Wilson and Adams, "Gaussian Process Kernels for Pattern Discovery and Extrapolation", ICML 2013. Its equation 12
+    has a cosine per feature in the place of the one here, which is the transform of the density above it.
+
+    Examples
+    --------
+    >>> from bochner.kernels import SpectralMixture
+    >>> kernel = SpectralMixture(weights=[1.0, 0.5], means=[0.0, 1.0], scales=[0.1, 0.01])
+    >>> kernel([[0.0]], [[0.0], [0.5], [1.0]]).round(3)
+    array([[1.5  , 0.452, 1.32 ]])
+    """
+
+    def __init__(self, weights: ArrayLike, means: ArrayLike, scales: ArrayLike) -> None:
+        self.weights = weights
+        self.means = means
+        self.scales = scales
+        self._validate()
+
+    def _validate(self) -> None:
+        weights, means, scales = (np.asarray(value) for value in (self.weights, self.means, self.scales))
+        if any(value.dtype.kind not in "iuf" for value in (weights, means, scales)):
+            raise TypeError("weights, means and scales must be numbers.")
+        fit = weights.ndim == 1 and weights.size and means.shape == scales.shape and means.shape[:1] == weights.shape
+        if not fit or means.ndim > 2 or means.size == 0:
+            raise ValueError(
+                f"weights must have the shape (Q,), means and scales (Q,) or (Q, d); got {weights.shape}, "
+                f"{means.shape} and {scales.shape}."
+            )
+        if not all(np.all(np.isfinite(value)) for value in (weights, means, scales)):
+            raise ValueError("weights, means and scales must be finite.")
+        if np.any(weights <= 0) or np.any(scales <= 0):
+            raise ValueError("weights and scales must be positive.")
+
+    def terms(self) -> list[Term]:
+        """One `Gabor` kernel for each component."""
+        weights, means, scales = (np.asarray(value, np.float64) for value in (self.weights, self.means, self.scales))
+        parts = zip(weights.tolist(), means, 1 / (2 * np.pi * scales), strict=True)
+        return [(w, (Gabor(l if l.ndim else float(l), f if f.ndim else float(f)),)) for w, f, l in parts]
+
+    def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
+        return np.sum([weight * leaf._gram(X, Y) for weight, (leaf,) in self.terms()], axis=0)
+
+
+class Periodic(Stationary):
+    """Periodic kernel, the product over the features of exp(-2 sin(pi (x - y) / period)^2 / lengthscale^2).
+
+    Its frequencies are harmonics, 2 pi n / period with a whole number n of probability exp(-z) I_n(z), z the inverse
+    square of the lengthscale and I_n the modified Bessel function (the Jacobi-Anger expansion of exp(z cos(t) - z)).
+    scikit-learn's `ExpSineSquared` is this kernel of the Euclidean distance, which is positive definite for one
+    feature only.
+
+    Parameters
+    ----------
+    lengthscale : float, default=1.0
+        Without unit: that of a Gaussian kernel of chords of a circle of radius 1, around which a period is wound.
+    period : float or array of shape (d,), default=1.0
+        In the units of the columns.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Periodic
+    >>> Periodic(period=7.0)([[0.0]], [[3.5], [7.0]]).round(4)
+    array([[0.1353, 1.    ]])
+    """
+
+    formula = "prod_j exp(-2 sin(pi delta_j)² / lengthscale²), delta over the period"
+    spectrum = "2 pi n in each coordinate, n a whole number of law exp(-z) I_n(z), z = 1 / lengthscale²"
+    pitches = "none: rises again"
+    has_metric = False
+
+    def __init__(self, lengthscale: float = 1.0, period: float | ArrayLike = 1.0) -> None:
+        self.period = period
+        super().__init__(lengthscale)
+
+    def _validate(self) -> None:
+        check_positive(self.lengthscale, "lengthscale")
+        period = np.asarray(self.period)
+        if period.dtype.kind not in "iuf" or period.ndim > 1:
+            raise TypeError(f"period must be a number or one number per feature, got {self.period!r}.")
+        if period.size == 0 or not np.all((period > 0) & np.isfinite(period)):
+            raise ValueError(f"period must be positive and finite, got {self.period!r}.")
+
+    def scales(self, n_features: int) -> NDArray[np.float64]:
+        """Periods in float64, of shape () or (n_features,); ValueError where their number is another."""
+        period = np.asarray(self.period, dtype=np.float64)
+        if period.ndim and len(period) != n_features:
+            raise ValueError(f"The kernel has {len(period)} periods and the data have {n_features} features.")
+        return period
+
+    @property
+    def _concentration(self) -> float:
+        return float(np.asarray(self.lengthscale)) ** -2
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        z = self._concentration
+        return over_features(lambda t: np.exp(-2 * z * np.sin(np.pi * (t - np.rint(t))) ** 2), U, V)
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Harmonics, independently per coordinate."""
+        z = self._concentration
+        if z > NORMAL_HARMONICS:
+            return Separable(lambda u: 2 * np.pi * np.rint(np.sqrt(z) * ndtri(u)), 4 * np.pi**2 * z)
+        harmonics = np.arange(int(40 + 9 * np.sqrt(z)))  # beyond: less than rounding
+        tail = ive(harmonics, z) * np.where(harmonics > 0, 2.0, 1.0)
+        shares = np.cumsum(tail) / tail.sum()
+
+        def quantile(u: NDArray) -> NDArray:
+            size = np.minimum(np.searchsorted(shares, np.abs(2 * u - 1)), len(shares) - 1)
+            return 2 * np.pi * np.copysign(size, u - 0.5)
+
+        return Separable(quantile, 4 * np.pi**2 * z)
+
+    def _not_hats(self) -> str:
+        return OSCILLATES
