@@ -1,0 +1,333 @@
+"""The error of a fitted map on given rows, measured on pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from textwrap import fill
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import t as student
+from sklearn.utils import _safe_indexing as take
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from bochner.kernels import Kernel
+from bochner.theory.maps import Pairs, exact_values, guarantee, pairwise, products, unwrapped, variances
+from bochner.theory.spread import check_count
+
+GROUPS = 10
+BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
+MOST_PAIRS = 2048  # in a block
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ErrorGroup:
+    """Pairs with about the same exact kernel value.
+
+    Attributes
+    ----------
+    low, high : float
+        Least and largest exact kernel value.
+    n_pairs : int
+    mean_absolute, root_mean_square : float
+        Of the errors z(x)'z(y) - k(x, y).
+    expected : float or None
+        Root mean square error over independent draws of the map, where the theory knows it.
+    """
+
+    low: float
+    high: float
+    n_pairs: int
+    mean_absolute: float
+    root_mean_square: float
+    expected: float | None
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """Measured error z(x)'z(y) - k(x, y) of a fitted map, over pairs of different rows.
+
+    Attributes
+    ----------
+    features : str
+        Name of the map.
+    n_components : int
+        Columns of the map.
+    n_grids : int or None
+        Of binning features.
+    n_pairs : int
+    confidence : float
+    mean_absolute, mean_absolute_interval : float and (float, float)
+        The mean of the absolute error over all pairs, and where it lies with that confidence.
+    root_mean_square, root_mean_square_interval : float and (float, float)
+    bias, bias_interval : float and (float, float)
+        The mean of the error itself.
+    maximum : float
+        Of the absolute error over the pairs that were looked at.
+    beyond : float
+        With that confidence at most this share of all pairs errs by more than `maximum`.
+    groups : tuple of ErrorGroup
+        By the exact kernel value, from rows far apart to rows close by.
+    bound : float or None
+        Error that with probability `confidence` no pair exceeds, before the draw, by Claim 1 or Claim 2.
+    claim : str
+        Which claim that is, or why there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.theory import kernel_error
+    >>> X = np.random.default_rng(0).standard_normal((1000, 2))
+    >>> error = kernel_error(FourierFeatures(random_state=0).fit(X), X, random_state=0)
+    >>> error.maximum < error.bound
+    True
+    """
+
+    features: str
+    n_components: int
+    n_grids: int | None
+    n_pairs: int
+    confidence: float
+    mean_absolute: float
+    mean_absolute_interval: Interval
+    root_mean_square: float
+    root_mean_square_interval: Interval
+    bias: float
+    bias_interval: Interval
+    maximum: float
+    beyond: float
+    groups: tuple[ErrorGroup, ...]
+    bound: float | None
+    claim: str
+
+    def __str__(self) -> str:
+        size = f"{self.n_components:,} columns" + (f" of {self.n_grids:,} grids" if self.n_grids else "")
+        share = f"{self.confidence:.4g}"
+        lines = [f"{self.features}, {size}: error on {self.n_pairs:,} pairs of rows, confidence {share}"]
+        for name, value, (low, high) in (
+            ("mean |error|", self.mean_absolute, self.mean_absolute_interval),
+            ("rms error", self.root_mean_square, self.root_mean_square_interval),
+            ("bias", self.bias, self.bias_interval),
+        ):
+            lines.append(f"  {name:<13}{value:>10.3g}   {low:.3g} to {high:.3g}")
+        lines.append(f"  {'maximum':<13}{self.maximum:>10.3g}   at most {self.beyond:.2g} of all pairs err more")
+        if self.bound is None:
+            lines.append(fill(f"no guarantee: {self.claim}", 96, initial_indent="  ", subsequent_indent="    "))
+        else:
+            lines.append(f"  {'guaranteed':<13}{self.bound:>10.3g}   {self.claim}")
+        lines += ["", f"  {'k(x, y)':<22}{'pairs':>8}{'mean |error|':>14}{'rms error':>12}"]
+        known = all(group.expected is not None for group in self.groups)
+        lines[-1] += f"{'expected':>12}" if known else ""
+        for group in self.groups:
+            between = f"{group.low:.4g} to {group.high:.4g}"
+            line = f"  {between:<22}{group.n_pairs:>8,}{group.mean_absolute:>14.3g}{group.root_mean_square:>12.3g}"
+            lines.append(line + (f"{group.expected:>12.3g}" if known else ""))
+        return "\n".join(lines)
+
+
+def kernel_error(
+    features: Any,
+    X: Any,
+    kernel: Kernel | Callable[[NDArray, NDArray], NDArray] | None = None,
+    *,
+    n_pairs: int = 10_000,
+    confidence: float = 0.95,
+    random_state: Any = None,
+) -> KernelError:
+    """Measure how far the inner products of a fitted map are from the kernel, on pairs of given rows.
+
+    Pairs are drawn at random. From at least 2 `n_pairs` rows no row is in two of them, so that errors are independent
+    given the map, and the intervals are about pairs of rows such as these. From fewer rows pairs share rows, and the
+    intervals are about the n (n - 1) / 2 pairs of X; if these are no more than `n_pairs` all are taken, and nothing is
+    left to chance. Neither Z nor a kernel matrix of all rows is ever held.
+
+    The bound stands beside for comparison. It is about the worst pair of a whole region and holds before the map is
+    drawn, whereas the measured figures are about this draw of the map.
+
+    Parameters
+    ----------
+    features : fitted transformer, or fitted KernelMachineRegressor or KernelMachineClassifier
+        Of `bochner`, or any with ``transform`` whose inner products estimate a kernel, such as scikit-learn's
+        `RBFSampler` and `Nystroem`.
+    X : array, sparse matrix or data frame of shape (n, d)
+        Rows as `features` takes them. Rows that the map was not fitted on show what it makes of new ones.
+    kernel : Kernel or callable (X, Y) -> array of shape (n, m), optional
+        What the map estimates, of the rows of X; needed where the map does not know it.
+    n_pairs : int, default=10_000
+    confidence : float, default=0.95
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    KernelError
+        Print it for a table.
+
+    Raises
+    ------
+    TypeError
+        If `features` has no ``transform``, or its kernel is not known and not given.
+    ValueError
+        If there are fewer than two rows, parameters are out of range, or `column_share` is below 1 and no kernel given.
+    NotFittedError
+        If the map is not fitted.
+
+    References
+    ----------
+    Rahimi and Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007 (the bounds). Sutherland and
+    Schneider, "On the Error of Random Fourier Features", UAI 2015, section 2 (the expected errors).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import BinningFeatures
+    >>> from bochner.kernels import Laplacian
+    >>> from bochner.theory import kernel_error
+    >>> X = np.random.default_rng(0).standard_normal((2000, 2))
+    >>> features = BinningFeatures(Laplacian(2.0), 400, random_state=0).fit(X)
+    >>> error = kernel_error(features, X, n_pairs=1000, random_state=0)
+    >>> error.n_pairs, error.mean_absolute < error.root_mean_square < error.maximum < error.bound
+    (1000, True)
+    """
+    check_count(n_pairs, "n_pairs")
+    if not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}.")
+    if hasattr(features, "fit"):
+        check_is_fitted(features)
+    inner, prepare = unwrapped(features)
+    if not hasattr(inner, "transform"):
+        raise TypeError(
+            f"features must be a fitted map with a method transform, such as FourierFeatures().fit(X), got "
+            f"{type(features).__name__}."
+        )
+    own = kernel is None or (isinstance(kernel, Kernel) and features is inner and kernel == _kernel_of(inner))
+    exact = exact_values(inner) if own else pairwise(_checked_kernel(kernel))
+    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    n = _num_samples(X)
+    if n < 2:
+        raise ValueError(f"X has {n} row; the error is measured on pairs of different rows.")
+    pairs, known = _draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
+    measured = _measure(inner, prepare, X, pairs, exact, own)
+    bound, claim = None, "the claims are about the map's own kernel, and another was given"
+    if own or _kernel_of(inner) is None:
+        bound, claim = guarantee(inner, lambda: prepare(X), float(confidence), measured.new_bins)
+    return KernelError(
+        features=type(inner).__name__,
+        n_components=measured.width,
+        n_grids=len(inner.values_) if hasattr(inner, "pitches_") else None,
+        n_pairs=pairs.shape[1],
+        confidence=float(confidence),
+        **_summary(measured.errors, float(confidence), known),
+        groups=_grouped(measured),
+        bound=bound,
+        claim=claim,
+    )
+
+
+def _kernel_of(features: Any) -> Kernel | None:
+    kernel = getattr(features, "kernel", None)
+    return kernel if isinstance(kernel, Kernel) else None
+
+
+def _checked_kernel(kernel: Any) -> Callable[[NDArray, NDArray], NDArray]:
+    if not callable(kernel):
+        raise TypeError(f"kernel must be one of bochner.kernels or a callable of (X, Y), got {kernel!r}.")
+    return kernel
+
+
+def _draw_pairs(n: int, n_pairs: int, rng: np.random.Generator) -> tuple[NDArray, float]:
+    """Row numbers, shape (2, N), and the share of all pairs that is known from them."""
+    if n >= 2 * n_pairs:
+        return rng.choice(n, 2 * n_pairs, replace=False).reshape(2, -1), 0.0
+    total = n * (n - 1) // 2
+    if total <= n_pairs:
+        return np.array(np.triu_indices(n, 1)), 1.0
+    numbers = rng.choice(total, n_pairs, replace=False)
+    second = np.floor((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # pairs (i, j), i < j, by rising j
+    second -= second * (second - 1) // 2 > numbers
+    return np.array([numbers - second * (second - 1) // 2, second]), n_pairs / total
+
+
+class _Measured(NamedTuple):
+    """Exact values of the pairs, errors, variances over draws; columns of the map; whether rows are in new bins."""
+
+    values: NDArray
+    errors: NDArray
+    variances: NDArray | None
+    width: int
+    new_bins: bool
+
+
+def _measure(
+    features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray, exact: Pairs, own: bool
+) -> _Measured:
+    """Go through the pairs in blocks; `exact` takes rows as the map does where the kernel is its own."""
+    spread = variances(features) if own else None
+    probe = features.transform(prepare(take(X, np.arange(1))))
+    columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
+    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns)))
+    full = len(features.values_) if hasattr(features, "pitches_") and features.n_buckets is None else 0
+    values, errors, variance, new_bins = [], [], [], False
+    for a in range(0, pairs.shape[1], block):
+        rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
+        U, V = (prepare(part) for part in rows)
+        Z = [features.transform(part) for part in (U, V)]
+        values.append(exact(U, V) if own else exact(*rows))
+        errors.append(products(*Z) - values[-1])
+        if spread is not None:
+            variance.append(spread(U, V))
+        new_bins = new_bins or any(full and part.nnz < full * part.shape[0] for part in Z)
+    together = None if spread is None else np.concatenate(variance)
+    return _Measured(np.concatenate(values), np.concatenate(errors), together, int(probe.shape[1]), new_bins)
+
+
+def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]:
+    """Mean absolute error, root mean square error and bias with their intervals, the maximum and what it says."""
+    size = np.abs(errors)
+    mean, (mean_low, mean_high) = _mean(size, confidence, known)
+    square, (low, high) = _mean(errors**2, confidence, known)
+    bias, bias_interval = _mean(errors, confidence, known)
+    return {
+        "mean_absolute": mean,
+        "mean_absolute_interval": (max(mean_low, 0.0), mean_high),
+        "root_mean_square": float(np.sqrt(square)),
+        "root_mean_square_interval": (float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))),
+        "bias": bias,
+        "bias_interval": bias_interval,
+        "maximum": float(size.max()),
+        "beyond": 0.0 if known == 1 else float(-np.expm1(np.log1p(-confidence) / len(errors))),
+    }
+
+
+def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Interval]:
+    """Mean and its interval by Student's law, narrower by the share of the population that is known."""
+    mean, n = float(values.mean()), len(values)
+    if known == 1:
+        return mean, (mean, mean)
+    if n < 2:
+        return mean, (-np.inf, np.inf)
+    half = student.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1) * np.sqrt((1 - known) / n)
+    return mean, (float(mean - half), float(mean + half))
+
+
+def _grouped(measured: _Measured) -> tuple[ErrorGroup, ...]:
+    """Groups of the same size, by the exact value."""
+    values, errors, variance, *_ = measured
+    groups = np.array_split(np.argsort(values, kind="stable"), min(GROUPS, len(values)))
+    return tuple(
+        ErrorGroup(
+            low=float(values[own].min()),
+            high=float(values[own].max()),
+            n_pairs=len(own),
+            mean_absolute=float(np.abs(errors[own]).mean()),
+            root_mean_square=float(np.sqrt(np.square(errors[own]).mean())),
+            expected=None if variance is None else float(np.sqrt(variance[own].mean())),
+        )
+        for own in groups
+    )
