@@ -155,7 +155,7 @@ def public():
         bochner,
         *(
             importlib.import_module(f"bochner.{name}")
-            for name in ("kernels", "features", "tuning", "display", "persistence")
+            for name in ("kernels", "features", "theory", "tuning", "display", "persistence")
         ),
     ]:
         for name in module.__all__:
@@ -208,3 +208,12 @@ def test_every_module_says_what_it_is():
 def test_every_module_can_be_imported():
     names = [name for _, name, _ in pkgutil.walk_packages([str(PACKAGE)], "bochner.") if not name.endswith("__main__")]
     run("\n".join(f"import {name}" for name in names))
+
+
+def test_table_of_kernels_is_generated(checkout):
+    from bochner.kernels.table import table
+
+    assert (
+        f"<!-- python -m bochner.kernels.table -->\n{table()}\n<!-- end -->"
+        in (checkout / "docs/kernels.md").read_text()
+    )

@@ -1,0 +1,206 @@
+"""The error of random features against their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, panels, tidy
+from bochner.display.maps import products, sample, view
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.gridspec import SubplotSpec
+
+SIZE = (5.6, 4.2)  # inches
+SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+
+class ErrorDisplay:
+    """Error |z(x)'z(y) - k(x, y)| of the pairs of some rows against the number D of features, with 1 / sqrt(D).
+
+    The mean and the largest over the pairs, averaged over independent draws, with the range over the draws; dashed, the
+    lines c / sqrt(D) that fit them, and the bound where one is given (Claim 1 of Rahimi and Recht, 2007, and its
+    successors hold for the largest error). `from_estimator` computes, and `plot` draws.
+
+    Parameters
+    ----------
+    sizes : sequence of int, length S
+    mean_errors, max_errors : arrays of shape (S, R)
+        Over the pairs, for each size and each of R draws.
+    bound : array of shape (S,), optional
+    unit : str
+        What the sizes count.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    mean_line_, max_line_ : Line2D
+    bands_ : list of PolyCollection
+        Ranges over the draws, of the mean and the largest error.
+    fits_ : list of Line2D
+        c / sqrt(D), of the mean and the largest error.
+    bound_line_ : Line2D or None
+
+    See Also
+    --------
+    GramDisplay : Two of the matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.display import ErrorDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.theory import guaranteed_error
+    >>> X = np.random.default_rng(0).standard_normal((40, 3))
+    >>> features = FourierFeatures(Gaussian(2.0), sampling="iid")
+    >>> bound = lambda D: guaranteed_error(Gaussian(2.0), X, n_components=D)
+    >>> display = ErrorDisplay.from_estimator(features, X, sizes=(16, 64, 256), n_draws=5, bound=bound)
+    >>> display.plot().mean_line_.get_xdata().tolist()
+    [16, 64, 256]
+    >>> display.figure_.savefig("error.png")
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        mean_errors: ArrayLike,
+        max_errors: ArrayLike,
+        bound: ArrayLike | None = None,
+        unit: str = "features D",
+    ) -> None:
+        self.sizes = np.asarray(sizes)
+        self.mean_errors = np.asarray(mean_errors)
+        self.max_errors = np.asarray(max_errors)
+        self.bound = None if bound is None else np.asarray(bound, np.float64)
+        self.unit = unit
+
+    @classmethod
+    def from_estimator(
+        cls,
+        features: Any,
+        X: Any,
+        sizes: Sequence[int] = SIZES,
+        *,
+        n_draws: int = 10,
+        bound: ArrayLike | Callable[[int], float] | None = None,
+        max_rows: int = 200,
+        random_state: int = 0,
+    ) -> ErrorDisplay:
+        """Measure the errors.
+
+        Parameters
+        ----------
+        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+            Clones of it are drawn. Of maps side by side the first is taken.
+        X : rows of shape (n, d)
+        sizes : sequence of int, default=(16, 32, ..., 4096)
+            Features of the clones; of binning features their grids.
+        n_draws : int, default=10
+        bound : array of shape (len(sizes),), or callable D -> float, optional
+            Of the error, to be drawn too; `bochner.theory.guaranteed_error` gives those of the claims.
+        max_rows : int, default=200
+            Of more rows so many are drawn at random.
+        random_state : int, default=0
+
+        Returns
+        -------
+        ErrorDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two different rows, no sizes or draws, and a bound of another length.
+        """
+        if n_draws < 1 or not len(sizes):
+            raise ValueError(f"There must be sizes and draws, got sizes={sizes!r} and n_draws={n_draws}.")
+        seen = view(features)
+        rows = sample(np.unique(seen.rows(X), axis=0), max_rows, random_state)
+        if len(rows) < 2:
+            raise ValueError("X has one distinct row only, and errors are those of pairs: give two or more.")
+        limit = None if bound is None else _bound(bound, sizes)
+        pairs = np.triu_indices(len(rows), 1)
+        exact, rng = seen.exact(rows)[pairs], np.random.default_rng(random_state)
+        errors = np.empty((2, len(sizes), n_draws))
+        for i, size in enumerate(sizes):
+            for r, seed in enumerate(rng.integers(2**31, size=n_draws).tolist()):
+                drawn = seen.redrawn(rows, seed, **{seen.size_name: int(size)})
+                wrong = np.abs(products(drawn, rows)[pairs] - exact)
+                errors[:, i, r] = wrong.mean(), wrong.max()
+        return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.size_name == "n_grids" else "features D")
+
+    def plot(self, ax: Any = None) -> ErrorDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None makes a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            return [figure.add_subplot(place)]
+
+        (ax,) = panels(ax, 1, SIZE, build)
+        self.ax_, self.figure_ = ax, ax.figure
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        self.bands_: list[Any] = []
+        self.fits_: list[Any] = []
+        self.bound_line_ = None
+        if self.bound is not None:
+            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound")
+        self.max_line_ = self._draw(ax, self.max_errors, VERMILION, "s", "largest of the pairs")
+        self.mean_line_ = self._draw(ax, self.mean_errors, BLUE, "o", "mean of the pairs")
+        self.bands_.reverse()
+        self.fits_.reverse()
+        self.fits_[0].set_label(f"c / √{self.unit[-1]}")
+        self._label(ax)
+        lines = [self.bound_line_] * (self.bound is not None) + [self.max_line_, self.mean_line_, self.fits_[0]]
+        ax.legend(handles=lines, fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return self
+
+    def _draw(self, ax: Axes, errors: NDArray, colour: str, marker: str, label: str) -> Any:
+        """One kind of errors: their mean over the draws, their range, and the fit."""
+        mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
+        c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
+        self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2)
+        low, high = errors.min(axis=1), errors.max(axis=1)
+        self.bands_.append(ax.fill_between(self.sizes, low, high, color=colour, alpha=0.2, linewidth=0))
+        (line,) = ax.plot(self.sizes, mean, marker=marker, markersize=4.5, color=colour, label=label)
+        return line
+
+    def _label(self, ax: Axes) -> None:
+        from matplotlib.ticker import FixedLocator, NullLocator
+
+        shown = np.unique(self.sizes)
+        ax.xaxis.set_major_locator(FixedLocator(shown[:: -(-len(shown) // 6)].tolist()))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+        ax.set_xlabel(f"Number of {self.unit}")
+        ax.set_ylabel("Error of z(x)'z(y)")
+        draws = self.mean_errors.shape[1]
+        ax.set_title(f"Mean and range of {draws} draws" if draws > 1 else "One draw", loc="left", fontsize="medium")
+        tidy([ax])
+
+
+def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:
+    values = np.array([bound(size) for size in sizes] if callable(bound) else bound, np.float64)
+    if values.shape != (len(sizes),):
+        raise ValueError(f"bound must be {len(sizes)} numbers, one for each size, got shape {values.shape}.")
+    return values

@@ -1,0 +1,244 @@
+"""The law of a kernel's frequencies, and those that were drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.special import ndtri
+
+from bochner.display.canvas import BLUE, ORANGE, VERMILION, panels, short, tidy
+from bochner.display.maps import view
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.gridspec import SubplotSpec
+
+SIZE = (6.0, 3.6)  # inches
+NUMBERS, CHUNK = 2e7, 1 << 14  # coordinates drawn for a density, and frequencies at a time, a power of two
+MOST_SOBOL = 2000  # dimensions, up to which they fill the space more evenly than by chance
+CELLS, SMOOTHING, SPARE = 800, 3.0, 20  # cells of the axis; of the filter's deviation; beyond either end
+TAIL, REACH = 0.001, 8.0  # share left out at either end; else so many interquartile ranges from the median
+ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
+MOST_BARS, MOST_RUGS, NAME_WIDTH = 60, 2000, 30
+
+
+class SpectrumDisplay:
+    """The spectral density of a kernel in one coordinate, or of the frequencies' length, and the frequencies drawn.
+
+    By Bochner's theorem the kernel is the characteristic function of this law. The density is the smoothed histogram of
+    a large sample of it. Of laws with heavy tails the axis shows the middle; how much is beyond stands below. Laws of
+    numbers that come again, as of periodic kernels, have bars of their own, of probability over the width of a cell of
+    the histogram. `from_estimator` computes, and `plot` draws.
+
+    Parameters
+    ----------
+    grid, density : arrays of shape (G,)
+    drawn : array of shape (m,)
+    weights : array of shape (m,), optional
+        Of the drawn ones.
+    atoms, atom_shares : arrays of shape (A,), optional
+        Frequencies of positive probability, and that.
+    label : str
+        Of the axis.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    density_line_ : Line2D
+    atom_lines_ : LineCollection or None
+    histogram_ : BarContainer
+    rug_ : Line2D
+
+    See Also
+    --------
+    CircleDisplay : What a frequency does to rows.
+    KernelDisplay : The kernel, and what the frequencies make of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.display import SpectrumDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> features = FourierFeatures(Gaussian(2.0), 500, random_state=0).fit(np.zeros((1, 3)))
+    >>> display = SpectrumDisplay.from_estimator(features).plot()
+    >>> len(display.rug_.get_xdata())
+    250
+    >>> display.figure_.savefig("spectrum.png")
+    """
+
+    def __init__(
+        self,
+        grid: ArrayLike,
+        density: ArrayLike,
+        drawn: ArrayLike,
+        weights: ArrayLike | None = None,
+        atoms: ArrayLike = (),
+        atom_shares: ArrayLike = (),
+        label: str = "Frequency",
+    ) -> None:
+        self.grid = np.asarray(grid)
+        self.density = np.asarray(density)
+        self.drawn = np.asarray(drawn)
+        self.weights = np.full(len(self.drawn), 1 / len(self.drawn)) if weights is None else np.asarray(weights)
+        self.atoms = np.asarray(atoms)
+        self.atom_shares = np.asarray(atom_shares)
+        self.label = label
+
+    @classmethod
+    def from_estimator(
+        cls, features: Any, X: Any = None, *, coordinate: int | str = 0, size: int = 300_000, random_state: int = 0
+    ) -> SpectrumDisplay:
+        """Draw a sample of the law, and collect the frequencies of the map.
+
+        Parameters
+        ----------
+        features : FourierFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+            Drawn where it is not fitted. Of maps side by side the first that has frequencies is taken.
+        X : rows of shape (n, d), optional
+            Needed where the map is not fitted.
+        coordinate : int or "length", default=0
+            Column, or "length" for that of the whole frequencies, of kernels of the Euclidean distance.
+        size : int, default=300_000
+            Of the sample; fewer where there are more than 60 columns.
+        random_state : int, default=0
+
+        Returns
+        -------
+        SpectrumDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the map has no frequencies, or its columns are not known, and for a coordinate that is none.
+        """
+        seen = view(features, "n_components")
+        if X is None and not seen.fitted:
+            raise ValueError("How many columns there are is not known: fit the map, or give X.")
+        own = seen.drawn(seen.rows(X) if X is not None else np.empty((0, 0)), random_state)
+        d = own.n_features_in_
+        if coordinate != "length" and not (isinstance(coordinate, int | np.integer) and 0 <= coordinate < d):
+            raise ValueError(f"coordinate must be a column from 0 to {d - 1} or 'length', got {coordinate!r}.")
+        law = _sample(own.kernel, d, coordinate, size, np.random.default_rng(random_state))
+        drawn = _part(own.frequencies_, coordinate)
+        weights = own.amplitudes_**2 / np.where(np.arange(len(drawn)) < len(drawn) - len(own.offsets_), 1, 2)
+        atoms, shares = _atoms(law)
+        grid, density = _density(law[~np.isin(law, atoms)], len(law), _span(law, drawn, coordinate == "length"))
+        name = "" if coordinate == "length" else short(seen.names(X, d)[int(coordinate)], NAME_WIDTH)
+        label = f"Frequency in {name}  [rad per unit]" if name else "Length of the frequency  [rad per unit]"
+        return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
+
+    def plot(self, ax: Any = None) -> SpectrumDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None makes a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            return [figure.add_subplot(place)]
+
+        (ax,) = panels(ax, 1, SIZE, build)
+        self.ax_, self.figure_ = ax, ax.figure
+        cell = self.grid[1] - self.grid[0]
+        low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
+        bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
+        edges = np.linspace(low, high, bars + 1)
+        width = edges[1] - edges[0]
+        heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
+        look: dict[str, Any] = {"align": "edge", "color": BLUE, "alpha": 0.35, "edgecolor": "white", "linewidth": 0.5}
+        self.histogram_ = ax.bar(edges[:-1], heights, width, label=f"{len(self.drawn):,} drawn", **look)
+        place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
+        tick: dict[str, Any] = {"color": BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
+        (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick)
+        (self.density_line_,) = ax.plot(self.grid, self.density, color=VERMILION, linewidth=1.8, label="density")
+        self.atom_lines_ = None
+        if len(self.atoms):
+            shares, label = self.atom_shares / width, "probability / width of a bar"
+            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, color=ORANGE, linewidth=2, label=label)
+        self._label(ax, low, high)
+        return self
+
+    def _label(self, ax: Axes, low: float, high: float) -> None:
+        ax.set_xlim(low, high)
+        ax.set_ylim(bottom=0)
+        outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
+        beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
+        ax.set_xlabel(self.label + beyond)
+        ax.set_ylabel("Density")
+        ax.legend(fontsize="small", frameon=False, loc="upper right")
+        tidy([ax])
+
+
+def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
+    return np.linalg.norm(frequencies, axis=0) if coordinate == "length" else frequencies[int(coordinate)]
+
+
+def _sample(kernel: Any, d: int, coordinate: int | str, size: int, rng: np.random.Generator) -> NDArray:
+    """Independent frequencies of the kernel: of its terms in proportion to their variances, sums over the factors."""
+    terms, size = kernel.terms(), int(min(size, max(NUMBERS / d, 1000)))
+    shares = np.array([variance for variance, _ in terms]) / sum(variance for variance, _ in terms)
+    parts = []
+    for (_, leaves), count in zip(terms, rng.multinomial(size, shares), strict=True):
+        laws = [(leaf.spectral_measure(), leaf.columns(d), leaf.scales(d).reshape(-1, 1)) for leaf in leaves]
+        dimensions = sum(len(columns) + measure.n_uniforms for measure, columns, _ in laws)
+        for a in range(0, count, CHUNK):
+            uniform = _uniform(dimensions, min(CHUNK, count - a), rng)
+            total = np.zeros((d, uniform.shape[1]))
+            for measure, columns, scale in laws:
+                own, rest, uniform = np.split(uniform, np.cumsum([len(columns), measure.n_uniforms]))
+                total[columns] += measure.frequencies(ndtri(own), rest) / scale
+            parts.append(_part(total, coordinate))
+    return np.concatenate(parts)
+
+
+def _uniform(dimensions: int, size: int, rng: np.random.Generator) -> NDArray:
+    """Numbers in (0, 1), by scrambled Sobol points of which each is uniform by itself."""
+    if dimensions <= MOST_SOBOL:
+        from scipy.stats.qmc import Sobol
+
+        points = Sobol(dimensions, rng=rng).random(CHUNK).T[:, :size]
+    else:
+        points = rng.random((dimensions, size))
+    return np.clip(points, np.finfo(float).tiny, 1 - 2**-53)
+
+
+def _atoms(law: NDArray) -> tuple[NDArray, NDArray]:
+    """Values that come again and again, and their shares."""
+    values, counts = np.unique(law, return_counts=True)
+    often = counts > ATOM * len(law)
+    return values[often], counts[often] / len(law)
+
+
+def _span(law: NDArray, drawn: NDArray, positive: bool) -> tuple[float, float]:
+    """Ends of the axis, near the middle of the law where its tails are heavy."""
+    low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
+    reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
+    return 0.0 if positive else float(max(low, middle - reach)), float(min(high, middle + reach)) + (high == low)
+
+
+def _density(law: NDArray, whole: int, span: tuple[float, float]) -> tuple[NDArray, NDArray]:
+    """Density at the middles of cells, as a share of `whole`: the filtered histogram, mirrored at an end at 0."""
+    low, high = span
+    width = (high - low) / CELLS
+    before = 0 if low == 0 else SPARE
+    edges = low + width * np.arange(-before, CELLS + SPARE + 1)
+    counts = np.histogram(law, edges)[0] / (whole * width)
+    smooth = gaussian_filter1d(counts, SMOOTHING, mode="reflect")[before : before + CELLS]
+    return low + width * (np.arange(CELLS) + 0.5), smooth
