@@ -25,7 +25,7 @@ LAWS = {
     "fejer": (Hat(1.0), lambda w: np.sinc(w / (2 * np.pi)) ** 2 / (2 * np.pi)),
     "sum": (3 * Gaussian(1.0) + Laplacian(1.0), lambda w: 0.75 * stats.norm.pdf(w) + 0.25 * stats.cauchy.pdf(w)),
     "product": (Gaussian(1.0) * Gaussian(1.0), stats.norm(scale=np.sqrt(2)).pdf),
-    "centred elsewhere": (Gabor(1.0, 0.5), stats.norm(loc=np.pi).pdf),
+    "centred elsewhere": (Gabor(1.0, 0.5), lambda w: (stats.norm.pdf(w - np.pi) + stats.norm.pdf(w + np.pi)) / 2),
 }
 
 

@@ -219,7 +219,7 @@ class GridDisplay:
         mesh.set_linewidth(0.6 if n_bins <= MOST_FRAMED else 0.0)
         ax.set_facecolor(ZERO)
         ax.invert_yaxis()
-        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         ax.set_yticks([])
         ax.set_xlabel(f"Bin, of {n_bins:,}" + (" in these columns" if self.n_columns > 2 else ""))
         return mesh

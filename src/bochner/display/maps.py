@@ -140,7 +140,7 @@ def view(source: Any, wanted: str = "kernel") -> View:
         features = source
     for part in _within(features, "maps"):
         for inner in _within(part, "features"):
-            if hasattr(inner, wanted) and hasattr(inner, "kernel"):
+            if hasattr(inner, wanted) and hasattr(getattr(inner, "kernel", None), "terms"):
                 return View(inner, encoder, getattr(part, "metric", None), getattr(features, "feature_names_in_", None))
     need = {"n_components": "FourierFeatures", "n_grids": "BinningFeatures"}.get(wanted, "random features of a kernel")
     raise ValueError(f"This display draws {need}, and {type(features).__name__} has none.")

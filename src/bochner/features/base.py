@@ -28,9 +28,12 @@ class KernelParameter(BaseEstimator):
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters by name, ``kernel__lengthscale`` and the like on a copy of the kernel."""
-        own = isinstance(self.get_params(deep=False).get("kernel"), Kernel)
-        if own and any(name.startswith("kernel__") for name in params):
-            self.kernel: Any = clone(self.kernel)
+        kernel = params.get("kernel", self.get_params(deep=False).get("kernel"))
+        inner = [name for name in params if name.startswith("kernel__")]
+        if inner and isinstance(kernel, str):
+            raise ValueError(f"kernel is {kernel!r}, which has no {inner[0]}: give a kernel, as kernel=Gaussian().")
+        if inner and "kernel" not in params and isinstance(kernel, Kernel):
+            self.kernel: Any = clone(kernel)
         return super().set_params(**params)
 
 

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, Rows
-from bochner.features.leverage import LEVERAGE_ROWS, draw_by_leverage
+from bochner.features.leverage import POOL, draw_by_leverage
 from bochner.features.sampling import SAMPLINGS, draw_frequencies
-from bochner.features.structured import Spins, cheaper
+from bochner.features.structured import Spins, cheaper, of_shapes
 from bochner.kernels import Gaussian, Kernel
 
 
@@ -29,8 +29,8 @@ class FourierFeatures(DenseFeatureMap):
         z(x) = sqrt(v / m) [cos(w_1'x), ..., cos(w_m'x), sin(w_1'x), ..., sin(w_m'x)],
 
     whose products with itself are exactly v. The seed paper's other form, sqrt(2 v / D) cos(w_j'x + b_j) with b_j
-    uniform on [0, 2 pi], needs twice the projections for as many columns and has a larger variance. It serves for the
-    last column where D is odd.
+    uniform on [0, 2 pi], needs twice the projections for as many columns. Its variance is larger where k(2 (x - y)) <
+    2 k(x - y)^2 / v, as always for the Gaussian. It serves for the last column where D is odd.
 
     Parameters
     ----------
@@ -135,11 +135,7 @@ class FourierFeatures(DenseFeatureMap):
         self
         """
         X = self._checked(X)
-        self.draw(X.shape[1])
-        rows = X.shape[0]
-        if self.sampling == "leverage" and rows > LEVERAGE_ROWS:
-            X = X[np.sort(self._rng.choice(rows, LEVERAGE_ROWS, replace=False))]
-        self.observe(X)
+        self.draw(X.shape[1]).observe(X)
         return self
 
     def draw(self, n_features: int) -> FourierFeatures:
@@ -149,7 +145,7 @@ class FourierFeatures(DenseFeatureMap):
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
         require_memory(
-            32 * m * n_features,
+            32 * m * n_features * (POOL if self.sampling == "leverage" else 1),
             f"Drawing {m:,} frequencies in {n_features:,} dimensions",
             "Take fewer n_components.",
         )
@@ -211,6 +207,7 @@ class FourierFeatures(DenseFeatureMap):
         array of shape (n, n_components)
         """
         X = self._checked(X, reset=False)
+        self.kernel.check_rows(X)
         require_memory(
             X.shape[0] * self.n_features_out * X.dtype.itemsize,
             f"The array of {X.shape[0]:,} x {self.n_features_out:,} features",
@@ -250,9 +247,11 @@ class FourierFeatures(DenseFeatureMap):
 
     def _check_arrays(self) -> None:
         """Refuse arrays that do not fit together, of which compiled loops would not be aware."""
-        d, m = self.frequencies_.shape
-        whole = d == self.n_features_in_ and len(self.amplitudes_) == m and len(self.offsets_) <= m
-        if not whole or (self.spins_ is not None and not self.spins_.fits(d, m)):
+        d, m, lone = self.n_features_in_, np.size(self.amplitudes_), np.size(self.offsets_)
+        arrays = [self.frequencies_, self.amplitudes_, self.offsets_]
+        whole = lone <= m and of_shapes(arrays, [(d, m), (m,), (lone,)])
+        spins = self.spins_ is None or (isinstance(self.spins_, Spins) and self.spins_.fits(d, m))
+        if not (whole and spins):
             raise ValueError("The arrays of this FourierFeatures do not fit together. Fit it anew.")
 
     def __getstate__(self) -> dict[str, Any]:

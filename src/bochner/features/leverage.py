@@ -47,7 +47,7 @@ def draw_by_leverage(
     weights : array of shape (m,)
     """
     m, n = n_frequencies, X.shape[0]
-    pool = draw_frequencies(kernel, POOL * m, X.shape[1], "orthogonal", rng)
+    pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
     rows = np.sort(rng.choice(n, min(n, LEVERAGE_ROWS), replace=False))
     root = np.ones(len(rows)) if weight is None else np.sqrt(weight[rows] / weight.mean())
     X = X[rows].astype(np.float64)

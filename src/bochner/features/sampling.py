@@ -103,19 +103,21 @@ def _draw_term(
         numbers = [(normal_vectors(d, size, sampling, rng), rng.uniform(TINY, 1.0, (more, size))) for d, more in shapes]
     total = np.zeros((n_features, size))
     for leaf, own, measure, (normal, uniform) in zip(leaves, columns, measures, numbers, strict=True):
-        unit = resolved(measure.frequencies(normal, uniform))
+        unit = unit_frequencies(measure, normal, uniform)
         total[own] += unit / leaf.scales(n_features).reshape(-1, 1)
     return total
 
 
-def resolved(unit: NDArray) -> NDArray:
-    """Frequencies at unit lengthscale, those beyond R = 10^5 brought near it, to R (1 + log(1 + log(|w| / R))).
+def unit_frequencies(measure: SpectralMeasure, normal: NDArray, uniform: NDArray) -> NDArray:
+    """Frequencies at unit lengthscale, of heavy tails those beyond R = 10^5 near it, R (1 + log(1 + log(|w| / R))).
 
-    Heavy-tailed laws reach frequencies whose phase x'w no floating-point number tells. Waves so short average out
-    between rows that are apart, unless they are rounded to a constant; the kernel changes below 10^-5 lengthscales.
+    Laws without second moments reach frequencies whose phase x'w no floating-point number tells. Waves so short average
+    out between rows that are apart, unless they are rounded to a constant; the kernel changes below 10^-5 lengthscales.
+    Far ones of other laws, a narrow `Gabor` kernel's or harmonics, are told from their neighbours.
     """
+    unit = measure.frequencies(normal, uniform)
     size = np.abs(unit)
-    if size.max(initial=0.0) <= RESOLVED:
+    if size.max(initial=0.0) <= RESOLVED or np.isfinite(measure.moments(len(unit))).all():
         return unit
     octaves = np.log(np.maximum(size, RESOLVED) / RESOLVED)
     return np.where(octaves > 0, np.sign(unit) * RESOLVED * (1 + np.log1p(octaves)), unit)
@@ -128,12 +130,12 @@ def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Gen
     orthogonal matrix (Yu et al., 2016), and of independent lengths. Any one column is normal, so that estimates stay
     unbiased; the columns of a group repel one another. "structured": see `Spins`; "orthogonal" below 9 columns.
     """
+    if sampling == "structured" and n_features >= FEWEST:
+        return Spins.draw(n_features, size, rng).frequencies()
     normal = rng.standard_normal((n_features, size))
     if sampling in ("iid", "leverage"):
         return normal
     lengths = np.sqrt(rng.chisquare(n_features, size))
-    if sampling == "structured" and n_features >= FEWEST:
-        return Spins.draw(n_features, size, rng).frequencies()
     groups = [normal[:, start : start + n_features] for start in range(0, size, n_features)]
     return np.hstack([orthonormal(group) for group in groups]) * lengths
 
@@ -180,7 +182,7 @@ def _draw_spins(leaf: Stationary, size: int, n_features: int, weights: NDArray, 
     measure: SpectralMeasure = leaf.spectral_measure()
     spins = Spins.draw(n_features, size, rng)
     normal = spins.frequencies()
-    unit = resolved(measure.frequencies(normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size))))
+    unit = unit_frequencies(measure, normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size)))
     factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
     spins = spins.scaled(factors, 1 / leaf.scales(n_features))
     return Draw(spins.frequencies(), weights, spins)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,11 +68,7 @@ class Spins:
         """Whether the arrays fit one another, `n_features` columns and `size` frequencies."""
         n = padded(n_features)
         shapes = [(n_features, n) if n <= HAAR else (2, n), (n_features,), (-(-size // n), n_rounds(n), n), (size,)]
-        arrays = [self.rotation, self.scale, self.signs, self.lengths]
-        return all(
-            isinstance(array, np.ndarray) and array.shape == shape and array.dtype == np.float64
-            for array, shape in zip(arrays, shapes, strict=True)
-        )
+        return of_shapes([self.rotation, self.scale, self.signs, self.lengths], shapes)
 
     def astype(self, dtype: DTypeLike) -> Spins:
         """The arrays in another precision."""
@@ -100,6 +98,14 @@ class Spins:
             Y = np.empty_like(rows)
             project(rows, self.rotation[np.newaxis], np.full(n, 1 / n, out.dtype), Y)
         project(Y, self.signs, self.lengths / out.dtype.type(n ** (self.signs.shape[1] / 2)), out)
+
+
+def of_shapes(arrays: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether they are arrays of float64 and of these shapes."""
+    return all(
+        isinstance(array, np.ndarray) and array.shape == shape and array.dtype == np.float64
+        for array, shape in zip(arrays, shapes, strict=True)
+    )
 
 
 def padded(n_features: int) -> int:

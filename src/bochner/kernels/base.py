@@ -235,7 +235,7 @@ def _rows(X: ArrayLike, name: str) -> NDArray:
 
 
 def _hashable(value: Any) -> Any:
-    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
+    if isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim):
         return tuple(_hashable(item) for item in value)
     return value.item() if isinstance(value, np.generic | np.ndarray) else value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class Hamming(Stationary):
 
         def quantile(u: NDArray) -> NDArray:
             r = rho.reshape(-1, 1)
-            return np.where(u < r, 0.0, np.pi * (2 * (u - r) / (1 - r) - 1))
+            return np.where(u < r, 0.0, np.pi * (2 * (u - r) / np.maximum(1 - r, 2**-53) - 1))
 
         return Separable(quantile, (1 - rho) * np.pi**2 / 3)
 
@@ -116,6 +117,9 @@ class Restricted(Stationary):
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
         """Raise ValueError where the leaf does not serve the chosen columns."""
         self.leaf.check_columns(X, columns)
+
+    def __repr__(self) -> str:
+        return f"Subspace({self.leaf!r}, {list(self.chosen)})"
 
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         chosen = list(self.chosen)
@@ -207,7 +211,7 @@ class Additive(Kernel):
 
     def _validate(self) -> None:
         check_kernels(self.kernel)
-        if not isinstance(self.groups, list | tuple) or not self.groups:
+        if not isinstance(self.groups, list | tuple | np.ndarray) or not len(self.groups):
             raise TypeError(f"groups must be a list of lists of columns, got {self.groups!r}.")
         for group in self.groups:
             _check_columns(group, "each of groups")
@@ -232,8 +236,8 @@ def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
 
 
 def _check_columns(columns: Any, name: str) -> None:
-    values = np.asarray(columns)
-    if isinstance(columns, str) or values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iu":
+    listed = isinstance(columns, Sequence) or (isinstance(columns, np.ndarray) and columns.ndim == 1)
+    if not listed or not len(columns) or not all(isinstance(j, Integral) and not isinstance(j, bool) for j in columns):
         raise TypeError(f"{name} must be a sequence of column numbers, got {columns!r}.")
-    if values.min() < 0 or len(np.unique(values)) < len(values):
+    if min(columns) < 0 or len(set(columns)) < len(columns):
         raise ValueError(f"{name} must be different numbers from 0 on, got {columns!r}.")

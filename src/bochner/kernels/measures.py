@@ -100,7 +100,7 @@ class Separable:
 
 @dataclass(frozen=True)
 class Shifted:
-    """Normal frequencies about a centre, or, which is the same to cosines, about its opposite.
+    """Normal frequencies about a centre and about its opposite, half of them each.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ class Shifted:
     """
 
     centre: float | NDArray
-    n_uniforms: int = 0
+    n_uniforms: int = 1
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
         """Frequencies, shape (d, size)."""
-        return normal + np.reshape(self.centre, (-1, 1))
+        return normal + np.sign(uniform - 0.5) * np.reshape(self.centre, (-1, 1))
 
     def moments(self, n_features: int) -> NDArray:
         """Second moments of the coordinates, shape (n_features,)."""
@@ -206,8 +206,8 @@ def _check_weights(nodes: NDArray, weights: NDArray) -> None:
     if concave.any():
         raise ValueError(
             f"No mixture of hats: function is not convex between the distances {nodes[concave][0]:.3g} and "
-            f"{nodes[concave][-1]:.3g}, where weights of hats sum to {weights[concave].sum():.3g}. Use a kernel with "
-            f"a known spectral measure and FourierFeatures."
+            f"{nodes[concave][-1]:.3g}, where weights of hats sum to {weights[concave].sum():.3g}. Use "
+            f"FourierFeatures."
         )
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the Euclidean distance whose laws of frequencies are found as numbers: your own, and powers."""
+"""Kernels of a function of your own of the Euclidean distance, and of its powers."""
 
 from __future__ import annotations
 

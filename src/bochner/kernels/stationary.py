@@ -244,7 +244,7 @@ class RationalQuadratic(Stationary):
 class StudentT(Stationary):
     """Student t kernel, (1 + ||(x - y) / l||^2 / nu)^(-(nu + 1) / 2), the shape of Student's density.
 
-    `RationalQuadratic` with alpha = (nu + 1) / 2, of which the lengthscale is sqrt((nu + 1) / nu) as long.
+    `RationalQuadratic` with alpha = (nu + 1) / 2 and the lengthscale l sqrt(nu / (nu + 1)).
 
     Parameters
     ----------

@@ -160,11 +160,12 @@ def _check_masses(log_lengths: NDArray, masses: NDArray, d: int) -> None:
     if negative[-1] < -NEGATIVE:
         start, end = np.exp(log_lengths[np.searchsorted(negative / negative[-1], [1e-3, 1 - 1e-3])])
         features = f"{d} feature{'s' * (d > 1)}" if d <= TRANSFORMED else f"{TRANSFORMED} features, let alone {d}"
-        cure = "Use fewer features or another function" if d > 1 else "Use another function"
+        cure = "Use another function"
+        if d > 1:
+            cure = "Use fewer features or another function, or, if it is convex, Coordinatewise and BinningFeatures"
         raise ValueError(
             f"function is no kernel of {features}: its transform is negative between the frequencies {start:.3g} and "
-            f"{end:.3g}, where probabilities sum to {negative[-1]:.3g}. {cure}, or, if it is convex, Coordinatewise "
-            f"and BinningFeatures."
+            f"{end:.3g}, where probabilities sum to {negative[-1]:.3g}. {cure}."
         )
 
 

@@ -12,6 +12,7 @@ from bochner.kernels.measures import Separable, Shifted, SpectralMeasure
 from bochner.kernels.stationary import Stationary, over_features
 
 OSCILLATES = "it rises again with distance, where mixtures of hats fall"
+SHORTEST = 1e-75  # lengthscale of a periodic kernel told from 0, whose inverse square is finite
 NORMAL_HARMONICS = 1e6  # 1 / lengthscale^2 from which the harmonics of a periodic kernel are rounded normal numbers
 
 
@@ -35,7 +36,7 @@ class Gabor(Stationary):
     """
 
     formula = "exp(-‖delta‖² / 2) cos(2 pi l f'delta)"
-    spectrum = "normal about 2 pi l f"
+    spectrum = "normal about 2 pi l f and -2 pi l f"
     pitches = "none: rises again"
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0) -> None:
@@ -188,7 +189,7 @@ class Periodic(Stationary):
 
     @property
     def _concentration(self) -> float:
-        return float(np.asarray(self.lengthscale)) ** -2
+        return float(np.maximum(self.lengthscale, SHORTEST)) ** -2
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         z = self._concentration

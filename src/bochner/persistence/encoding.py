@@ -88,6 +88,11 @@ class Encoder:
                 f"{path} is a {type(value).__name__}, which cannot be saved: the file holds no objects of other "
                 "libraries. Take FourierFeatures or BinningFeatures, or pickle the model, for yourself alone."
             )
+        if callable(getattr(value, "function", None)):
+            raise TypeError(
+                f"{path} is a {type(value).__name__}, which cannot be saved: it holds a function of your own, and the "
+                "file holds no code. Pickle the model, for yourself alone, with a function made by def."
+            )
         raise TypeError(
             f"{path} is a {type(value).__name__}, which cannot be saved; a model may hold numbers, strings, lists, "
             f"tuples, dicts, arrays, and objects of {', '.join(self.tags.values())}."

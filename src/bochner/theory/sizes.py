@@ -120,6 +120,8 @@ def guaranteed_error(
     n_components: int | None = None,
     n_grids: int | None = None,
     delta: float = 0.05,
+    paired: bool = True,
+    proof: str = "paper",
     diameter: float | None = None,
     n_features: int | None = None,
 ) -> float:
@@ -130,10 +132,14 @@ def guaranteed_error(
     kernel : Kernel
     X : array of shape (n, d), optional
     n_components : int, optional
-        Columns D of random Fourier features, cosines and sines in pairs.
+        Columns D of random Fourier features.
     n_grids : int, optional
-        P of random binning features; either this or `n_components`. The sharper proof of Claim 2 is taken, "brackets".
+        P of random binning features; either this or `n_components`.
     delta : float, default=0.05
+    paired : bool, default=True
+        Of Fourier features: cosines and sines in pairs, or cosines with random offsets.
+    proof : {"paper", "brackets"}, default="paper"
+        Of binning features: see `binning_failure_bound`.
     diameter, n_features : float and int, optional
         In the place of X.
 
@@ -159,11 +165,11 @@ def guaranteed_error(
         raise TypeError("Give either n_components, of Fourier features, or n_grids, of binning features.")
     region = region_of(X, diameter, n_features)
     if n_components is not None:
-        check_components(n_components, True)
-        claim, size = fourier_claim(kernel, region), n_components
+        check_components(n_components, paired)
+        claim, size = fourier_claim(kernel, region, paired), n_components
     else:
         check_count(n_grids, "n_grids")
-        claim, size = binning_claim(kernel, region, "brackets"), n_grids  # type: ignore[assignment]
+        claim, size = binning_claim(kernel, region, proof), n_grids  # type: ignore[assignment]
     _log_probability(delta)
     return kernel.variance * least_error(claim, int(size), float(delta))
 

@@ -65,8 +65,8 @@ def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
         moments = np.asarray(leaf.spectral_measure().moments(n_columns), np.float64)
         if not np.isfinite(moments).all():
             raise ValueError(
-                f"The frequencies of {leaf!r} have no finite variance, for the kernel has a cusp at 0: Claim 1 does "
-                "not apply. Take a kernel that is twice differentiable at 0 (Gaussian, Matern with nu > 1, "
+                f"The frequencies of {leaf!r} have no finite variance, for it is not twice differentiable at 0: "
+                "Claim 1 does not apply. Take one that is (Gaussian, Matern with nu > 1, "
                 "RationalQuadratic), use pointwise_failure_bound, or measure the error by kernel_error."
             )
         return moments / leaf.scales(n_features) ** 2
