@@ -55,6 +55,14 @@ class TestErrors:
             assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(SEEDS)
 
 
+def test_matern_of_ten_columns():
+    """50,000 features, all pairs of 300 rows: far rows have the deviation sqrt(1 / D) = 0.0045 at most."""
+    X = normal(300, 10)
+    kernel = Matern(4.0, nu=1.5)
+    Z = FourierFeatures(kernel, 50_000, random_state=0).fit_transform(X)
+    assert np.abs(Z @ Z.T - kernel(X)).max() <= 0.015
+
+
 class TestQuasiMonteCarlo:
     @pytest.mark.parametrize(
         ("kernel", "law"), [(Laplacian(), stats.cauchy.cdf), (Gaussian(), stats.norm.cdf), (Matern(nu=1.5), None)]
