@@ -174,8 +174,8 @@ class TestStructured:
         assert stats.kstest(squares, stats.chi2(d).cdf).pvalue > 1e-5
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    @pytest.mark.parametrize("options", [{}, {"paired": False}, {"n_components": 8193}], ids=repr)
-    @pytest.mark.parametrize("d", [200, 300])
+    @pytest.mark.parametrize("options", [{}, {"paired": False}, {"n_components": 12289}], ids=repr)
+    @pytest.mark.parametrize("d", [250, 300])
     def test_fast_features_are_the_formula(self, d, options, dtype):
         """Of Haar's rotation and, beyond 256 columns, of signs."""
         assert (padded(d) > HAAR) == (d == 300)
@@ -236,13 +236,13 @@ class TestStructured:
         assert features.frequencies_.shape == (3, 20)
 
     def test_is_saved(self, tmp_path):
-        X = normal(7, 200).astype(np.float32)
+        X = normal(7, 250).astype(np.float32)
         features = FourierFeatures(Gaussian(15.0), 8192, random_state=0).fit(X)
         save(features, tmp_path / "map")
         np.testing.assert_array_equal(load(tmp_path / "map").transform(X), features.transform(X))
 
     def test_arrays_that_do_not_fit_are_refused(self):
-        X = normal(3, 200)
+        X = normal(3, 250)
         for name in ("rotation", "scale", "signs", "lengths"):
             features = FourierFeatures(Gaussian(15.0), 8192, random_state=0).fit(X)
             object.__setattr__(features.spins_, name, getattr(features.spins_, name)[:-1])
