@@ -38,7 +38,7 @@ def load(name: str) -> Split:
     """
     if name == "digits":
         X, y = datasets.load_digits(return_X_y=True, as_frame=True)
-        return _split(X, y.to_numpy(), 1437)
+        return split(X, y.to_numpy(), 1437)
     path = Path(os.environ.get("BOCHNER_DATA", "")) / f"{name}.parquet"
     if "BOCHNER_DATA" in os.environ and path.exists():
         X = pd.read_parquet(path)
@@ -51,10 +51,11 @@ def load(name: str) -> Split:
         y = np.asarray(y)
     else:
         raise FileNotFoundError(f"{name}.parquet is not in the folder that BOCHNER_DATA names")
-    return _split(X, y, TRAIN_ROWS.get(name, int(0.8 * len(y))))
+    return split(X, y, TRAIN_ROWS.get(name, int(0.8 * len(y))))
 
 
-def _split(X: pd.DataFrame, y: np.ndarray, n_train: int) -> Split:
+def split(X: pd.DataFrame, y: np.ndarray, n_train: int) -> Split:
+    """The first rows of ``numpy.random.default_rng(0).permutation``, and the others."""
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:n_train], order[n_train:]
     return Split(X.iloc[train], y[train], X.iloc[test], y[test])

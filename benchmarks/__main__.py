@@ -1,0 +1,27 @@
+"""Run a benchmark by name: ``python -m benchmarks NAME [options]``; without a name they are listed.
+
+Scripts of published results (`papers/`) keep what is measured in benchmarks/results, and go on where they stopped;
+``--fresh`` begins anew.
+"""
+
+import runpy
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HELPERS = ("__main__", "datasets", "report", "runner", "cells", "adapters")
+
+
+def main() -> None:
+    """Run the script of that name as if it had been called by itself."""
+    scripts = {path.stem: path for path in [*HERE.glob("*.py"), *HERE.glob("papers/*.py")] if path.stem not in HELPERS}
+    if len(sys.argv) < 2 or sys.argv[1] not in scripts:
+        sys.exit(f"usage: python -m benchmarks NAME [options]\nnames: {', '.join(sorted(scripts))}")
+    script = scripts[sys.argv[1]]
+    sys.path[:0] = [str(HERE), str(HERE / "papers")]
+    sys.argv = [str(script), *sys.argv[2:]]
+    runpy.run_path(str(script), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

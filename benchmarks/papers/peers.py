@@ -1,0 +1,147 @@
+"""The peers in one run: error, time and memory on eight data sets: ``python -m benchmarks peers``.
+
+Same splits and rows for all, every fit in a process of its own, at most LIMIT seconds each; what fails stays in the
+table with its error. ``pip install ".[peers]"`` gets those that can be had.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from adapters import PEERS, TUNING_SECONDS
+from cells import FIGURES, Cell, Result, grouped, middle, run, spread
+
+from accuracy import REGRESSION, error, prepared
+from report import table, write_section
+
+PROBLEMS = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
+LARGE = ("kddcup99", "covtype", "mnist")
+SEEDS, SEEDS_OF_LARGE, LIMIT = 5, 1, 120
+CRITICAL = 0.05
+
+
+def work(cell: Cell) -> Result:
+    """Error in percent wrong or as RMSE over the deviation of the target."""
+    name = cell["problem"]
+    rows = prepared(name)
+    predicted, result = PEERS[cell["peer"]](rows, name in REGRESSION, cell["seed"])
+    return result | {"wrong": error(name, predicted, rows.y_test)}
+
+
+def cells() -> list[Cell]:
+    """All peers, one seed after the other."""
+    return [
+        {"problem": name, "peer": peer, "seed": seed, "limit": LIMIT}
+        for seed in range(SEEDS)
+        for name in PROBLEMS
+        for peer in PEERS
+        if seed < (SEEDS_OF_LARGE if name in LARGE else SEEDS)
+    ]
+
+
+def page(results: list[tuple[Cell, Result]]) -> None:
+    """A table for each data set, the count of wins, both figures."""
+    groups, parts = grouped(results, "problem", "peer"), []
+    for name in PROBLEMS:
+        lines = []
+        for peer in PEERS:
+            own = groups.get((name, peer), [])
+            if not own or own[0].get("error") == "TypeError: regression only":
+                continue
+            memory = middle(own, "memory")
+            figures = ["", "", ""]
+            if memory is not None:
+                figures = [spread(own, "fit", 3), f"{middle(own, 'predict'):.3g}", f"{memory:,.0f}"]
+            lines.append([peer, spread(own, "wrong", 4), *figures])
+        unit = "RMSE / sd" if name in REGRESSION else "% wrong"
+        header = ["", f"test error, {unit}", "fit, s", "predict, us a row", "peak memory, MB"]
+        parts.append(f"**{name}**\n\n{table(header, lines)}")
+    draw_times(groups)
+    ranks = draw_ranks(groups)
+    counts = [f"{against(groups, peer)} of {len(PROBLEMS)} against {peer}" for peer in PEERS if peer != "bochner"]
+    parts.append("Lower median error of bochner: " + "; ".join(counts) + ".")
+    if ranks:
+        parts.append("Mean ranks: " + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks) + ".")
+    parts.append("![Error against time](figures/peers.png)\n\n![Critical difference](figures/ranks.png)")
+    parts.append(
+        f"Median and range over at most {SEEDS} seeds ({', '.join(LARGE)}: {SEEDS_OF_LARGE}); the split is the same. "
+        'Every peer has its own defaults (RBFSampler: 1,000 features, gamma="scale"); tuned: a random search of '
+        f"{TUNING_SECONDS:.0f} s on training rows that are held out, counted in the fit. What cannot be installed, or "
+        f"takes more than {LIMIT} s, stands with its error."
+    )
+    write_section("Peers", "python -m benchmarks peers", "\n\n".join(parts))
+
+
+def against(groups: dict[tuple, list[Result]], peer: str) -> int:
+    """Data sets on which ours has the lower median error, or the peer none."""
+    count = 0
+    for name in PROBLEMS:
+        ours, theirs = (middle(groups.get((name, one), []), "wrong") for one in ("bochner", peer))
+        count += ours is not None and (theirs is None or ours < theirs)
+    return count
+
+
+def draw_times(groups: dict[tuple, list[Result]]) -> None:
+    """Error against time of the fit, a panel for each data set, the Pareto front as a line."""
+    plt = pyplot()
+    figure, axes = plt.subplots(2, 4, figsize=(15, 7), layout="constrained")
+    colours = dict(zip(PEERS, plt.get_cmap("tab20")(np.arange(len(PEERS))), strict=True))
+    for ax, name in zip(axes.flat, PROBLEMS, strict=True):
+        points = [
+            (middle(own, "fit"), middle(own, "wrong"), peer)
+            for peer in PEERS
+            if (own := groups.get((name, peer), [])) and middle(own, "fit") is not None
+        ]
+        for fit, wrong, peer in points:
+            ax.plot(
+                fit, wrong, "*" if peer == "bochner" else "o", ms=14 if peer == "bochner" else 7, color=colours[peer]
+            )
+        front = [point for point in sorted(points) if point[1] <= min(p[1] for p in points if p[0] <= point[0])]
+        ax.plot([p[0] for p in front], [p[1] for p in front], color="0.6", linewidth=1, zorder=0)
+        ax.set(xscale="log", title=name, xlabel="Fit, s", ylabel="RMSE / sd" if name in REGRESSION else "% wrong")
+        if points:
+            ax.set_ylim(0.9 * min(p[1] for p in points), 2.5 * min(p[1] for p in points))
+        ax.spines[["top", "right"]].set_visible(False)
+    handles = [plt.Line2D([], [], marker="o", linestyle="", color=colours[peer], label=peer) for peer in PEERS]
+    figure.legend(handles=handles, loc="outside lower center", ncols=8, frameon=False)
+    FIGURES.mkdir(exist_ok=True)
+    figure.savefig(FIGURES / "peers.png", dpi=90)
+
+
+def draw_ranks(groups: dict[tuple, list[Result]]) -> list[tuple[str, float]]:
+    """Mean ranks of those that finished on most sets, and the critical difference of Nemenyi's test (Demsar, 2006)."""
+    from scipy.stats import rankdata, studentized_range
+
+    errors = {peer: [middle(groups.get((name, peer), []), "wrong") for name in PROBLEMS] for peer in PEERS}
+    errors = {peer: own for peer, own in errors.items() if sum(one is not None for one in own) > len(PROBLEMS) / 2}
+    if len(errors) < 2:
+        return []
+    matrix = np.array([[np.inf if one is None else one for one in own] for own in errors.values()])
+    means = rankdata(matrix, axis=0).mean(axis=1)
+    k, n = matrix.shape
+    critical = studentized_range.ppf(1 - CRITICAL, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
+    ranks = sorted(zip(errors, means.tolist(), strict=True), key=lambda pair: pair[1])
+    plt = pyplot()
+    figure, ax = plt.subplots(figsize=(8, 0.35 * k + 1.2), layout="constrained")
+    for i, (peer, rank) in enumerate(ranks):
+        ax.plot(rank, i, "o", color="#D55E00" if peer == "bochner" else "#0072B2")
+        ax.plot([rank, rank + critical], [i, i], color="0.75", zorder=0)
+    ax.set_yticks(range(k), [peer for peer, _ in ranks])
+    ax.invert_yaxis()
+    ax.set_xlabel(f"Mean rank over {n} data sets; lines: critical difference {critical:.2f} (Nemenyi, 5 %)")
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(FIGURES / "ranks.png", dpi=90)
+    return ranks
+
+
+def pyplot() -> object:
+    """Without a screen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+if __name__ == "__main__":
+    run("peers", cells(), work, page)
