@@ -15,7 +15,7 @@ from report import table, write_section
 
 PROBLEMS = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
 LARGE = ("kddcup99", "covtype", "mnist")
-SEEDS, SEEDS_OF_LARGE, LIMIT = 5, 1, 120
+SEEDS, SEEDS_OF_LARGE, LIMIT = 5, 1, 60
 CRITICAL = 0.05
 
 
