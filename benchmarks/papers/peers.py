@@ -57,7 +57,8 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         parts.append(f"**{name}**\n\n{table(header, lines)}")
     draw_times(groups)
     ranks = draw_ranks(groups)
-    counts = [f"{against(groups, peer)} of {len(PROBLEMS)} against {peer}" for peer in PEERS if peer != "bochner"]
+    done = len(measured(groups))
+    counts = [f"{against(groups, peer)} of {done} against {peer}" for peer in PEERS if peer != "bochner"]
     parts.append("Lower median error of bochner: " + "; ".join(counts) + ".")
     if ranks:
         parts.append("Mean ranks: " + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks) + ".")
@@ -71,12 +72,17 @@ def page(results: list[tuple[Cell, Result]]) -> None:
     write_section("Peers", "python -m benchmarks peers", "\n\n".join(parts))
 
 
+def measured(groups: dict[tuple, list[Result]]) -> list[str]:
+    """Data sets on which ours has run."""
+    return [name for name in PROBLEMS if middle(groups.get((name, "bochner"), []), "wrong") is not None]
+
+
 def against(groups: dict[tuple, list[Result]], peer: str) -> int:
     """Data sets on which ours has the lower median error, or the peer none."""
     count = 0
-    for name in PROBLEMS:
+    for name in measured(groups):
         ours, theirs = (middle(groups.get((name, one), []), "wrong") for one in ("bochner", peer))
-        count += ours is not None and (theirs is None or ours < theirs)
+        count += theirs is None or ours < theirs
     return count
 
 
@@ -98,8 +104,7 @@ def draw_times(groups: dict[tuple, list[Result]]) -> None:
         front = [point for point in sorted(points) if point[1] <= min(p[1] for p in points if p[0] <= point[0])]
         ax.plot([p[0] for p in front], [p[1] for p in front], color="0.6", linewidth=1, zorder=0)
         ax.set(xscale="log", title=name, xlabel="Fit, s", ylabel="RMSE / sd" if name in REGRESSION else "% wrong")
-        if points:
-            ax.set_ylim(0.9 * min(p[1] for p in points), 2.5 * min(p[1] for p in points))
+        ax.set_yscale("log")
         ax.spines[["top", "right"]].set_visible(False)
     handles = [plt.Line2D([], [], marker="o", linestyle="", color=colours[peer], label=peer) for peer in PEERS]
     figure.legend(handles=handles, loc="outside lower center", ncols=8, frameon=False)
@@ -111,8 +116,9 @@ def draw_ranks(groups: dict[tuple, list[Result]]) -> list[tuple[str, float]]:
     """Mean ranks of those that finished on most sets, and the critical difference of Nemenyi's test (Demsar, 2006)."""
     from scipy.stats import rankdata, studentized_range
 
-    errors = {peer: [middle(groups.get((name, peer), []), "wrong") for name in PROBLEMS] for peer in PEERS}
-    errors = {peer: own for peer, own in errors.items() if sum(one is not None for one in own) > len(PROBLEMS) / 2}
+    names = measured(groups)
+    errors = {peer: [middle(groups.get((name, peer), []), "wrong") for name in names] for peer in PEERS}
+    errors = {peer: own for peer, own in errors.items() if sum(one is not None for one in own) > len(names) / 2}
     if len(errors) < 2:
         return []
     matrix = np.array([[np.inf if one is None else one for one in own] for own in errors.values()])
