@@ -57,8 +57,7 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         parts.append(f"**{name}**\n\n{table(header, lines)}")
     draw_times(groups)
     ranks = draw_ranks(groups)
-    done = len(measured(groups))
-    counts = [f"{against(groups, peer)} of {done} against {peer}" for peer in PEERS if peer != "bochner"]
+    counts = ["{} of {} against {}".format(*against(groups, peer), peer) for peer in PEERS if peer != "bochner"]
     parts.append("Lower median error of bochner: " + "; ".join(counts) + ".")
     if ranks:
         parts.append("Mean ranks: " + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks) + ".")
@@ -77,13 +76,11 @@ def measured(groups: dict[tuple, list[Result]]) -> list[str]:
     return [name for name in PROBLEMS if middle(groups.get((name, "bochner"), []), "wrong") is not None]
 
 
-def against(groups: dict[tuple, list[Result]], peer: str) -> int:
-    """Data sets on which ours has the lower median error, or the peer none."""
-    count = 0
-    for name in measured(groups):
-        ours, theirs = (middle(groups.get((name, one), []), "wrong") for one in ("bochner", peer))
-        count += theirs is None or ours < theirs
-    return count
+def against(groups: dict[tuple, list[Result]], peer: str) -> tuple[int, int]:
+    """Data sets on which ours has the lower median error, or the peer none; of those that were tried."""
+    tried = [name for name in measured(groups) if (name, peer) in groups]
+    pairs = [[middle(groups[name, one], "wrong") for one in ("bochner", peer)] for name in tried]
+    return sum(theirs is None or ours < theirs for ours, theirs in pairs), len(tried)
 
 
 def draw_times(groups: dict[tuple, list[Result]]) -> None:
