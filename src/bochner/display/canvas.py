@@ -73,6 +73,12 @@ def panels(
     return build(given[0].figure, place, given[0].figure.get_layout_engine() is None)
 
 
+def one_panel(ax: Any, size: tuple[float, float]) -> Axes:
+    """Return one Axes to draw on: that given, or one of a new figure of `size` inches."""
+    (own,) = panels(ax, 1, size, lambda figure, place, spaced: [figure.add_subplot(place)])
+    return own
+
+
 def short(name: object, width: int) -> str:
     """Name of at most `width` characters, its middle left out where it is longer, and no formula."""
     text = " ".join(str(name).split())

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, panels, tidy
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, one_panel, tidy
 from bochner.display.maps import products, sample, view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
 SIZE = (5.6, 4.2)  # inches
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -152,11 +151,7 @@ class ErrorDisplay:
         ImportError
             Without matplotlib.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            return [figure.add_subplot(place)]
-
-        (ax,) = panels(ax, 1, SIZE, build)
+        ax = one_panel(ax, SIZE)
         self.ax_, self.figure_ = ax, ax.figure
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, panels, short, tidy
+from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, short, tidy
 from bochner.display.maps import View, view
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
+    pass
 
 SIZE = (6.0, 3.9)  # inches
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
@@ -166,11 +165,7 @@ class KernelDisplay:
         ImportError
             Without matplotlib.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            return [figure.add_subplot(place)]
-
-        (ax,) = panels(ax, 1, SIZE, build)
+        ax = one_panel(ax, SIZE)
         self.ax_, self.figure_ = ax, ax.figure
         low, high = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         look: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0}

@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 from scipy.special import ndtri
 
-from bochner.display.canvas import BLUE, ORANGE, VERMILION, panels, short, tidy
+from bochner.display.canvas import BLUE, ORANGE, VERMILION, one_panel, short, tidy
 from bochner.display.maps import view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
 SIZE = (6.0, 3.6)  # inches
 NUMBERS, CHUNK = 2e7, 1 << 14  # coordinates drawn for a density, and frequencies at a time, a power of two
@@ -150,11 +149,7 @@ class SpectrumDisplay:
         ImportError
             Without matplotlib.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            return [figure.add_subplot(place)]
-
-        (ax,) = panels(ax, 1, SIZE, build)
+        ax = one_panel(ax, SIZE)
         self.ax_, self.figure_ = ax, ax.figure
         cell = self.grid[1] - self.grid[0]
         low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
