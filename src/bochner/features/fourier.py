@@ -237,9 +237,11 @@ class FourierFeatures(DenseFeatureMap):
         if key not in self._factors:
             self._check_arrays()
             m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
-            first: NDArray | Spins = self.frequencies_[:, : pairs or m] / (2 * np.pi)
+            first: NDArray | Spins
             if self.spins_ is not None and cheaper(self.n_features_in_, pairs or m):
                 first = self.spins_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
+            else:
+                first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
             rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
             arrays = (first, rest, self.amplitudes_, offsets)
             self._factors[key] = tuple(array.astype(dtype) for array in arrays)

@@ -60,11 +60,11 @@ def draw_frequencies(
     counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
     weights = [np.full(count, variance / count) for (variance, _), count in zip(terms, counts, strict=True)]
     if sampling == "auto":
-        fast = cheaper(n_features, n_frequencies, CLEARLY) and len(terms) == 1 and _spins_alone(terms[0])
+        fast = cheaper(n_features, n_frequencies, CLEARLY) and _spins_alone(terms)
         sampling = "structured" if fast else "orthogonal"
     if sampling == "structured":
         _require_directions(terms)
-        if n_features >= FEWEST and len(terms) == 1 and _spins_alone(terms[0]):
+        if n_features >= FEWEST and _spins_alone(terms):
             return _draw_spins(terms[0][1][0], n_frequencies, n_features, weights[0], rng)
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng) for (_, leaves), count in zip(terms, counts, strict=True)
@@ -162,16 +162,21 @@ def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generato
     return numbers
 
 
-def _spins_alone(term: Term) -> bool:
-    """Whether a term is one kernel of all columns whose frequencies are normal vectors times a number each."""
-    leaf = term[1][0]
-    alone = len(term[1]) == 1 and type(leaf).columns is Stationary.columns
-    return alone and isinstance(leaf.spectral_measure(), Isotropic | RadialLaw)
+def _has_directions(leaf: Stationary) -> bool:
+    """Whether the frequencies are normal vectors times a number each."""
+    return isinstance(leaf.spectral_measure(), Isotropic | RadialLaw)
+
+
+def _spins_alone(terms: Sequence[Term]) -> bool:
+    """Whether the kernel is one leaf, of all columns, whose frequencies have directions."""
+    leaf = terms[0][1][0]
+    alone = len(terms) == 1 and len(terms[0][1]) == 1 and type(leaf).columns is Stationary.columns
+    return alone and _has_directions(leaf)
 
 
 def _require_directions(terms: Sequence[Term]) -> None:
     for leaf in (leaf for _, leaves in terms for leaf in leaves):
-        if not isinstance(leaf.spectral_measure(), Isotropic | RadialLaw):
+        if not _has_directions(leaf):
             raise ValueError(
                 f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: take "
                 "sampling='orthogonal' or 'qmc'."

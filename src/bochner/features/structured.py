@@ -33,7 +33,7 @@ class Spins:
     ----------
     rotation : array of shape (d, n), or (2, n) of signs
     scale : array of shape (d,)
-        Factors on the columns.
+        Factors on the columns where R is of signs; else R has them.
     signs : array of shape (B, rounds, n)
     lengths : array of shape (m,)
         Of m <= B n frequencies, before the columns are scaled.
@@ -57,6 +57,8 @@ class Spins:
 
     def scaled(self, factors: NDArray | float, scale: NDArray | float) -> Spins:
         """The frequencies times a number each, and their coordinates times a number each."""
+        if self.signs.shape[2] <= HAAR:
+            return replace(self, lengths=self.lengths * factors, rotation=self.rotation * np.reshape(scale, (-1, 1)))
         return replace(self, lengths=self.lengths * factors, scale=self.scale * scale)
 
     def first(self, size: int) -> Spins:
@@ -90,7 +92,7 @@ class Spins:
 
         n = self.signs.shape[2]
         if n <= HAAR:
-            Y = X @ (self.scale[:, np.newaxis] * self.rotation)
+            Y = X @ self.rotation
         else:
             rows = np.zeros((X.shape[0], n), out.dtype)
             dense = sp.csr_array(X).toarray() if sp.issparse(X) else X
