@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.engines.local import for_rows
+from bochner.engines.local import for_rows, require_memory
 from bochner.features.held import Held, HeldBytes, HeldFloats
 from bochner.kernels import Kernel
 
 TILE_BYTES = 2 << 20
+CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 Rows: TypeAlias = "NDArray | sp.csr_array"
 
 
@@ -186,6 +187,11 @@ class DenseFeatureMap(FeatureMap):
 
         for_rows(loop, X.shape[0], pieces)
         return Z
+
+    def _require_output(self, X: Rows, cure: str = CURE) -> None:
+        """Raise MemoryError, which names the cure, where the features of all rows do not fit."""
+        what = f"The array of {X.shape[0]:,} x {self.n_features_out:,} features"
+        require_memory(X.shape[0] * self.n_features_out * X.dtype.itemsize, what, cure)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""

@@ -12,12 +12,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 from bochner.features.held import HeldTogether
 from bochner.features.transformer import as_map
-
-CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 
 
 class ConcatenatedFeatures(DenseFeatureMap):
@@ -176,8 +173,7 @@ class ConcatenatedFeatures(DenseFeatureMap):
         """
         X = self._checked(X, reset=False)
         if self.is_dense:
-            need = X.shape[0] * self.n_features_out * X.dtype.itemsize
-            require_memory(need, f"The array of {X.shape[0]:,} x {self.n_features_out:,} features", CURE)
+            self._require_output(X)
             return self.rows(X)
         scales = self.scales.astype(X.dtype)
         parts = [part.transform(X) * scale for part, scale in zip(self.maps_, scales, strict=True)]

@@ -208,10 +208,8 @@ class FourierFeatures(DenseFeatureMap):
         """
         X = self._checked(X, reset=False)
         self.kernel.check_rows(X)
-        require_memory(
-            X.shape[0] * self.n_features_out * X.dtype.itemsize,
-            f"The array of {X.shape[0]:,} x {self.n_features_out:,} features",
-            "Transform in blocks of rows, take fewer n_components, or fit a KernelMachine, which never holds it.",
+        self._require_output(
+            X, "Transform in blocks of rows, take fewer n_components, or fit a KernelMachine, which never holds it."
         )
         return self.rows(X)
 

@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 
 FEWEST = 9  # columns: with fewer there are too few patterns of signs, and nothing to gain
 HAAR = 256  # columns, padded, up to which the rotation that all blocks share is a Haar orthogonal matrix
-# Nanoseconds on one core with AVX-512 in single precision; only their ratio matters. See docs/features.md.
+# Nanoseconds with AVX-512 in single precision, so that both are even where they were measured; only the ratio matters.
 PRODUCT = 0.011  # for each entry of X W and each column of X
 BUTTERFLY = 0.1  # for each entry and each level of the transform
 

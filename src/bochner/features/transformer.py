@@ -14,7 +14,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
@@ -129,11 +128,7 @@ class TransformerFeatures(DenseFeatureMap):
             Dense, also where the transformer's own output is sparse.
         """
         X = self._checked(X, reset=False)
-        require_memory(
-            X.shape[0] * self.n_features_out * X.dtype.itemsize,
-            f"The array of {X.shape[0]:,} x {self.n_features_out:,} features",
-            "Transform in blocks of rows, or fit a KernelMachine, which never holds it.",
-        )
+        self._require_output(X)
         return self.rows(X)
 
     def write(self, X: Rows, out: NDArray) -> None:
