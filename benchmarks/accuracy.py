@@ -40,9 +40,13 @@ def prepared(name: str) -> Split:
         y, y_test = y == 2, y_test == 2
     if name == "kddcup99":
         y, y_test = y == "normal", y_test == "normal"
-    if name not in FRAMES:
-        X, X_test = X.to_numpy(np.float32), X_test.to_numpy(np.float32)
-    return Split(X, y, X_test, y_test)
+    rows = Split(X, y, X_test, y_test)
+    return rows if name in FRAMES else arrays(rows)
+
+
+def arrays(rows: Split) -> Split:
+    """Rows as arrays in single precision."""
+    return Split(rows.X.to_numpy(np.float32), rows.y, rows.X_test.to_numpy(np.float32), rows.y_test)
 
 
 def error(name: str, predicted: np.ndarray, truth: np.ndarray) -> float:

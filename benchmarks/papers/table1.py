@@ -16,7 +16,8 @@ import pandas as pd
 from cells import Cell, Result, grouped, middle, run, spread, timed
 from sklearn.base import clone
 
-from datasets import Split, load, split
+from accuracy import arrays, prepared
+from datasets import Split, split
 from report import table, write_section
 
 # Published: problem, rows, columns; D and P; error in percent and time of Fourier, binning, CVM, exact (its name).
@@ -50,14 +51,8 @@ def data(name: str) -> Split:
         path = os.environ.get("CENSUS_PATH")
         if path:
             X = pd.read_parquet(path)
-            return split(X, X.pop("target").to_numpy(), 18_000)
-        return load("house_16H")
-    X, y, X_test, y_test = load(name)
-    if name == "covtype":
-        y, y_test = y == 2, y_test == 2
-    if name == "kddcup99":
-        y, y_test = y == "normal", y_test == "normal"
-    return Split(X, y, X_test, y_test)
+            return arrays(split(X, X.pop("target").to_numpy(), 18_000))
+    return prepared("house_16H" if name == "census" else name)
 
 
 def machine(name: str, method: str, seed: int, rows: Split) -> Any:
@@ -102,8 +97,6 @@ def work(cell: Cell) -> Result:
     """Error as the paper has it: percent wrong, or 100 ||y' - y|| / ||y||."""
     name = cell["problem"]
     rows = data(name)
-    if name != "kddcup99":
-        rows = Split(rows.X.to_numpy(np.float32), rows.y, rows.X_test.to_numpy(np.float32), rows.y_test)
     model = machine(name, cell["method"], cell["seed"], rows)
     if "bochner" in type(model).__module__:
         type(model)(random_state=0).fit(rows.X[:300], rows.y[:300])  # loads compiled code
