@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,7 @@ TREES = {
 WAVES = {"gamma": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3], "n": [1000, 2000]}
 PEERS: dict[str, Callable[..., Fitted]] = {
     "bochner": ours,
+    "bochner, 1 s": partial(ours, time_limit=1.0),
     "LightGBM": lightgbm,
     "LightGBM, tuned": tuned(lightgbm, TREES),
     "XGBoost": xgboost,

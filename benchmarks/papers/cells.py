@@ -40,7 +40,7 @@ def run(
         Writes sections and figures.
     """
     parser = argparse.ArgumentParser()
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is known")
     parser.add_argument("--only", default="", help="measure cells whose description holds this text")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
@@ -49,10 +49,12 @@ def run(
         print(json.dumps(_measured(work, json.loads(options.cell))))
         return
     store = RESULTS / f"{name}.jsonl"
-    known = {} if options.fresh else _read(store)
-    if options.fresh:
-        store.unlink(missing_ok=True)
+    known = _read(store)
+    cells = list(cells)
     todo = [cell for cell in cells if options.only in _key(cell)]
+    if options.fresh:
+        for cell in todo:
+            known.pop(_key(cell), None)
     for i, cell in enumerate(todo):
         if options.page or _key(cell) in known:
             continue

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -326,6 +327,16 @@ class TestEqualInputs:
         assert weighted.alpha_ == pytest.approx(repeated.alpha_)
         bound = 1e-6 if alpha == 1.0 else 0.1
         np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=0, atol=bound * y.std())
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_many_repeated_rows_are_those_of_ridge_regression(self, weighted):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((300, 3))[rng.integers(300, size=6000)]
+        y, weight = X[:, 0] + rng.standard_normal(6000), rng.integers(0, 3, 6000).astype(float) if weighted else None
+        model = regressor(**MACHINES["binning"], alpha=1.0, tol=1e-9).fit(X, y, weight)
+        Z = model.features_.transform(model.encoder_.encode(X, dtype=np.float64)).toarray().astype(np.float64)
+        expected = Ridge(1.0).fit(Z, y, weight).predict(Z)
+        np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-5 * y.std())
 
     @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
     def test_a_common_factor_of_the_weights_changes_nothing(self, rows, options, factor):

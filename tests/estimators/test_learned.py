@@ -52,6 +52,20 @@ def test_steps_are_left_to_bins():
     assert model.score(*later) > isotropic.score(*later) + 0.02
 
 
+def test_repeated_rows_of_different_classes():
+    """10,000 rows of 500 points, each point of both classes: the probabilities, which a table of counts tells too."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-2, 2, (500, 2))
+    chance = 1 / (1 + np.exp(-3 * np.sin(2 * points[:, 0]) * points[:, 1]))
+    drawn = rng.integers(500, size=10_000)
+    y = rng.uniform(size=10_000) < chance[drawn]
+    model = KernelMachineClassifier(random_state=0, features="binning", n_components=100).fit(points[drawn], y)
+    counted = np.bincount(drawn, y, minlength=500) / np.maximum(np.bincount(drawn, minlength=500), 1)
+    ours = model.predict_proba(points)[:, 1]
+    assert np.sqrt(np.mean((ours - chance) ** 2)) < 0.08
+    assert np.sqrt(np.mean((ours - chance) ** 2)) < np.sqrt(np.mean((counted - chance) ** 2))
+
+
 def test_report_tells_of_every_candidate(smooth_model):
     report = smooth_model.report_
     names = [candidate.name for candidate in report.candidates]

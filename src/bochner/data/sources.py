@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 KEYED_ROWS, HELD_ROWS = 4096, 1 << 18
+DISTINCT_SHARE = 0.8
 
 
 class Block(NamedTuple):
@@ -85,13 +86,40 @@ class ArraySource:
         apart by a random projection.
         """
         ((X, y, weight),) = self.blocks(self.n_rows)
-        _, first, group = np.unique(row_keys(X), return_index=True, return_inverse=True)
-        if len(first) == len(y):
-            return ArraySource(X, y, weight)
-        weight = np.ones(len(y)) if weight is None else weight
+        return ArraySource(X, y, weight).merged(leaders(row_keys(X)), most=1.0)[0]
+
+    def merged(self, leader: NDArray[np.intp], most: float = DISTINCT_SHARE) -> tuple[ArraySource, NDArray[np.bool_]]:
+        """Return a source in which equal rows are one, with their weight and mean target, where that saves much.
+
+        Least squares on them has the same solution.
+
+        Parameters
+        ----------
+        leader : int array of shape (n,)
+            As of `leaders`.
+        most : float, default=0.8
+            The largest share of the rows that may be left.
+
+        Returns
+        -------
+        ArraySource
+            This one where more would be left.
+        bool array of shape (n,)
+            The rows that it has.
+        """
+        leads = leader == np.arange(self.n_rows)
+        if leads.all() or leads.mean() > most:
+            return self, np.ones(self.n_rows, bool)
+        group = (np.cumsum(leads) - 1)[leader]
+        weight = np.ones(self.n_rows) if self.weight is None else self.weight
         total = np.bincount(group, weight)
-        mean = np.stack([np.bincount(group, weight * column) for column in y.T], axis=1) / total[:, np.newaxis]
-        return ArraySource(X[first], mean, total)
+        sums = np.stack([np.bincount(group, weight * column) for column in self.targets(self.y).T], axis=1)
+        mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
+        return ArraySource(rows_of(self.X, np.flatnonzero(leads)), mean, total, self.encode), leads
+
+    def keys(self) -> NDArray[np.float64]:
+        """Numbers of the encoded rows, shape (n,), by which equal ones are known."""
+        return np.concatenate([row_keys(X) for X, _, _ in self.blocks(HELD_ROWS)] or [np.empty(0)])
 
     def take(self, indices: NDArray[np.intp]) -> ArraySource:
         """Return a source of some of the rows, in the order of `indices`."""
@@ -106,6 +134,23 @@ def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
     import narwhals as nw
 
     return nw.from_native(X, eager_only=True)[part].to_native()
+
+
+def leaders(keys: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+    """Return the first of the rows that are equal to each, shape (n,).
+
+    Parameters
+    ----------
+    keys : array of shape (n,)
+        As of `row_keys`.
+    apart : bool array of shape (n,), optional
+        Rows that are led by themselves, and lead no others.
+    """
+    leader = np.arange(len(keys))
+    rest = leader.copy() if apart is None else np.flatnonzero(~apart)
+    _, first, group = np.unique(keys[rest], return_index=True, return_inverse=True)
+    leader[rest] = rest[first[group]]
+    return leader
 
 
 def row_keys(X: NDArray | sp.csr_array) -> NDArray[np.float64]:

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.sources import leaders
 from bochner.design import Design
 from bochner.moments import Moments
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
 from bochner.tuning.choice import Choice
 from bochner.tuning.held_out import (
+    FOLDED_ROWS,
     MOST_ITERATIONS,
     TRACED_ITERATIONS,
     HeldOut,
     OutOfSample,
     candidates,
     choose_penalty,
+    rows_held_out,
     trial,
 )
 
@@ -119,6 +122,8 @@ def solve_iteratively(
     held_out : bool array of shape (n,), optional
         Rows that the features were not learned from, which alone are then left out at last.
     """
+    if held_out is None and not design.features.is_dense:
+        design, held_out = _without_repeats(design, seed)
     features, given = design.features, given_alphas(alpha)
     weighted = features.learns_weights
     open_choice = given is None or len(given) > 1 or weighted
@@ -158,15 +163,33 @@ def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool)
 
     Where it leaves the number open, that is the best for the rows held out.
     """
-    ridge = IterativeRidge(design, seed)
     assert choice.alpha is not None
+    design, held_out = _merged(design, choice.leader, choice.held_out)
+    ridge = IterativeRidge(design, seed)
     penalty = np.full(len(ridge.maps), choice.alpha)
     n_iter, unseen = choice.n_iter, choice.unseen
     if n_iter is None or (calibrated and unseen is None):
-        traced, unseen = HeldOut(ridge, seed, choice.held_out).run(penalty, 0.0, True, choice.loss)
+        traced, unseen = HeldOut(ridge, seed, held_out).run(penalty, 0.0, True, choice.loss)
         n_iter = traced if n_iter is None else n_iter
     equations = ridge.equations()
     solution = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), 0.0, n_iter)
     coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
     found = np.array([choice.alpha]), None, unseen, solution.n_iter, solution.residual
     return Fitted(np.ascontiguousarray(coef), intercept, choice.alpha, *found)
+
+
+def _merged(design: Design, leader: NDArray, held_out: NDArray) -> tuple[Design, NDArray]:
+    """The design and the rows held out of it, where equal rows may be one."""
+    source, leads = design.source.merged(leader)
+    return Design(source, design.features, design.dtype, design.advance), held_out[leads]
+
+
+def _without_repeats(design: Design, seed: int) -> tuple[Design, NDArray | None]:
+    """The same where rows are still to be held out; None of few rows, which are held out in turn."""
+    source = design.source
+    counted = np.ones(source.n_rows, bool) if source.weight is None else source.weight > 0
+    if counted.sum() <= FOLDED_ROWS:
+        return design, None
+    keys = source.keys()
+    held_out = rows_held_out(keys, source.weight, seed)
+    return _merged(design, leaders(keys, held_out | ~counted), held_out)

@@ -63,6 +63,8 @@ class Choice:
     unseen : OutOfSample or None
         Predictions of the rows held out.
     held_out : bool array of shape (n,)
+    leader : int array of shape (n,)
+        The first of the rows to fit that are equal to each; held-out ones are apart.
     loss : callable (predictions of shape (K, m)) -> float
         Mean loss of the m rows held out.
     report : Report
@@ -75,6 +77,7 @@ class Choice:
     n_iter: int | None
     unseen: OutOfSample | None
     held_out: NDArray
+    leader: NDArray
     loss: Callable[[NDArray], float]
     report: Report
     alpha_per_weight: float = 0.0
@@ -183,9 +186,9 @@ def _unjudged(setting: Setting, one: SizedMetric) -> Choice:
     setting.report.chosen = "bins, learned scales"
     setting.report.reason = f"the model for more than {MANY_ROWS:,} rows"
     setting.plan_grids(one.seconds, 1)
-    maps = binning.grids([one], setting.n_grids, setting.seed + 1)
+    maps, trials = binning.grids([one], setting.n_grids, setting.seed + 1), setting.trials
     alpha = one.penalty * setting.largest
-    return Choice(together(maps), alpha, None, None, setting.held_out, setting.trials.mean_loss, setting.report)
+    return Choice(together(maps), alpha, None, None, setting.held_out, setting.leader, trials.mean_loss, setting.report)
 
 
 def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric], image: Stationary | None) -> None:
@@ -229,7 +232,7 @@ def _decide(setting: Setting) -> Choice:
     if not judged.n_iter:
         grown, rows = together(dense.grown(setting, chosen)), trials.some(dense.SCREENED_ROWS)
         alpha = float(judged.penalty[0] / rows.weight.sum())
-        return Choice(grown, None, None, None, setting.held_out, trials.mean_loss, report, alpha)
+        return Choice(grown, None, None, None, setting.held_out, setting.leader, trials.mean_loss, report, alpha)
     unseen, truth = None, trials.truth
     if truth.shape == judged.predicted.shape:
         unseen = OutOfSample(trials.unscaled(judged.predicted), truth, trials.weight_out)
@@ -237,7 +240,9 @@ def _decide(setting: Setting) -> Choice:
     maps = [
         (weight * judged.penalty.min() / own, part) for (weight, part), own in zip(maps, judged.penalty, strict=True)
     ]
-    return Choice(together(maps), alpha, judged.n_iter, unseen, setting.held_out, trials.mean_loss, report)
+    return Choice(
+        together(maps), alpha, judged.n_iter, unseen, setting.held_out, setting.leader, trials.mean_loss, report
+    )
 
 
 def _clearly_better(setting: Setting, one: Entry, other: Entry) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, row_keys
+from bochner.data.sources import ArraySource, leaders, row_keys
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.tuning.held_out import rows_held_out
@@ -101,6 +101,8 @@ class Setting:
     ----------
     trials : Trials
     held_out : bool array of shape (n,)
+    leader : int array of shape (n,)
+        The first of the rows to fit that are equal to each; held-out ones are apart.
     ties : int array of shape (d,)
     units : array of shape (d,) or None
         What one unit of each column is in the unit of the input; None where that has no meaning.
@@ -109,6 +111,8 @@ class Setting:
     seed : int
     n_rows : int
         Of all rows.
+    n_solved : int
+        Of those that the model is solved for at last, where equal ones may be one.
     unit : float
         Mean weight of a distinct row over the largest one, in which ridge terms are measured.
     largest : float
@@ -117,12 +121,14 @@ class Setting:
 
     trials: Trials
     held_out: NDArray
+    leader: NDArray
     ties: NDArray
     units: NDArray | None
     wanted: Wanted
     clock: Clock
     seed: int
     n_rows: int
+    n_solved: int
     unit: float
     largest: float
     report: Report
@@ -156,7 +162,7 @@ class Setting:
         usual = FINAL_ENTRIES / self.n_rows / (1 + (self.trials.truth.shape[1] - 1) / OUTPUTS_FOR_HALF)
         self.n_grids = int(np.clip(usual, *FINAL_GRIDS))
         if self.clock.limit is not None:
-            each = seconds / self.n_trial_grids * self.n_rows / self.trials.n_rows
+            each = seconds / self.n_trial_grids * self.n_solved / self.trials.n_rows
             self.n_grids = int(np.clip(TIMED_SHARE * self.clock.left / (each * (n_fits + 2)), *TIMED_GRIDS))
 
     @property
@@ -199,6 +205,8 @@ def prepare(
 ) -> Setting | None:
     """Hold out rows, a fifth of them and 10,000 at most; None where too few distinct rows are left to learn from.
 
+    Where many of the other rows are repeated, equal ones are fitted as one, with their weight and mean target.
+
     Parameters
     ----------
     source : ArraySource
@@ -211,18 +219,24 @@ def prepare(
     held_out = rows_held_out(keys, weight, seed)
     largest = 1.0 if weight is None else float(weight.max())  # a common factor changes nothing
     weight = np.ones(len(y)) if weight is None else weight / largest
-    fit, out = np.flatnonzero((weight > 0) & ~held_out), np.flatnonzero(held_out)
-    distinct = len(np.unique(keys[fit]))
-    if distinct < wanted.fewest_rows or not len(out):
+    leader = leaders(keys, held_out | (weight <= 0))
+    distinct = int(np.count_nonzero((leader == np.arange(len(leader))) & ~held_out & (weight > 0)))
+    if distinct < wanted.fewest_rows or not held_out.any():
         return None
-    unit = float(weight[fit].sum() / distinct)
+    unit = float(weight[~held_out].sum() / distinct)
+    rows, leads = ArraySource(X, y, weight).merged(leader)
+    kept = held_out[leads]
+    fit = np.flatnonzero(~kept & (np.asarray(rows.weight) > 0))
     if len(fit) > TRIAL_ROWS:
         fit = np.sort(np.random.default_rng(seed).choice(fit, TRIAL_ROWS, replace=False))
-    trials = Trials((X[fit], y[fit], weight[fit]), (X[out], y[out], weight[out]), classes, seed)
+    some, out = rows.take(fit), rows.take(np.flatnonzero(kept))
+    trials = Trials((some.X, some.y, some.weight), (out.X, out.y, out.weight), classes, seed)
     if not trials.y.any():
         return None
-    report = Report("log loss" if trials.classes else "squared error", len(out))
-    return Setting(trials, held_out, ties, units, wanted, clock, seed, len(y), unit, largest, report)
+    report = Report("log loss" if trials.classes else "squared error", out.n_rows)
+    return Setting(
+        trials, held_out, leader, ties, units, wanted, clock, seed, len(y), rows.n_rows, unit, largest, report
+    )
 
 
 def together(maps: Maps) -> FeatureMap:
