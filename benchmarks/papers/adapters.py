@@ -22,18 +22,19 @@ Fitted = tuple[np.ndarray, Result]
 
 
 def standardised(rows: Split) -> Split:
-    """Numbers to unit variance, strings one-hot (categories of fewer than 20 rows together), float32."""
-    X, X_test = rows.X, rows.X_test
-    if isinstance(X, pd.DataFrame):
-        texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
-        encode = make_column_transformer(
-            (OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=False), texts),
-            remainder=StandardScaler(),
-        )
-    else:
-        encode = StandardScaler()
-    X = encode.fit_transform(X).astype(np.float32)
-    return Split(X, rows.y, encode.transform(X_test).astype(np.float32), rows.y_test)
+    """Rows as `encoder` has them, float32."""
+    encode = encoder(rows.X)
+    X = encode.fit_transform(rows.X).astype(np.float32)
+    return Split(X, rows.y, encode.transform(rows.X_test).astype(np.float32), rows.y_test)
+
+
+def encoder(X: Any) -> Any:
+    """Numbers to unit variance, strings one-hot (categories of fewer than 20 rows together)."""
+    if not isinstance(X, pd.DataFrame):
+        return StandardScaler()
+    texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
+    rare = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=False)
+    return make_column_transformer((rare, texts), remainder=StandardScaler())
 
 
 def categorised(rows: Split) -> Split:
@@ -166,7 +167,7 @@ def neo_ls_svm(rows: Split, regression: bool, seed: int) -> Fitted:
 
 
 def thundersvm(rows: Split, regression: bool, seed: int) -> Fitted:
-    """Libsvm's machines on all cores or a GPU."""
+    """Libsvm's machines on all cores."""
     from thundersvm import SVC, SVR
 
     return plain((SVR if regression else SVC)(), standardised(rows), regression)
@@ -194,7 +195,7 @@ def tuned(adapter: Callable[..., Fitted], space: dict[str, list]) -> Callable[..
         rng, start = np.random.default_rng(seed), time.perf_counter()
         order = rng.permutation(len(rows.y))
         out, fit = order[: len(order) // 5], order[len(order) // 5 :]
-        inner = Split(_take(rows.X, fit), rows.y[fit], _take(rows.X, out), rows.y[out])
+        inner = Split(taken(rows.X, fit), rows.y[fit], taken(rows.X, out), rows.y[out])
         best, least = {}, np.inf
         while time.perf_counter() - start < TUNING_SECONDS:
             options = {name: values[rng.integers(len(values))] for name, values in space.items()}
@@ -208,7 +209,8 @@ def tuned(adapter: Callable[..., Fitted], space: dict[str, list]) -> Callable[..
     return search
 
 
-def _take(X: Any, rows: np.ndarray) -> Any:
+def taken(X: Any, rows: np.ndarray) -> Any:
+    """Rows of an array or a frame."""
     return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
 
 
