@@ -136,7 +136,9 @@ def main() -> None:
         f"{min(options.seeds, SEEDS_OF_LARGE)}). Held-out loss above that of one lengthscale: the worst seed, in "
         "standard errors; empty where so many rows leave no comparison."
     )
-    write_section("Accuracy without arguments", "python benchmarks/accuracy.py", table(header, rows) + "\n\n" + note)
+    if set(options.names) == set(BARS):
+        body = table(header, rows) + "\n\n" + note
+        write_section("Accuracy without arguments", "python benchmarks/accuracy.py", body)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
-"""Measurements of a published result, cell by cell: each in a process of its own, kept, and taken up again."""
+"""Measurements of a published result, cell by cell: each in a process of its own, kept, and taken up again.
+
+Results are in benchmarks/results, a JSON line for each cell; ``--fresh``, ``--retry`` and ``--only TEXT`` measure some
+of them again. The page is written once all are known.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -41,31 +47,42 @@ def run(
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--fresh", action="store_true", help="measure again what is known")
+    parser.add_argument("--retry", action="store_true", help="measure again what failed")
     parser.add_argument("--only", default="", help="measure cells whose description holds this text")
-    parser.add_argument("--page", action="store_true", help="measure nothing, write the page")
+    parser.add_argument("--page", action="store_true", help="measure nothing, write the page of what is known")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
         print(json.dumps(_measured(work, json.loads(options.cell))))
         return
-    store = RESULTS / f"{name}.jsonl"
+    if options.page and (options.fresh or options.retry):
+        parser.error("--page measures nothing")
+    store, cells = RESULTS / f"{name}.jsonl", list(cells)
     known = _read(store)
-    cells = list(cells)
     todo = [cell for cell in cells if options.only in _key(cell)]
-    if options.fresh:
-        for cell in todo:
-            known.pop(_key(cell), None)
+    for key in [_key(cell) for cell in todo if _key(cell) in known]:
+        if options.fresh or (options.retry and "error" in known[key][1]):
+            del known[key]
+    _write(store, known.values())
     for i, cell in enumerate(todo):
-        if options.page or _key(cell) in known:
+        if options.page or _result(known, cell):
             continue
-        failed = known.get(_key(cell | {"seed": 0}), {}).get("error") if cell.get("seed") else None
-        result = {"error": failed} if failed else _in_a_process(cell)
-        known[_key(cell)] = result
-        store.parent.mkdir(exist_ok=True)
+        known[_key(cell)] = cell, _in_a_process(cell)
         with store.open("a") as file:
-            file.write(json.dumps([cell, result]) + "\n")
-        print(f"[{i + 1}/{len(todo)}] {_key(cell)}: {result}", flush=True)
-    page([(cell, known[_key(cell)]) for cell in cells if _key(cell) in known])
+            file.write(json.dumps(known[_key(cell)]) + "\n")
+        print(f"[{i + 1}/{len(todo)}] {_key(cell)}: {known[_key(cell)][1]}", flush=True)
+    results = [(cell, result) for cell in cells if (result := _result(known, cell))]
+    if options.page or len(results) == len(cells):
+        page(results)
+    else:
+        print(f"{len(cells) - len(results)} cells are not measured yet; --page writes the page without them")
+
+
+def _result(known: dict[str, tuple[Cell, Result]], cell: Cell) -> Result | None:
+    """What was measured, or the failure of the first seed, after which no other is tried; None where it is unknown."""
+    _, result = known.get(_key(cell), (cell, None))
+    _, first = known.get(_key(cell | {"seed": 0}), (cell, None)) if "seed" in cell else (cell, None)
+    return result or (first if first and "error" in first else None)
 
 
 def _measured(work: Callable[[Cell], Result], cell: Cell) -> Result:
@@ -76,24 +93,45 @@ def _measured(work: Callable[[Cell], Result], cell: Cell) -> Result:
 def _in_a_process(cell: Cell) -> Result:
     limit = float(cell.get("limit", 600))
     command = [sys.executable, sys.argv[0], "--cell", json.dumps(cell)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return {"error": f"more than {limit:.0f} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        return {"error": lines[-1][:200]}
-    return json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            out, problems = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return {"error": f"more than {limit:.0f} s"}
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode < 0:
+        return {"error": f"killed by signal {-process.returncode}"}
+    if process.returncode:
+        return {"error": (problems.strip().splitlines() or [f"exit {process.returncode}"])[-1][:200]}
+    return json.loads(out.splitlines()[-1])
 
 
 def _key(cell: Cell) -> str:
     return ", ".join(f"{name} {value}" for name, value in cell.items() if name != "limit")
 
 
-def _read(store: Path) -> dict[str, Result]:
-    if not store.exists():
-        return {}
-    return {_key(cell): result for cell, result in map(json.loads, store.read_text().splitlines())}
+def _read(store: Path) -> dict[str, tuple[Cell, Result]]:
+    """By key; the last line may have been cut off."""
+    known = {}
+    for line in store.read_text().splitlines() if store.exists() else []:
+        try:
+            cell, result = json.loads(line)
+        except ValueError:
+            continue
+        known[_key(cell)] = cell, result
+    return known
+
+
+def _write(store: Path, known: Iterable[tuple[Cell, Result]]) -> None:
+    store.parent.mkdir(exist_ok=True)
+    whole = store.with_suffix(".new")
+    whole.write_text("".join(json.dumps(one) + "\n" for one in known))
+    whole.replace(store)
 
 
 def grouped(results: Sequence[tuple[Cell, Result]], *names: str) -> dict[tuple, list[Result]]:
@@ -109,8 +147,9 @@ def spread(results: Sequence[Result], name: str, digits: int = 4) -> str:
     values = [result[name] for result in results if name in result]
     if not values:
         return results[0].get("error", "not measured") if results else "not measured"
-    low, high, middle = min(values), max(values), median(values)
-    return f"{middle:.{digits}g}" + (f" ({low:.{digits}g} - {high:.{digits}g})" if len(values) > 1 else "")
+    low, high, middle, failed = min(values), max(values), median(values), sum("error" in result for result in results)
+    text = f"{middle:.{digits}g}" + (f" ({low:.{digits}g} - {high:.{digits}g})" if len(values) > 1 else "")
+    return text + (f", {failed} of {len(results)} failed" if failed else "")
 
 
 def middle(results: Sequence[Result], name: str) -> float | None:

@@ -16,7 +16,7 @@ from report import table, write_section
 PROBLEMS = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
 OURS = ("bochner", "bochner, 1 s")
 DRAW_NOTHING = ("SVC / SVR", "KernelRidge", "ThunderSVM")
-SEEDS, LIMIT = 5, 60
+SEEDS, LIMIT, TUNED_LIMIT = 5, 60, 120
 CRITICAL = 0.05
 
 
@@ -31,7 +31,7 @@ def work(cell: Cell) -> Result:
 def cells() -> list[Cell]:
     """All peers, one seed after the other."""
     return [
-        {"problem": name, "peer": peer, "seed": seed, "limit": LIMIT}
+        {"problem": name, "peer": peer, "seed": seed, "limit": TUNED_LIMIT if "tuned" in peer else LIMIT}
         for seed in range(SEEDS)
         for name in PROBLEMS
         for peer in PEERS
@@ -46,13 +46,13 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         lines = []
         for peer in PEERS:
             own = groups.get((name, peer), [])
-            if not own or own[0].get("error") == "TypeError: regression only":
+            if not own or inapplicable(own):
                 continue
             memory = middle(own, "memory")
             figures = ["", "", "", ""]
             if memory is not None:
                 fit, unit_of_time = middle(own, "fit"), middle(groups.get((name, "LightGBM"), []), "fit")
-                times = f"{fit / unit_of_time:.2g}" if unit_of_time else ""
+                times = f"{fit / unit_of_time:,.1f}" if unit_of_time else ""
                 figures = [spread(own, "fit", 3), times, f"{middle(own, 'predict'):.3g}", f"{memory:,.0f}"]
             lines.append([peer, spread(own, "wrong", 4), *figures])
         unit = "RMSE / sd" if name in REGRESSION else "% wrong"
@@ -60,17 +60,22 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         parts.append(f"**{name}**\n\n{table(header, lines)}")
     draw_times(groups)
     ranks = draw_ranks(groups)
-    counts = ["{} of {} against {}".format(*against(groups, peer), peer) for peer in PEERS if peer not in OURS]
-    parts.append("Lower median error of bochner: " + "; ".join(counts) + ".")
+    parts.append("Lower median error of bochner, where both finished: " + "; ".join(against(groups)) + ".")
     if ranks:
         parts.append("Mean ranks: " + ", ".join(f"{peer} {rank:.2f}" for peer, rank in ranks) + ".")
     parts.append("![Error against time](figures/peers.png)\n\n![Critical difference](figures/ranks.png)")
     parts.append(
         f"""\
-Median and range over {SEEDS} seeds on one split ({", ".join(DRAW_NOTHING)} draw nothing: one). bochner, 1 s is
-time_limit=1. Every peer has its own defaults (RBFSampler: 1,000 features, gamma="scale"). Tuned: a random search of
-{TUNING_SECONDS:.0f} s on training rows that are held out, counted in the fit. What cannot be installed, or takes more
-than {LIMIT} s, stands with its error."""
+Median and range over {SEEDS} seeds on one split ({", ".join(DRAW_NOTHING)} draw nothing: one); every fit in a fresh
+process. Boosting takes strings as categories, kernel machines standardised numbers and one-hot strings; that is not in
+their time. It is in that of bochner, which takes the table as it is; its compiled code is loaded before (some 0.3 s).
+
+Settings of peers are their defaults but for: RBFSampler and Nystroem, 1,000 features, gamma="scale" and 1 / d, and
+ridge regression with the best of 7 ridge terms; KernelRidge, kernel="rbf", alpha=0.1. Tuned: the defaults and random
+others for {TUNING_SECONDS:.0f} s on training rows that are held out, counted in the fit. bochner, 1 s: time_limit=1,
+which the largest tables do not keep. What cannot be installed, or takes more than {LIMIT} s in all (tuned:
+{TUNED_LIMIT} s), stands with its error; for Falkon and EigenPro pip finds no distribution. In mean ranks, of those that
+finished on more than half of the data sets, what did not finish is last."""
     )
     write_section("Peers", "python -m benchmarks peers", "\n\n".join(parts))
 
@@ -80,11 +85,23 @@ def measured(groups: dict[tuple, list[Result]]) -> list[str]:
     return [name for name in PROBLEMS if middle(groups.get((name, "bochner"), []), "wrong") is not None]
 
 
-def against(groups: dict[tuple, list[Result]], peer: str) -> tuple[int, int]:
-    """Data sets on which ours has the lower median error, or the peer none; of those that were tried."""
-    tried = [name for name in measured(groups) if (name, peer) in groups]
-    pairs = [[middle(groups[name, one], "wrong") for one in ("bochner", peer)] for name in tried]
-    return sum(theirs is None or ours < theirs for ours, theirs in pairs), len(tried)
+def against(groups: dict[tuple, list[Result]]) -> list[str]:
+    """On how many data sets ours has the lower median error, and what did not finish."""
+    counts = []
+    for peer in PEERS:
+        tried = [name for name in measured(groups) if (name, peer) in groups and not inapplicable(groups[name, peer])]
+        pairs = [[middle(groups[name, one], "wrong") for one in ("bochner", peer)] for name in tried]
+        finished = [ours < theirs for ours, theirs in pairs if theirs is not None]
+        if peer in OURS or not finished:
+            continue
+        failed = f", {len(pairs) - len(finished)} not finished" if len(finished) < len(pairs) else ""
+        counts.append(f"{sum(finished)} of {len(finished)} against {peer}{failed}")
+    return counts
+
+
+def inapplicable(own: list[Result]) -> bool:
+    """Whether it is a regression that was asked to classify."""
+    return own[0].get("error") == "TypeError: regression only"
 
 
 def draw_times(groups: dict[tuple, list[Result]]) -> None:
@@ -121,6 +138,8 @@ def draw_ranks(groups: dict[tuple, list[Result]]) -> list[tuple[str, float]]:
     names = measured(groups)
     errors = {peer: [middle(groups.get((name, peer), []), "wrong") for name in names] for peer in PEERS}
     errors = {peer: own for peer, own in errors.items() if sum(one is not None for one in own) > len(names) / 2}
+    names = [name for name in names if all((name, peer) in groups for peer in errors)]
+    errors = {peer: [middle(groups[name, peer], "wrong") for name in names] for peer in errors}
     if len(errors) < 2:
         return []
     matrix = np.array([[np.inf if one is None else one for one in own] for own in errors.values()])

@@ -305,6 +305,20 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     assert hasty.score(X, y) > 0.5
 
 
+def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch):
+    from bochner.tuning import dense
+    from bochner.tuning.setting import Clock
+
+    monkeypatch.setattr(dense, "ROWS_A_FEATURE", 0)  # as of many rows
+    monkeypatch.setattr(Clock, "elapsed", property(lambda self: self.limit or 0.0))
+    model = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(*smooth())
+    assert model.features_.n_features_out >= 512
+    plain = KernelMachineRegressor(features="fourier", metric="isotropic", random_state=0, time_limit=1e-9).fit(
+        *smooth()
+    )
+    assert plain.features_.n_features_out >= 128
+
+
 def test_a_hybrid_that_is_asked_for_is_fitted(monkeypatch):
     """Also where the defaults would not try one: many rows, or little time."""
     from bochner.tuning import dense

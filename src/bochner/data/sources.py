@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-KEYED_ROWS, HELD_ROWS = 4096, 1 << 18
+TILE_ROWS, KEYED_ROWS, HELD_ROWS = 1 << 12, 1 << 14, 1 << 18
 DISTINCT_SHARE = 0.8
 
 
@@ -62,13 +62,12 @@ class ArraySource:
             yield self._block(slice(first, min(first + rows, stop)))
 
     def _block(self, part: slice) -> Block:
-        X = rows_of(self.X, part)
         weight = None if self.weight is None else self.weight[part]
-        return Block(self.encode(X), self.targets(self.y[part]), weight)
+        return Block(self._encoded(part), self.targets(self.y[part]), weight)
 
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
-        blocks = [self.encode(rows_of(self.X, slice(a, a + HELD_ROWS))) for a in range(0, self.n_rows, HELD_ROWS)]
+        blocks = [self._encoded(slice(a, a + HELD_ROWS)) for a in range(0, self.n_rows, HELD_ROWS)]
         X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
         return ArraySource(X.astype(dtype, copy=False), self.y, self.weight, targets=self.targets)
 
@@ -82,11 +81,11 @@ class ArraySource:
     def distinct(self) -> ArraySource:
         """Return a source of the encoded rows in which equal ones are one, with their weight and their mean target.
 
-        To leave such a row out is to leave out all its copies, which would otherwise tell of one another. Rows are told
-        apart by a random projection.
+        To leave such a row out is to leave out all its copies, which would otherwise tell of one another.
         """
         ((X, y, weight),) = self.blocks(self.n_rows)
-        return ArraySource(X, y, weight).merged(leaders(row_keys(X)), most=1.0)[0]
+        source = ArraySource(X, y, weight)
+        return source.merged(source.leaders(row_keys(X)), most=1.0)[0]
 
     def merged(self, leader: NDArray[np.intp], most: float = DISTINCT_SHARE) -> tuple[ArraySource, NDArray[np.bool_]]:
         """Return a source in which equal rows are one, with their weight and mean target, where that saves much.
@@ -118,8 +117,33 @@ class ArraySource:
         return ArraySource(rows_of(self.X, np.flatnonzero(leads)), mean, total, self.encode), leads
 
     def keys(self) -> NDArray[np.float64]:
-        """Numbers of the encoded rows, shape (n,), by which equal ones are known."""
-        return np.concatenate([row_keys(X) for X, _, _ in self.blocks(HELD_ROWS)] or [np.empty(0)])
+        """Numbers of the encoded rows, shape (n,), equal for equal rows."""
+        parts = [slice(first, first + KEYED_ROWS) for first in range(0, self.n_rows, KEYED_ROWS)]
+        return np.concatenate([row_keys(self._encoded(part)) for part in parts] or [np.empty(0)])
+
+    def leaders(self, keys: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+        """Return the first of the rows that are equal to each, shape (n,).
+
+        Parameters
+        ----------
+        keys : array of shape (n,)
+            As of `keys`; rows that have the same are compared.
+        apart : bool array of shape (n,), optional
+            Rows that are led by themselves, and lead no others.
+        """
+        leader = np.arange(self.n_rows)
+        rest = leader.copy() if apart is None else np.flatnonzero(~apart)
+        _, first, group = np.unique(keys[rest], return_index=True, return_inverse=True)
+        leader[rest] = rest[first[group]]
+        led = np.flatnonzero(leader != np.arange(self.n_rows))
+        for start in range(0, len(led), KEYED_ROWS):
+            part = led[start : start + KEYED_ROWS]
+            other = part[~_equal(self._encoded(part), self._encoded(leader[part]))]
+            leader[other] = other
+        return leader
+
+    def _encoded(self, part: slice | NDArray[np.intp]) -> Any:
+        return self.encode(rows_of(self.X, part))
 
     def take(self, indices: NDArray[np.intp]) -> ArraySource:
         """Return a source of some of the rows, in the order of `indices`."""
@@ -136,27 +160,15 @@ def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
     return nw.from_native(X, eager_only=True)[part].to_native()
 
 
-def leaders(keys: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-    """Return the first of the rows that are equal to each, shape (n,).
-
-    Parameters
-    ----------
-    keys : array of shape (n,)
-        As of `row_keys`.
-    apart : bool array of shape (n,), optional
-        Rows that are led by themselves, and lead no others.
-    """
-    leader = np.arange(len(keys))
-    rest = leader.copy() if apart is None else np.flatnonzero(~apart)
-    _, first, group = np.unique(keys[rest], return_index=True, return_inverse=True)
-    leader[rest] = rest[first[group]]
-    return leader
+def _equal(A: NDArray | sp.csr_array, B: NDArray | sp.csr_array) -> NDArray[np.bool_]:
+    """Whether rows of the two are equal, shape (n,)."""
+    return np.asarray((A != B).sum(axis=1)).ravel() == 0
 
 
 def row_keys(X: NDArray | sp.csr_array) -> NDArray[np.float64]:
-    """Project the rows at random onto one number each, equal for equal rows and, almost surely, for no others."""
+    """Project the rows at random onto one number each, equal for equal rows and hardly ever for others."""
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     if sp.issparse(X):
         return X @ direction
-    tiles = range(0, len(X), KEYED_ROWS)
-    return np.concatenate([(X[a : a + KEYED_ROWS] * direction).sum(axis=1) for a in tiles] or [np.empty(0)])
+    tiles = range(0, len(X), TILE_ROWS)
+    return np.concatenate([(X[a : a + TILE_ROWS] * direction).sum(axis=1) for a in tiles] or [np.empty(0)])

@@ -39,7 +39,7 @@ from bochner.tuning.choice import Choice, choose
 from bochner.tuning.cost import Plan, plan
 from bochner.tuning.held_out import OutOfSample
 from bochner.tuning.setting import FEWEST_ASKED_ROWS, FEWEST_ROWS, Clock, Wanted
-from bochner.tuning.size import choose_n_components, choose_n_grids
+from bochner.tuning.size import SMALLEST, choose_n_components, choose_n_grids
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
     "auto": FourierFeatures,
@@ -187,7 +187,7 @@ class KernelMachine(Insight, KernelParameter):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
             affordable = int(np.sqrt(DIRECT_RATE * self.time_limit / 4 / n_rows))
-            return max(2, min(choose_n_components(n_rows, weight), affordable))
+            return min(choose_n_components(n_rows, weight), max(affordable, SMALLEST))
         return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
 
     def _solver(self, features: FeatureMap) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.sources import leaders
 from bochner.design import Design
 from bochner.moments import Moments
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
@@ -122,12 +121,12 @@ def solve_iteratively(
     held_out : bool array of shape (n,), optional
         Rows that the features were not learned from, which alone are then left out at last.
     """
-    if held_out is None and not design.features.is_dense:
-        design, held_out = _without_repeats(design, seed)
     features, given = design.features, given_alphas(alpha)
     weighted = features.learns_weights
     open_choice = given is None or len(given) > 1 or weighted
     smaller = trial(design, seed) if open_choice else None
+    if held_out is None and not features.is_dense:
+        design, held_out = _without_repeats(design, seed)
     ridge = IterativeRidge(design, seed)
     held = HeldOut(ridge, seed, held_out) if open_choice or calibrated else None
     judge = held if smaller is None else HeldOut(IterativeRidge(smaller, seed), seed)
@@ -192,4 +191,4 @@ def _without_repeats(design: Design, seed: int) -> tuple[Design, NDArray | None]
         return design, None
     keys = source.keys()
     held_out = rows_held_out(keys, source.weight, seed)
-    return _merged(design, leaders(keys, held_out | ~counted), held_out)
+    return _merged(design, source.leaders(keys, held_out | ~counted), held_out)

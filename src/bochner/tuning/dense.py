@@ -113,7 +113,10 @@ def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
 
 
 def grown(setting: Setting, entry: Entry) -> Maps:
-    """The same Fourier features, more of them where doubling them paid: for images, thousands of them."""
+    """The same Fourier features, more of them where doubling them paid: for images, thousands of them.
+
+    A time limit makes them fewer, but not fewer than trials take.
+    """
     ((weight, features),) = entry.maps
     D = n_features(setting)
     if setting.wanted.n_components is not None or setting.n_rows < ROWS_A_FEATURE * D:
@@ -123,7 +126,7 @@ def grown(setting: Setting, entry: Entry) -> Maps:
     ratio = entry.loss / max(trials.average(half.losses), 1e-300)
     factor = 1 if ratio > PAYS else 2 if ratio > PAYS_MUCH else 4
     work = GROWN_WORK if setting.clock.limit is None else GROWN_RATE * setting.clock.left
-    most = max(int(np.sqrt(work / setting.n_rows)), D if setting.clock.limit is None else 2)
+    most = max(int(np.sqrt(work / setting.n_rows)), D if setting.clock.limit is None else SMALL)
     return [(weight, with_size(features, min(D * factor, MOST_FEATURES, most)))]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, leaders, row_keys
+from bochner.data.sources import ArraySource, row_keys
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.tuning.held_out import rows_held_out
@@ -219,12 +219,13 @@ def prepare(
     held_out = rows_held_out(keys, weight, seed)
     largest = 1.0 if weight is None else float(weight.max())  # a common factor changes nothing
     weight = np.ones(len(y)) if weight is None else weight / largest
-    leader = leaders(keys, held_out | (weight <= 0))
+    rows = ArraySource(X, y, weight)
+    leader = rows.leaders(keys, held_out | (weight <= 0))
     distinct = int(np.count_nonzero((leader == np.arange(len(leader))) & ~held_out & (weight > 0)))
     if distinct < wanted.fewest_rows or not held_out.any():
         return None
     unit = float(weight[~held_out].sum() / distinct)
-    rows, leads = ArraySource(X, y, weight).merged(leader)
+    rows, leads = rows.merged(leader)
     kept = held_out[leads]
     fit = np.flatnonzero(~kept & (np.asarray(rows.weight) > 0))
     if len(fit) > TRIAL_ROWS:
