@@ -69,8 +69,8 @@ def page(results: list[tuple[Cell, Result]]) -> None:
         f"""\
 Median and range over {SEEDS} seeds on one split (tuned: {TUNED_SEEDS}; {", ".join(DRAW_NOTHING)} draw nothing: 1);
 every fit in a fresh process. Boosting takes strings as categories, kernel machines standardised numbers and one-hot
-strings; that is not in their time. It is in that of bochner, which takes the table as it is; its compiled code is loaded
-before (some 0.3 s).
+strings; that is not in their time. It is in that of bochner, which takes the table as it is; its compiled code is
+loaded before (some 0.3 s).
 
 Settings of peers are their defaults but for: RBFSampler and Nystroem, 1,000 features, gamma="scale" and 1 / d, and
 ridge regression with the best of 7 ridge terms; KernelRidge, kernel="rbf", alpha=0.1. Tuned: the defaults and random
