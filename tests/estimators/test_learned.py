@@ -319,6 +319,20 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch):
     assert plain.features_.n_features_out >= 128
 
 
+def test_little_time_is_spent_on_fewer_rows(monkeypatch):
+    from bochner.tuning import setting, trials
+
+    seen = []
+    solve = trials.Trials.solve
+    monkeypatch.setattr(trials.Trials, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
+    monkeypatch.setattr(setting, "FEWEST_SCREENED", 300)
+    monkeypatch.setattr(setting.Clock, "elapsed", property(lambda self: self.limit or 0.0))
+    X, y = smooth()
+    hasty = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(X, y)
+    assert set(seen) == {300}
+    assert hasty.score(*smooth(seed=1)) > 0.8
+
+
 def test_a_hybrid_that_is_asked_for_is_fitted(monkeypatch):
     """Also where the defaults would not try one: many rows, or little time."""
     from bochner.tuning import dense

@@ -230,8 +230,8 @@ def _decide(setting: Setting) -> Choice:
     report.chosen, report.reason = chosen.name, _reason(setting, chosen, best)
     judged, maps = chosen.judged, chosen.maps
     if not judged.n_iter:
-        grown, rows = together(dense.grown(setting, chosen)), trials.some(dense.SCREENED_ROWS)
-        alpha = float(judged.penalty[0] / rows.weight.sum())
+        grown = together(dense.grown(setting, chosen))
+        alpha = float(judged.penalty[0] / setting.screened.weight.sum())
         return Choice(grown, None, None, None, setting.held_out, setting.leader, trials.mean_loss, report, alpha)
     unseen, truth = None, trials.truth
     if truth.shape == judged.predicted.shape:

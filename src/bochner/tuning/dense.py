@@ -14,12 +14,11 @@ from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.tuning.bandwidth import NAMED, SEPARABLE, choose_kernel
 from bochner.tuning.bins import SizedMetric, descend, grids, penalties
 from bochner.tuning.metrics import Learned
-from bochner.tuning.setting import Entry, Maps, Setting, together
+from bochner.tuning.setting import SCREENED_ROWS, Entry, Maps, Setting, together
 from bochner.tuning.size import choose_n_components
 from bochner.tuning.trials import Judged
 
 SMALL, SHARES = 512, np.geomspace(1e-7, 1e-1, 7)
-SCREENED_ROWS = 50_000
 HYBRID_ROWS, HYBRID_FEATURES, HYBRID_STEPS = 50_000, 1000, 48
 HYBRID_ALPHAS, HYBRID_LAMBDAS, HYBRID_TRIAL_ROWS = (0.001, 0.01, 0.1, 1.0), (0.3, 1.0), 16_384
 MOST_FEATURES, GROWN_WORK, GROWN_RATE, ROWS_A_FEATURE = 8192, 5e12, 4e10, 4
@@ -78,7 +77,7 @@ def judge_fourier(setting: Setting, families: Mapping[str, Family]) -> None:
 
     Those that may still win, within 15 % (log loss: 4 %) of the least loss so far, are fitted at their final size.
     """
-    trials, D = setting.trials.some(SCREENED_ROWS), n_features(setting)
+    trials, D = setting.screened, n_features(setting)
     small = max(min(D // 4, SMALL), 1)
 
     def fit(one: Family, size: float, n_components: int, shares: NDArray) -> tuple[Judged, Maps]:
@@ -121,7 +120,7 @@ def grown(setting: Setting, entry: Entry) -> Maps:
     D = n_features(setting)
     if setting.wanted.n_components is not None or setting.n_rows < ROWS_A_FEATURE * D:
         return entry.maps
-    trials = setting.trials.some(SCREENED_ROWS)
+    trials = setting.screened
     half = trials.solve(with_size(features, D // 2).draw(setting.n_columns), entry.judged.share * AROUND, None)
     ratio = entry.loss / max(trials.average(half.losses), 1e-300)
     factor = 1 if ratio > PAYS else 2 if ratio > PAYS_MUCH else 4

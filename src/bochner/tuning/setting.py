@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +24,7 @@ FEWEST_ROWS, FEWEST_ASKED_ROWS = 200, 20
 TRIAL_ROWS = 1_000_000
 TRIAL_ENTRIES, TRIAL_GRIDS = 2_000_000, (6, 100)
 FINAL_ENTRIES, FINAL_GRIDS, OUTPUTS_FOR_HALF = 50_000_000, (50, 800), 4
+SCREENED_ROWS, FEWEST_SCREENED, SCREENED_RATE = 50_000, 5_000, 5_000  # the last one for each second that is left
 TIMED_GRIDS, TIMED_SHARE = (10, 2000), 0.6
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 
@@ -164,6 +166,14 @@ class Setting:
         if self.clock.limit is not None:
             each = seconds / self.n_trial_grids * self.n_solved / self.trials.n_rows
             self.n_grids = int(np.clip(TIMED_SHARE * self.clock.left / (each * (n_fits + 2)), *TIMED_GRIDS))
+
+    @cached_property
+    def screened(self) -> Trials:
+        """The trials of dense features: on 50,000 rows at most, fewer where a time limit asks for that."""
+        most = SCREENED_ROWS
+        if self.clock.limit is not None:
+            most = int(np.clip(SCREENED_RATE * self.clock.left, FEWEST_SCREENED, SCREENED_ROWS))
+        return self.trials.some(most)
 
     @property
     def n_columns(self) -> int:
