@@ -109,6 +109,8 @@ def inapplicable(own: list[Result]) -> bool:
 def draw_times(groups: dict[tuple, list[Result]]) -> None:
     """Error against time of the fit, a panel for each data set, the Pareto front as a line."""
     plt = pyplot()
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
     figure, axes = plt.subplots(2, 4, figsize=(15, 7), layout="constrained")
     colours = dict(zip(PEERS, plt.get_cmap("tab20")(np.arange(len(PEERS))), strict=True))
     for ax, name in zip(axes.flat, PROBLEMS, strict=True):
@@ -123,10 +125,13 @@ def draw_times(groups: dict[tuple, list[Result]]) -> None:
         ax.plot([p[0] for p in front], [p[1] for p in front], color="0.6", linewidth=1, zorder=0)
         ax.set(xscale="log", title=name, xlabel="Fit, s", ylabel="RMSE / sd" if name in REGRESSION else "% wrong")
         ax.set_yscale("log")
+        ax.xaxis.set(major_locator=LogLocator(), major_formatter="{x:g}", minor_formatter=NullFormatter())
+        ax.yaxis.set(major_locator=MaxNLocator(5), major_formatter="{x:g}", minor_locator=NullLocator())
         ax.spines[["top", "right"]].set_visible(False)
     handles = [
         plt.Line2D([], [], marker="*" if peer in OURS else "o", linestyle="", color=colours[peer], label=peer)
         for peer in PEERS
+        if any(middle(groups.get((name, peer), []), "fit") is not None for name in PROBLEMS)
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=8, frameon=False)
     FIGURES.mkdir(exist_ok=True)
