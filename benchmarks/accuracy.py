@@ -138,7 +138,7 @@ def main() -> None:
     )
     if set(options.names) == set(BARS):
         body = table(header, rows) + "\n\n" + note
-        write_section("Accuracy without arguments", "python benchmarks/accuracy.py", body)
+        write_section("Accuracy without arguments", "python benchmarks/accuracy.py", body, ("lightgbm",))
 
 
 if __name__ == "__main__":

@@ -7,19 +7,32 @@ import platform
 import re
 from collections.abc import Sequence
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-HEAD = "# Benchmarks\n\nWritten by the scripts in `benchmarks/`; each section names the command that renews it.\n"
+HEAD = """\
+# Benchmarks
+
+Written by the scripts in `benchmarks/`; each section names the command that renews it. `BOCHNER_DATA` names the folder
+of the data, `pip install ".[peers]"` gets the libraries compared with.
+"""
+OURS = ("bochner", "numpy", "scipy", "scikit-learn", "numba")
 
 
-def machine() -> str:
-    """Processor, cores, and versions, in one line."""
+def machine(packages: Sequence[str] = ()) -> str:
+    """Processor, cores, and versions, of further packages where they are installed, in one line."""
     names = re.findall(r"model name\s*:\s*(.+)", _read("/proc/cpuinfo")) or [platform.processor() or "unknown"]
     vectors = "AVX-512" if "avx512f" in _read("/proc/cpuinfo") else "AVX2" if "avx2" in _read("/proc/cpuinfo") else ""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("bochner", "numpy", "scipy", "scikit-learn", "numba"))
-    return f"{names[0]} {vectors}, {os.cpu_count()} cores; Python {platform.python_version()}, {packages}."
+    versions = ", ".join(f"{name} {_version(name)}" for name in (*OURS, *packages) if _version(name))
+    return f"{names[0]} {vectors}, {os.cpu_count()} cores; Python {platform.python_version()}, {versions}."
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def _read(path: str) -> str:
@@ -35,9 +48,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def write_section(title: str, command: str, body: str) -> None:
-    """Replace the section of that title, or add it, and print it."""
-    text = f"## {title}\n\n`{command}`, {date.today()}. {machine()}\n\n{body.strip()}\n"
+def write_section(title: str, command: str, body: str, packages: Sequence[str] = ()) -> None:
+    """Replace the section of that title, or add it, and print it; versions of `packages` are told beside ours."""
+    text = f"## {title}\n\n`{command}`, {date.today()}. {machine(packages)}\n\n{body.strip()}\n"
     print(text)
     page = PAGE.read_text() if PAGE.exists() else HEAD
     parts = re.split(r"(?m)^(?=## )", page)

@@ -129,7 +129,7 @@ def main() -> None:
     header = ["n", "exact fit, ms", "exact RMSE", "random features, ms", "RMSE", "JAX, ms", "RMSE", "exact over ours"]
     pictures()
     body = table(header, rows) + "\n\n" + NOTE
-    write_section("Exact and random features on a sine", "python benchmarks/sine.py", body)
+    write_section("Exact and random features on a sine", "python -m benchmarks sine", body, ("jax",))
 
 
 if __name__ == "__main__":

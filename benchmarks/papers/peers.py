@@ -15,6 +15,7 @@ from report import table, write_section
 
 PROBLEMS = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
 OURS = ("bochner", "bochner, 1 s")
+PACKAGES = ("lightgbm", "xgboost", "xrfm", "rfflearn", "neo-ls-svm", "thundersvm-cpu", "torch")
 DRAW_NOTHING = ("SVC / SVR", "KernelRidge", "ThunderSVM")
 SEEDS, TUNED_SEEDS = 5, 3
 LIMIT, TUNED_LIMIT = 60, 120
@@ -79,7 +80,7 @@ which the largest tables do not keep. What cannot be installed, or takes more th
 {TUNED_LIMIT} s), stands with its error; for Falkon and EigenPro pip finds no distribution. In mean ranks, of those that
 finished on more than half of the data sets, what did not finish is last."""
     )
-    write_section("Peers", "python -m benchmarks peers", "\n\n".join(parts))
+    write_section("Peers", "python -m benchmarks peers", "\n\n".join(parts), PACKAGES)
 
 
 def measured(groups: dict[tuple, list[Result]]) -> list[str]:
