@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from threading import Event
 from typing import cast
@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource, Block, row_keys
+from bochner.data.sources import ArraySource, Block
 from bochner.engines.local import available_memory, for_rows, n_threads, require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.held import HeldRows
@@ -50,6 +50,11 @@ class Design:
     @property
     def _dense(self) -> DenseFeatureMap:
         return cast(DenseFeatureMap, self.features)
+
+    @cached_property
+    def row_keys(self) -> NDArray:
+        """Numbers of the rows, shape (n,), by which equal ones are known."""
+        return self.source.keys()
 
     @property
     def block_rows(self) -> int:
@@ -107,8 +112,7 @@ class Design:
     def hold(self, packed: bool) -> Iterable[HeldRows]:
         """Blocks with held features in the place of X, for any number of passes; the map learns the rows.
 
-        They stay in memory where half of what is free can hold them; otherwise every pass computes them anew. Sets
-        `row_keys`, of shape (n,), numbers by which equal rows are known.
+        They stay in memory where half of what is free can hold them; otherwise every pass computes them anew.
 
         Parameters
         ----------
@@ -119,14 +123,11 @@ class Design:
         free = available_memory()
         kept = free is None or row * self.source.n_rows <= HELD_SHARE * free
         blocks: list[HeldRows] = []
-        keys = []
         for X, y, weight in self._blocks(self._held_rows(row)):
-            keys.append(row_keys(X))
             block = HeldRows(self.features.learn(X, packed and kept), y, weight)
             if kept:
                 blocks.append(block)
         self.features.settle()
-        self.row_keys = np.concatenate(keys)
         return blocks if kept else _Passes(self)
 
     def _held_rows(self, row: int) -> int:

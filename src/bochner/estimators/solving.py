@@ -189,6 +189,5 @@ def _without_repeats(design: Design, seed: int) -> tuple[Design, NDArray | None]
     counted = np.ones(source.n_rows, bool) if source.weight is None else source.weight > 0
     if counted.sum() <= FOLDED_ROWS:
         return design, None
-    keys = source.keys()
-    held_out = rows_held_out(keys, source.weight, seed)
-    return _merged(design, source.leaders(keys, held_out | ~counted), held_out)
+    held_out = rows_held_out(design.row_keys, source.weight, seed)
+    return _merged(design, source.leaders(design.row_keys, held_out | ~counted), held_out)
