@@ -1,7 +1,7 @@
 """Run a benchmark by name: ``python -m benchmarks NAME [options]``; without a name they are listed.
 
 Scripts of published results (`papers/`) keep what is measured in benchmarks/results, and go on where they stopped;
-``--fresh`` begins anew.
+``--fresh`` measures again.
 """
 
 import runpy

@@ -6,15 +6,14 @@ Beside them one lengthscale for all columns (metric="isotropic"), and LightGBM w
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
-from datasets import Split, load
+from datasets import Split, categorised, load
 from report import table, write_section
+from runner import timed
 
 REGRESSION = ("cpu_act", "california_housing", "house_16H")
 BARS = {
@@ -58,12 +57,8 @@ def error(name: str, predicted: np.ndarray, truth: np.ndarray) -> float:
 
 def run(model: Any, name: str, data: Split) -> tuple[float, float, float]:
     """Test error, seconds of fit, microseconds a row of predict."""
-    start = time.perf_counter()
-    model.fit(data.X, data.y)
-    fitted = time.perf_counter()
-    predicted = model.predict(data.X_test)
-    seconds = time.perf_counter() - fitted
-    return error(name, predicted, data.y_test), fitted - start, 1e6 * seconds / len(data.y_test)
+    predicted, result = timed(model, data.X, data.y, data.X_test)
+    return error(name, predicted, data.y_test), result["fit"], result["predict"]
 
 
 def above_isotropic(model: Any) -> float | None:
@@ -77,14 +72,8 @@ def peer(name: str, data: Split) -> tuple[float, float]:
     """Test error and seconds of LightGBM with its defaults, strings as categories."""
     from lightgbm import LGBMClassifier, LGBMRegressor
 
-    X, X_test = data.X, data.X_test
-    if name in FRAMES:
-        both = pd.concat([X, X_test])
-        texts = both.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in both.dtypes]]
-        both = both.astype(dict.fromkeys(texts, "category"))
-        X, X_test = both.iloc[: len(X)], both.iloc[len(X) :]
     model = (LGBMRegressor if name in REGRESSION else LGBMClassifier)(verbose=-1)
-    found, fit, _ = run(model, name, Split(X, data.y, X_test, data.y_test))
+    found, fit, _ = run(model, name, categorised(data))
     return found, fit
 
 

@@ -59,3 +59,13 @@ def split(X: pd.DataFrame, y: np.ndarray, n_train: int) -> Split:
     order = np.random.default_rng(0).permutation(len(y))
     train, test = order[:n_train], order[n_train:]
     return Split(X.iloc[train], y[train], X.iloc[test], y[test])
+
+
+def categorised(rows: Split) -> Split:
+    """Strings as pandas categories."""
+    if not isinstance(rows.X, pd.DataFrame):
+        return rows
+    both = pd.concat([rows.X, rows.X_test])
+    texts = [name for name in both if not pd.api.types.is_numeric_dtype(both[name].dtype)]
+    both = both.astype(dict.fromkeys(texts, "category"))
+    return Split(both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test)

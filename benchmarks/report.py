@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+FIGURES = PAGE.parent / "figures"
 HEAD = """\
 # Benchmarks
 
@@ -46,6 +48,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def pyplot() -> Any:
+    """Matplotlib without a screen."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def save_figure(figure: Any, name: str, dpi: int) -> None:
+    """Save a figure in docs/figures."""
+    FIGURES.mkdir(exist_ok=True)
+    figure.savefig(FIGURES / name, dpi=dpi)
 
 
 def write_section(title: str, command: str, body: str, packages: Sequence[str] = ()) -> None:

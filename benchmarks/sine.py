@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression against random features on a sine: ``python benchmarks/sine.py``.
+"""Exact kernel ridge regression against random features on a sine: ``python -m benchmarks sine``.
 
 y = sin(2 pi x) + noise of deviation 0.1, x uniform on [0, 1]; Gaussian kernel of lengthscale 0.1, D = 100, alpha = 0.1
 for all; errors against the noiseless function at 1,000 points. Where JAX is installed, random features as its tutorials
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -18,11 +17,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bochner import KernelMachineRegressor
 from bochner.kernels import Gaussian
-from report import table, write_section
+from report import pyplot, save_figure, table, write_section
 
 SIZES = (100, 300, 1000, 3000, 10_000, 30_000)
 LENGTHSCALE, ALPHA = 0.1, 0.1
-FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 NOTE = """\
 Fit of y = sin(2 pi x) and noise of deviation 0.1 at n uniform x, RMSE against the function; Gaussian kernel of
 lengthscale 0.1, alpha = 0.1, 100 random features. Exact: a Cholesky factor, one run; the others: median of five. JAX:
@@ -93,16 +91,13 @@ def in_jax(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[float, np.
 
 def pictures() -> None:
     """Kernel matrices of 300 rows in docs/figures."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from bochner import FourierFeatures
     from bochner.display import GramDisplay
 
     X = np.sort(np.random.default_rng(0).uniform(size=(300, 1)), axis=0)
     features = FourierFeatures(Gaussian(LENGTHSCALE), sampling="iid", random_state=0)
-    FIGURES.mkdir(exist_ok=True)
-    GramDisplay.from_estimator(features, X, order="given").plot().figure_.savefig(FIGURES / "sine.png", dpi=90)
+    pyplot()
+    save_figure(GramDisplay.from_estimator(features, X, order="given").plot().figure_, "sine.png", 90)
 
 
 def main() -> None:

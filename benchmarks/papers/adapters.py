@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from cells import Result, timed
+from cells import Result
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from datasets import Split
+from datasets import Split, categorised
+from runner import timed
 
-LARGEST_KERNEL = 40_000  # rows of a kernel matrix that fits 16 GB
 TUNING_SECONDS = 15.0
 Fitted = tuple[np.ndarray, Result]
 
@@ -35,16 +35,6 @@ def encoder(X: Any) -> Any:
     texts = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
     rare = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=20, sparse_output=False)
     return make_column_transformer((rare, texts), remainder=StandardScaler())
-
-
-def categorised(rows: Split) -> Split:
-    """Strings as pandas categories."""
-    if not isinstance(rows.X, pd.DataFrame):
-        return rows
-    both = pd.concat([rows.X, rows.X_test])
-    texts = [name for name in both if not pd.api.types.is_numeric_dtype(both[name].dtype)]
-    both = both.astype(dict.fromkeys(texts, "category"))
-    return Split(both.iloc[: len(rows.y)], rows.y, both.iloc[len(rows.y) :], rows.y_test)
 
 
 def plain(model: Any, rows: Split, regression: bool) -> Fitted:
@@ -75,21 +65,21 @@ def lightgbm(rows: Split, regression: bool, seed: int, **options: Any) -> Fitted
     return plain(machine(verbose=-1, random_state=seed, **options), categorised(rows), regression)
 
 
-def xgboost(rows: Split, regression: bool, seed: int, **options: Any) -> Fitted:
+def xgboost(rows: Split, regression: bool, seed: int) -> Fitted:
     """Categories as such."""
     from xgboost import XGBClassifier, XGBRegressor
 
     machine = XGBRegressor if regression else XGBClassifier
-    model = machine(random_state=seed, enable_categorical=True, **options)
+    model = machine(random_state=seed, enable_categorical=True)
     return plain(model, categorised(rows), regression)
 
 
-def boosting(rows: Split, regression: bool, seed: int, **options: Any) -> Fitted:
+def boosting(rows: Split, regression: bool, seed: int) -> Fitted:
     """scikit-learn's."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     machine = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    model = machine(random_state=seed, categorical_features="from_dtype", **options)
+    model = machine(random_state=seed, categorical_features="from_dtype")
     return plain(model, categorised(rows), regression)
 
 
@@ -116,22 +106,20 @@ def nystroem(rows: Split, regression: bool, seed: int, gamma: Any = None, n: int
     return linear(Nystroem(gamma=gamma, n_components=n, random_state=seed), rows, regression)
 
 
-def svm(rows: Split, regression: bool, seed: int, **options: Any) -> Fitted:
+def svm(rows: Split, regression: bool, seed: int) -> Fitted:
     """Libsvm through scikit-learn."""
     from sklearn.svm import SVC, SVR
 
-    return plain((SVR if regression else SVC)(cache_size=2000, **options), standardised(rows), regression)
+    return plain((SVR if regression else SVC)(cache_size=2000), standardised(rows), regression)
 
 
-def kernel_ridge(rows: Split, regression: bool, seed: int, **options: Any) -> Fitted:
+def kernel_ridge(rows: Split, regression: bool, seed: int) -> Fitted:
     """The exact machine."""
     from sklearn.kernel_ridge import KernelRidge
 
     if not regression:
         raise TypeError("regression only")
-    if len(rows.y) > LARGEST_KERNEL:
-        raise MemoryError(f"a kernel matrix of {8e-9 * len(rows.y) ** 2:,.0f} GB")
-    return plain(KernelRidge(kernel="rbf", alpha=0.1, **options), standardised(rows), regression)
+    return plain(KernelRidge(kernel="rbf", alpha=0.1), standardised(rows), regression)
 
 
 def xrfm(rows: Split, regression: bool, seed: int) -> Fitted:

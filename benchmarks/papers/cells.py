@@ -13,7 +13,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
@@ -21,7 +20,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 RESULTS = Path(__file__).parents[1] / "results"
-FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
 Cell = dict[str, Any]  # what is to be measured: names and numbers
 Result = dict[str, Any]  # what was: figures, or an error
@@ -156,12 +154,3 @@ def middle(results: Sequence[Result], name: str) -> float | None:
     """Median of a figure over seeds; None where none was measured."""
     values = [result[name] for result in results if name in result]
     return median(values) if values else None
-
-
-def timed(model: Any, X: Any, y: Any, X_test: Any) -> tuple[Any, Result]:
-    """Fit and predict: predictions, seconds of the fit, microseconds a row of the prediction."""
-    start = time.perf_counter()
-    model.fit(X, y)
-    fitted = time.perf_counter()
-    predicted = model.predict(X_test)
-    return predicted, {"fit": fitted - start, "predict": 1e6 * (time.perf_counter() - fitted) / len(predicted)}

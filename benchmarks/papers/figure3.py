@@ -9,10 +9,11 @@ fit learns its lengthscales anew, from its own training rows.
 from __future__ import annotations
 
 import numpy as np
-from cells import FIGURES, Cell, Result, grouped, middle, run, spread, timed
+from cells import Cell, Result, grouped, middle, run, spread
 
 from datasets import load
-from report import table, write_section
+from report import pyplot, save_figure, table, write_section
+from runner import timed
 
 ROWS = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 522_000)
 GRIDS = (1, 2, 5, 10, 20, 50, 100, 200)
@@ -58,11 +59,7 @@ def page(results: list[tuple[Cell, Result]]) -> None:
 
 def draw(groups: dict[tuple, list[Result]]) -> None:
     """The three curves, with the range over seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     by_rows = [(n, own) for (n, grids), own in sorted(groups.items()) if grids == P]
     by_grids = [(grids, own) for (n, grids), own in sorted(groups.items()) if n == N]
     panels = [
@@ -79,8 +76,7 @@ def draw(groups: dict[tuple, list[Result]]) -> None:
         ax.errorbar(x, centre, ends, marker="o", capsize=3, color="#0072B2")
         ax.set(xscale="log", xlabel=label, ylabel=unit, ylim=(0, None))
         ax.spines[["top", "right"]].set_visible(False)
-    FIGURES.mkdir(exist_ok=True)
-    figure.savefig(FIGURES / "figure3.png", dpi=110)
+    save_figure(figure, "figure3.png", 110)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from adapters import PEERS, TUNING_SECONDS
-from cells import FIGURES, Cell, Result, grouped, middle, run, spread
+from cells import Cell, Result, grouped, middle, run, spread
 
 from accuracy import REGRESSION, error, prepared
-from report import table, write_section
+from report import pyplot, save_figure, table, write_section
 
 PROBLEMS = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "kddcup99", "covtype", "mnist")
 OURS = ("bochner", "bochner, 1 s")
@@ -135,8 +135,7 @@ def draw_times(groups: dict[tuple, list[Result]]) -> None:
         if any(middle(groups.get((name, peer), []), "fit") is not None for name in PROBLEMS)
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=8, frameon=False)
-    FIGURES.mkdir(exist_ok=True)
-    figure.savefig(FIGURES / "peers.png", dpi=90)
+    save_figure(figure, "peers.png", 90)
 
 
 def draw_ranks(groups: dict[tuple, list[Result]]) -> list[tuple[str, float]]:
@@ -164,18 +163,8 @@ def draw_ranks(groups: dict[tuple, list[Result]]) -> list[tuple[str, float]]:
     ax.invert_yaxis()
     ax.set_xlabel(f"Mean rank over {n} data sets; lines: critical difference {critical:.2f} (Nemenyi, 5 %)")
     ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(FIGURES / "ranks.png", dpi=90)
+    save_figure(figure, "ranks.png", 90)
     return ranks
-
-
-def pyplot() -> object:
-    """Without a screen."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ entries; their claim is that bins need far fewer.
 from __future__ import annotations
 
 import numpy as np
-from cells import Cell, Result, grouped, run, spread, timed
+from cells import Cell, Result, grouped, run, spread
 
 from datasets import load
 from report import table, write_section
+from runner import timed
 
 GRIDS = (4, 16, 64, 256)
 METHODS = ("bins, learned lengthscales", "bins, one lengthscale", "Fourier, Laplacian", "Fourier, Gaussian")
