@@ -699,7 +699,7 @@ class TestFiles:
             lambda f: {"pitches_": f.pitches_.astype(np.float32)},
             lambda f: {"shifts_": f.shifts_ * np.inf},
             lambda f: {"shifts_": f.shifts_[:, :, :1]},
-            lambda f: {"multipliers_": f.multipliers_[:, :1]},
+            lambda f: {"multipliers_": f.multipliers_[:, :, :1]},
             lambda f: {"multipliers_": f.multipliers_ * 1.0},
             lambda f: {"values_": f.values_[1:]},
             lambda f: {"values_": np.empty(0)},

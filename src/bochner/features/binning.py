@@ -36,10 +36,10 @@ class BinningFeatures(FeatureMap):
     P entries, whatever the number of columns. For a product of kernels two rows must meet in the bins of all factors;
     for a sum the grids are shared among the terms, in proportion to their variances.
 
-    A bin is known by a hash of 64 bits, the sum of its whole-number coordinates times random multipliers. Two bins
-    share a hash with probability 2^(t - 64), t the number of trailing zero bits that all the differences of their
-    coordinates have in common (0 for half of all pairs in one dimension, and for nearly all in several). Of a grid
-    with N occupied bins that is about N^2 2^(-64) false meetings: 5e-8 for a million bins.
+    A bin is known by a hash of 64 bits, the sum of its whole-number coordinates times random multipliers, which each
+    grid has of its own. Two bins share a hash with probability 2^(t - 64), t the number of trailing zero bits that all
+    the differences of their coordinates have in common (0 for half of all pairs in one dimension, and for nearly all
+    in several). Of a grid with N occupied bins that is about N^2 2^(-64) false meetings: 5e-8 for a million bins.
 
     Parameters
     ----------
@@ -50,7 +50,9 @@ class BinningFeatures(FeatureMap):
         Number P of grids. The error of z(x)'z(y) falls as 1 / sqrt(P).
     n_buckets : int or None, default=None
         Columns per grid, into which bins are hashed without a look at the data, so that maps drawn with one seed agree
-        on any machine. The kernel is then too large by up to 1 / n_buckets. By default every occupied bin has a column.
+        on any machine. Grids collide independently of one another, so that z(x)'z(y) of each map is close to
+        k + (1 - k) / n_buckets (for k of variance 1): too large by 1 / n_buckets at most, but for an error that falls
+        as 1 / sqrt(P). By default every occupied bin has a column.
     column_share : float, default=1.0
         Probability q with which each grid splits a column. Below 1 the kernel is a mixture over subsets of the columns,
         of a product kernel prod_j k_j with distances of fewer columns: prod_j (1 - q + q k_j). Not for `SmoothBins`.
@@ -68,7 +70,8 @@ class BinningFeatures(FeatureMap):
         First column of each grid, and D in the end.
     keys_ : array of shape (D,), int64
         Hashes of the bins; empty with `n_buckets`.
-    multipliers_ : array of shape (F, d), int64
+    multipliers_ : array of shape (P, F, d), int64
+        Of the hashes, independent for each grid.
     rows_per_bin_ : float
         Mean number of training rows in an occupied bin; NaN with `n_buckets`.
     alone_ : float
@@ -159,7 +162,7 @@ class BinningFeatures(FeatureMap):
         self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(self.kernel, P, n_features, rng)
         if self.column_share < 1:
             self._drop_columns(rng)
-        self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape[1:])
+        self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape)
         self.n_features_in_ = n_features
         self.rows_per_bin_ = self.alone_ = float("nan")
         self.keys_ = np.empty(0, np.int64)

@@ -43,7 +43,7 @@ def draw_grids(
     terms = kernel.terms()
     counts = allocate([variance for variance, _ in terms], n_grids, "n_grids")
     shape = n_grids, max(len(leaves) for _, leaves in terms)
-    need = 6 * 8 * n_grids * shape[1] * n_features
+    need = 7 * 8 * n_grids * shape[1] * n_features
     require_memory(need, f"Drawing {n_grids:,} grids in {n_features:,} dimensions", "Take fewer n_grids.")
     pitches, smooth = np.full((*shape, n_features), np.inf), np.zeros(shape, bool)
     first = 0
@@ -133,7 +133,8 @@ class Grids:
     Parameters
     ----------
     pitches, shifts : arrays of shape (P, F, d), float64
-    multipliers : array of shape (F, d), int64
+    multipliers : array of shape (P, F, d), int64
+        Of the hashes; those of a grid are its salt.
     values : array of shape (P,), float64
     smooth : array of shape (P, F), bool
     offsets : array of shape (P + 1,), int64
@@ -161,7 +162,7 @@ class Grids:
         _require(pitches.ndim == 3 and pitches.size > 0, "pitches_ must have three dimensions")
         P, F, d = *pitches.shape[:2], n_features
         arrays = [pitches, shifts, multipliers, values, smooth, offsets]
-        shapes = [(P, F, d), (P, F, d), (F, d), (P,), (P, F), (P + 1,)]
+        shapes = [(P, F, d), (P, F, d), (P, F, d), (P,), (P, F), (P + 1,)]
         dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_, np.int64]
         _require([array.shape for array in arrays] == shapes, f"they must be of the shapes {shapes}")
         _require([array.dtype for array in arrays] == dtypes, "their dtypes are others")
@@ -217,7 +218,7 @@ class Grids:
     def _hash(self, tile: Any, p: int, hashes: NDArray) -> int:
         from bochner.loops.bins import hash_dense, hash_sparse
 
-        lattices = self.inverses[p], self.shifts[p], self.multipliers
+        lattices = self.inverses[p], self.shifts[p], self.multipliers[p]
         if sp.issparse(tile):
             rows = tile.shape[0]
             hash_sparse(tile.indptr, tile.indices, tile.data, *lattices, hashes[:rows])

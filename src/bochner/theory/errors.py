@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing as take
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from bochner.kernels import Kernel
-from bochner.theory.maps import Pairs, exact_values, guarantee, pairwise, products, unwrapped, variances
+from bochner.theory.maps import Pairs, exact_values, guarantee, pairwise, products, spread, unwrapped
 from bochner.theory.spread import check_count
 
 GROUPS = 10
@@ -255,11 +255,11 @@ def _draw_pairs(n: int, n_pairs: int, rng: np.random.Generator) -> tuple[NDArray
 
 
 class _Measured(NamedTuple):
-    """Exact values of the pairs, errors, variances over draws; columns of the map; whether rows are in new bins."""
+    """Exact values of the pairs, errors, mean squares over draws; columns of the map; whether rows are in new bins."""
 
     values: NDArray
     errors: NDArray
-    variances: NDArray | None
+    expected: NDArray | None
     width: int
     new_bins: bool
 
@@ -268,22 +268,23 @@ def _measure(
     features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray, exact: Pairs, own: bool
 ) -> _Measured:
     """Go through the pairs in blocks; `exact` takes rows as the map does where the kernel is its own."""
-    spread = variances(features) if own else None
+    known = spread(features) if own else None
     probe = features.transform(prepare(take(X, np.arange(1))))
     columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
     block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns)))
     full = len(features.values_) if hasattr(features, "pitches_") and features.n_buckets is None else 0
-    values, errors, variance, new_bins = [], [], [], False
+    values, errors, expected, new_bins = [], [], [], False
     for a in range(0, pairs.shape[1], block):
         rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
         U, V = (prepare(part) for part in rows)
         Z = [features.transform(part) for part in (U, V)]
         values.append(exact(U, V) if own else exact(*rows))
         errors.append(products(*Z) - values[-1])
-        if spread is not None:
-            variance.append(spread(U, V))
+        if known is not None:
+            bias, variance = known(U, V)
+            expected.append(bias**2 + variance)
         new_bins = new_bins or any(full and part.nnz < full * part.shape[0] for part in Z)
-    together = None if spread is None else np.concatenate(variance)
+    together = None if known is None else np.concatenate(expected)
     return _Measured(np.concatenate(values), np.concatenate(errors), together, int(probe.shape[1]), new_bins)
 
 
@@ -318,7 +319,7 @@ def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Inte
 
 def _grouped(measured: _Measured) -> tuple[ErrorGroup, ...]:
     """Groups of the same size, by the exact value."""
-    values, errors, variance, *_ = measured
+    values, errors, expected, *_ = measured
     groups = np.array_split(np.argsort(values, kind="stable"), min(GROUPS, len(values)))
     return tuple(
         ErrorGroup(
@@ -327,7 +328,7 @@ def _grouped(measured: _Measured) -> tuple[ErrorGroup, ...]:
             n_pairs=len(own),
             mean_absolute=float(np.abs(errors[own]).mean()),
             root_mean_square=float(np.sqrt(np.square(errors[own]).mean())),
-            expected=None if variance is None else float(np.sqrt(variance[own].mean())),
+            expected=None if expected is None else float(np.sqrt(expected[own].mean())),
         )
         for own in groups
     )

@@ -79,47 +79,73 @@ def products(A: Any, B: Any) -> NDArray[np.float64]:
     return np.einsum("ij,ij->i", np.asarray(A, np.float64), np.asarray(B, np.float64))
 
 
-def variances(features: Any) -> Pairs | None:
-    """Variance of z(x)'z(y) over independent draws of frequencies or grids; None where it is not known.
+Spread = Callable[[Any, Any], tuple[NDArray, NDArray]]  # bias and variance of z(x)'z(y), for each pair of rows
+
+
+def spread(features: Any) -> Spread | None:
+    """Bias and variance of z(x)'z(y) over independent draws of frequencies or grids; None where they are not known.
 
     A frequency of weight u gives u cos(w'D), of variance u^2 ((1 + k(2 D)) / 2 - k(D)^2); one with a random offset
-    u^2 / 2 more, of cos(w'(x + y) + 2 b). A grid gives u for rows in one bin, of variance u^2 k (1 - k). Each of the
-    terms of a kernel has draws by itself.
+    u^2 / 2 more, of cos(w'(x + y) + 2 b). A grid gives u for rows in one bin, which they are with probability k; in
+    one of B buckets they are with probability p = k + (1 - k) / B, so that the variance is u^2 p (1 - p) and the bias
+    p - k of the kernel. Each of the terms of a kernel has draws by itself.
     """
     inner, prepare = unwrapped(features)
     if inner is not features:
-        known = variances(inner)
+        known = spread(inner)
         return known and (lambda A, B: known(prepare(A), prepare(B)))
     if hasattr(features, "maps_"):
-        parts = [(weight**2, variances(part)) for weight, part in zip(features.weights_, features.maps_, strict=True)]
-        if any(values is None for _, values in parts):
-            return None
-        return lambda A, B: np.sum([weight * values(A, B) for weight, values in parts if values], axis=0)
+        return _of_parts(features.weights_, [spread(part) for part in features.maps_])
     kernel = getattr(features, "kernel", None)
     if kernel is None and hasattr(features, "mean_") and hasattr(features, "scale_"):
-        return lambda A, B: np.zeros(A.shape[0])
+        return lambda A, B: (np.zeros(A.shape[0]), np.zeros(A.shape[0]))
     if not isinstance(kernel, Kernel):
         return None
     if hasattr(features, "frequencies_") and features.sampling != "leverage":
         m, lone = features.frequencies_.shape[1], len(features.offsets_)
-        return _over_terms(kernel, m, lambda k, k2: (1 + k2) / 2 - k**2, lone / 2)
+        return _over_terms(kernel, m, lambda k, k2: (np.zeros_like(k), (1 + k2) / 2 - k**2), lone / 2)
     if hasattr(features, "pitches_") and not features._smooth.any():
-        return _over_terms(kernel, len(features.values_), lambda k, k2: k * (1 - k), 0.0)
+        by_chance = 1 / features.n_buckets if features.n_buckets else 0.0
+        return _over_terms(kernel, len(features.values_), lambda k, k2: _meetings(k, by_chance), 0.0)
     return None
 
 
-def _over_terms(kernel: Kernel, draws: int, of_term: Callable[[NDArray, NDArray], NDArray], more: float) -> Pairs:
-    """Variance of the sum of the terms' estimates, which share the draws in proportion to their variances."""
+def _meetings(k: NDArray, by_chance: float) -> tuple[NDArray, NDArray]:
+    """Bias and variance of one grid's estimate, whose bins share a column with the probability `by_chance`."""
+    bias = (1 - k) * by_chance
+    return bias, (k + bias) * (1 - k - bias)
+
+
+def _of_parts(weights: NDArray, parts: list[Spread | None]) -> Spread | None:
+    """Bias and variance of a weighted sum of independent maps."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+
+    def values(A: Any, B: Any) -> tuple[NDArray, NDArray]:
+        each = [part(A, B) for part in known]
+        bias = sum(weight * own for weight, (own, _) in zip(weights, each, strict=True))
+        return bias, sum(weight**2 * own for weight, (_, own) in zip(weights, each, strict=True))
+
+    return values
+
+
+def _over_terms(
+    kernel: Kernel, draws: int, of_term: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], more: float
+) -> Spread:
+    """Bias and variance of the sum of the terms' estimates, which share the draws in proportion to their variances."""
     total = kernel.variance
     terms = [(variance, [pairwise(leaf) for leaf in leaves]) for variance, leaves in kernel.terms()]
 
-    def values(A: Any, B: Any) -> NDArray:
+    def values(A: Any, B: Any) -> tuple[NDArray, NDArray]:
         A, B = dense(A), dense(B)
-        sums = np.full(len(A), more * total**2 / draws**2)
+        bias, squares = np.zeros(len(A)), np.full(len(A), more * total**2 / draws**2)
         for variance, leaves in terms:
             at, twice = (np.prod([leaf(U, V) for leaf in leaves], axis=0) for U, V in ((A, B), (2 * A, 2 * B)))
-            sums += variance * total / draws * np.maximum(of_term(at, twice), 0.0)
-        return sums
+            off, own = of_term(at, twice)
+            bias += variance * off
+            squares += variance * total / draws * np.maximum(own, 0.0)
+        return bias, squares
 
     return values
 
