@@ -115,7 +115,7 @@ def test_threads_share_the_rows(rows, features, monkeypatch, threads):
     blocks_of(monkeypatch, 256)
     whole = Design(ArraySource(X, y, weight), features, np.float64)
     expected = sum_of_blocks(whole)
-    monkeypatch.setattr("bochner.design.n_threads", lambda: threads)
+    monkeypatch.setattr("bochner.engines.local.n_threads", lambda: threads)
     moments = Design(ArraySource(X, y, weight), features, np.float64).moments()
     np.testing.assert_allclose(moments.matrix, expected, rtol=0, atol=1e-10)
     assert moments.n_rows == len(X)
@@ -130,7 +130,7 @@ def sum_of_blocks(design):
 def test_a_fault_in_one_thread_stops_the_others(rows, features, monkeypatch):
     X, y, _ = (np.concatenate([part] * 20) for part in rows)
     blocks_of(monkeypatch, 256)
-    monkeypatch.setattr("bochner.design.n_threads", lambda: 2)
+    monkeypatch.setattr("bochner.engines.local.n_threads", lambda: 2)
     seen = []
 
     def advance(n):
@@ -173,3 +173,21 @@ def test_memory_is_asked_for_first(rows, features, little_memory):
     X, y, _ = rows
     with pytest.raises(MemoryError, match=r"Ridge regression on 30 features needs .*n_components"):
         Design(ArraySource(X, y), features).moments()
+
+
+@pytest.mark.parametrize("panels", [False, True], ids=["own sums", "one sum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_do_not_depend_on_threads(monkeypatch, dtype, panels):
+    """Shares of the rows, or panels of one sum, that the shapes alone decide."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((9001, 3)).astype(dtype), rng.standard_normal((9001, 2))
+    features = FourierFeatures(Gaussian(2.0), 600, random_state=0).draw(3)
+    monkeypatch.setattr("bochner.design.OWN_MOMENTS_FEATURES", 0 if panels else 600)
+    coef, found = rng.standard_normal((600, 2)), []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr("bochner.engines.local.n_threads", lambda threads=threads: threads)
+        design = Design(ArraySource(X, y), features, dtype)
+        found.append((design.moments().matrix, design.predict(coef, np.zeros(2))))
+    for matrix, predicted in found[1:]:
+        np.testing.assert_array_equal(matrix, found[0][0])
+        np.testing.assert_array_equal(predicted, found[0][1])

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[1]
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
 # Displays draw plain attributes of what they are given and import nothing else of bochner: anything may draw itself.
 LAYERS = [
-    {"kernels", "moments", "data", "engines", "loops", "display"},
-    {"features", "theory", "vectors"},
+    {"kernels", "data", "engines", "loops", "display"},
+    {"features", "theory", "vectors", "moments"},
     {"design", "normal"},
     {"solvers"},
     {"tuning"},

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, reduce
-from operator import add
-from threading import Event
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.sources import ArraySource, Block
-from bochner.engines.local import available_memory, for_rows, n_threads, require_memory
+from bochner.engines.local import MOST_SHARDS, available_memory, fold, pause, require_memory, shards
 from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.held import HeldRows
 from bochner.moments import Moments
@@ -20,7 +18,8 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 HELD_BYTES = 1 << 30
 HELD_SHARE = 0.5
-OWN_MOMENTS_BYTES = 1 << 30
+OWN_MOMENTS_FEATURES, OWN_MOMENTS_SHARE = 4096, 0.25  # of the free memory
+SHARD_ROWS = 1024
 Advance = Callable[[int], None]
 
 
@@ -65,6 +64,7 @@ class Design:
 
     def _blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
         for X, y, weight in self.source.blocks(rows, start, stop):
+            pause()
             yield Block(X if X.dtype == self.dtype else X.astype(self.dtype), y, weight)
             self.advance(len(y))
 
@@ -76,8 +76,8 @@ class Design:
     def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
 
-        Every thread sums the moments of its own share of the rows, unless D is so large that one sum, its products on
-        all BLAS threads, must do. An interrupt stops all of them at their next block.
+        Threads sum the moments of shares of the rows that do not depend on their number, unless D is so large that one
+        sum must do, of whose products they make panels. An interrupt stops all of them at their next block.
 
         Raises
         ------
@@ -86,28 +86,22 @@ class Design:
         """
         D, K = self.features.n_features_out, self.source.n_outputs
         require_moments_memory(D, K, self.dtype)
-        workers = min(n_threads(), self.source.n_rows // self.block_rows)
-        if workers * (D + K + 1) ** 2 * (8 + self.dtype.itemsize) > OWN_MOMENTS_BYTES:
-            workers = 1
-        rows = max(256, self.block_rows // max(workers, 1))
-        stopped = Event()
+        rows = max(256, self.block_rows // 2)
 
-        def work(start: int, stop: int) -> Moments:
+        def work(share: tuple[int, int]) -> Moments:
             moments = Moments(D, K, self.dtype)
-            workspace = moments.workspace(rows)
-            try:
-                for X, y, weight in self._blocks(rows, start, stop):
-                    if stopped.is_set():
-                        break
-                    A = workspace[: len(y)]
-                    self._dense.rows(X, out=A, pieces=1 if workers > 1 else None)
-                    moments.add_block(A, y, weight)
-            except BaseException:
-                stopped.set()
-                raise
+            workspace = moments.workspace(min(rows, share[1] - share[0]))
+            for X, y, weight in self._blocks(rows, *share):
+                A = workspace[: len(y)]
+                self._dense.rows(X, out=A)
+                moments.add_block(A, y, weight)
             return moments
 
-        return reduce(add, for_rows(work, self.source.n_rows, workers))
+        share = (D + K + 1) ** 2 * (8 + self.dtype.itemsize) + rows * (D + K + 1) * self.dtype.itemsize
+        free = available_memory()
+        threads = None if free is None else int(max(OWN_MOMENTS_SHARE * free // share, 1))
+        most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
+        return fold(work, shards(self.source.n_rows, max(2 * D, SHARD_ROWS), most), threads)
 
     def hold(self, packed: bool) -> Iterable[HeldRows]:
         """Blocks with held features in the place of X, for any number of passes; the map learns the rows.

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.engines.algebra import gram
+
 
 class Centred(NamedTuple):
     """Moments about the weighted means, which is what an unpenalised intercept leaves of the problem."""
@@ -60,14 +62,19 @@ class Moments:
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
         if self._product is None:
             self._product = np.empty(self.matrix.shape, self.dtype)
-        np.matmul(A.T, A, out=self._product)
-        self.matrix += self._product
+        self.matrix += gram(A, self._product)
         self.n_rows += len(A) if weight is None else int(np.count_nonzero(weight))
 
+    def __iadd__(self, other: Moments) -> Moments:
+        self.matrix += other.matrix
+        self.n_rows += other.n_rows
+        self.dtype, self._product = np.promote_types(self.dtype, other.dtype), None
+        return self
+
     def __add__(self, other: Moments) -> Moments:
-        total = Moments.__new__(Moments)
-        total.__dict__.update(vars(self), matrix=self.matrix + other.matrix, n_rows=self.n_rows + other.n_rows)
-        total.dtype, total._product = np.promote_types(self.dtype, other.dtype), None
+        total = Moments(self.n_features, self.n_outputs, self.dtype)
+        total += self
+        total += other
         return total
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.engines.local import for_rows
+from bochner.engines.local import fold, shards
 
-ENTRIES_PER_THREAD = 1 << 16
+ENTRIES = 1 << 16  # of a piece at the least
 
 
 def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
@@ -57,9 +57,8 @@ def scale(r: NDArray, factors: NDArray, z: NDArray) -> NDArray[np.float64]:
 
 def _each(work: Callable[[int, slice], float], a: NDArray) -> NDArray[np.float64]:
     """Sums over the pieces of each row of what `work(row, piece)` returns."""
-    pieces = None if a.shape[1] > 2 * ENTRIES_PER_THREAD else 1
 
-    def piece(start: int, stop: int) -> list[float]:
-        return [work(k, slice(start, stop)) for k in range(len(a))]
+    def piece(share: tuple[int, int]) -> NDArray[np.float64]:
+        return np.array([work(k, slice(*share)) for k in range(len(a))], np.float64)
 
-    return np.sum(for_rows(piece, a.shape[1], pieces), axis=0, dtype=np.float64)
+    return fold(piece, shards(a.shape[1], ENTRIES))

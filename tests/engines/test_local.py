@@ -11,12 +11,15 @@ import pytest
 
 from bochner.engines import local
 from bochner.engines.local import (
-    MIN_ROWS_PER_THREAD,
+    STEP,
     available_memory,
+    fold,
     for_rows,
     in_threads,
     n_threads,
+    pause,
     require_memory,
+    shards,
 )
 
 
@@ -31,7 +34,8 @@ import sys, threading
 import numpy, scipy.linalg
 from threadpoolctl import threadpool_info
 from bochner.engines import local
-from bochner.engines.local import for_rows, single_threaded_blas
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import for_rows, in_threads
 
 def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
@@ -53,37 +57,127 @@ def run(code, *arguments):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("step", [1, STEP, 1000])
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_covers_every_row_once(threads, monkeypatch):
+def test_covers_every_row_once(threads, step, monkeypatch):
     monkeypatch.setattr(local, "n_threads", lambda: threads)
-    least = MIN_ROWS_PER_THREAD
-    for n in [
-        *range(5),
-        least - 1,
-        least,
-        least + 1,
-        2 * least - 1,
-        2 * least,
-        2 * least + 1,
-        3 * least,
-        1000,
-        1001,
-        4099,
-    ]:
-        seen, pieces = np.zeros(n, dtype=int), []
+    for n in [*range(5), STEP - 1, STEP, STEP + 1, 2 * STEP - 1, 2 * STEP, 3 * STEP + 1, 1000, 1001, 4099]:
+        seen, starts = np.zeros(n, dtype=int), []
 
-        def loop(start, stop, seen=seen, pieces=pieces):
+        def loop(start, stop, seen=seen, starts=starts):
             seen[start:stop] += 1
-            pieces.append((start, stop))
+            starts.append(start)
 
-        for_rows(loop, n)
+        for_rows(loop, n, step)
         assert np.all(seen == 1)
-        assert len(pieces) == max(1, min(threads, n // least))
+        assert len(starts) == max(1, min(threads, n // STEP, -(-n // step)))
+        assert all(start % step == 0 for start in starts)
 
 
 def test_pieces_run_in_several_threads():
     together = threading.Barrier(2, timeout=30)
-    for_rows(lambda start, stop: together.wait(), 2 * MIN_ROWS_PER_THREAD)
+    for_rows(lambda start, stop: together.wait(), 2 * STEP)
+
+
+class TestFold:
+    """Sums whose order the items decide, and never the threads."""
+
+    @pytest.mark.parametrize("n", [*range(1, 10), 31, 64, 100])
+    def test_adds_neighbours_and_neighbours_of_those(self, n, monkeypatch):
+        class Text:
+            def __init__(self, text):
+                self.text = text
+
+            def __iadd__(self, other):
+                self.text = f"({self.text} {other.text})"
+                return self
+
+        def tree(first, size):
+            if size == 1:
+                return str(first)
+            left = 1 << (size - 1).bit_length() - 1
+            return f"({tree(first, left)} {tree(first + left, size - left)})"
+
+        rng = np.random.default_rng(0)
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(local, "n_threads", lambda threads=threads: threads)
+            naps = rng.uniform(0, 1e-3, n)
+            found = fold(lambda k, naps=naps: threading.Event().wait(naps[k]) or Text(str(k)), range(n))
+            assert found.text == tree(0, n)
+
+    def test_shards(self):
+        for n in (0, 1, 99, 100, 199, 200, 1000, 3200, 10**6):
+            parts = shards(n, 100, 16)
+            assert [a for a, _ in parts] == [0] + [b for _, b in parts[:-1]]
+            assert parts[-1][1] == n
+            assert len(parts) in (1, 2, 4, 8, 16)
+            assert len(parts) == 1 or min(b - a for a, b in parts) >= 100
+            assert len(parts) == 16 or n < 2 * len(parts) * 100
+
+    def test_one_thread_leaves_the_others_to_the_work(self):
+        together = threading.Barrier(2, timeout=30)
+
+        def work(item):
+            for_rows(lambda start, stop: together.wait(), 2 * STEP)
+            return item
+
+        assert fold(work, [1, 2, 3], threads=1) == 6
+
+
+class TestManyCallers:
+    """Callers share the threads of the process, and none waits for another one."""
+
+    def test_work_inside_of_work_stays_in_its_thread(self):
+        found = []
+
+        def inner(start, stop):
+            found.append((threading.get_ident(), start, stop))
+
+        in_threads(lambda item: (threading.get_ident(), for_rows(inner, 1000)), [0, 1])
+        assert [(start, stop) for _, start, stop in found] == [(0, 1000)] * 2
+
+    @pytest.mark.parametrize("callers", [2, 8])
+    def test_nested_work_of_many_callers_ends(self, callers):
+        """As many callers as fill the pool, each with work inside of work."""
+        done = []
+
+        def caller():
+            for _ in range(20):
+                in_threads(lambda item: for_rows(lambda start, stop: None, 1000), range(4))
+            done.append(True)
+
+        threads = [threading.Thread(target=caller, daemon=True) for _ in range(callers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(done) == callers
+
+    def test_nobody_waits_for_threads_that_have_not_begun(self, monkeypatch):
+        """Another caller keeps the whole pool busy."""
+        release, size = threading.Event(), local._pool._max_workers
+        blocked = [local._pool.submit(release.wait, 60) for _ in range(size)]
+        try:
+            monkeypatch.setattr(local, "n_threads", lambda: 4)
+            assert in_threads(lambda item: item + 1, range(10)) == list(range(1, 11))
+        finally:
+            release.set()
+        assert all(future.result() for future in blocked)
+
+    def test_a_failure_ends_the_work_of_others_at_their_next_pause(self):
+        begun = threading.Event()
+
+        def work(item):
+            if item == 0:
+                begun.wait(30)
+                raise KeyError("no such row")
+            begun.set()
+            while True:
+                pause()
+
+        with pytest.raises(KeyError, match="no such row"):
+            in_threads(work, [0, 1])
+        pause()  # nothing here to leave
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_after():
@@ -93,19 +187,54 @@ def test_blas_has_one_thread_inside_and_its_own_number_after():
             if start in failing:
                 raise KeyError("no such row")
 
-        for failing in ((), (0,), (500,), (0, 500)):
+        for failing in ((), (0,), (512,), (0, 512)):
             try:
                 for_rows(loop, 1000)
                 assert not failing
             except KeyError:
                 assert failing
             assert blas_threads() == before, f"after failures in {failing}: {blas_threads()}"
-        assert inside == [[1] * len(before)] * 8, inside
+        assert inside and all(threads == [1] * len(before) for threads in inside), inside
     """
     run(code)
 
 
-@pytest.mark.parametrize("where", [{0}, {500}, {0, 500}])
+def test_limits_of_others():
+    """What others set is undone for the next call, and given back in the end."""
+    code = """
+        from threadpoolctl import threadpool_limits
+
+        def others(threads):
+            def work():
+                outer = threadpool_limits(threads, "blas")
+                entered.set()
+                left.wait(20)
+                outer.restore_original_limits()
+                restored.set()
+            return work
+
+        for name in ("others begin", "others end within", "others are the main thread"):
+            entered, left, restored = threading.Event(), threading.Event(), threading.Event()
+            thread = threading.Thread(target=others(1), daemon=True)
+            if name == "others are the main thread":
+                with threadpool_limits(1, "blas"):
+                    caller = threading.Thread(target=lambda: for_rows(lambda a, b: inside.append(blas_threads()), 1000))
+                    caller.start()
+                    caller.join(20)
+            else:
+                thread.start()
+                entered.wait(20)
+                with single_threaded_blas():
+                    left.set()
+                    restored.wait(20)
+                    for_rows(lambda a, b: inside.append(blas_threads()), 1000)
+            assert inside and all(threads == [1] * len(before) for threads in inside), (name, inside)
+            assert blas_threads() == before, (name, blas_threads())
+    """
+    run(code)
+
+
+@pytest.mark.parametrize("where", [{0}, {512}, {0, 512}])
 def test_exceptions_arrive(where):
     done = []
 
@@ -116,9 +245,10 @@ def test_exceptions_arrive(where):
 
     with pytest.raises(KeyError, match="no such row"):
         for_rows(loop, 1000)
-    assert done == [start for start in (0, 500) if start not in where]
+    assert set(done) <= {start for start in (0, 512) if start not in where}
+    done.clear()
     for_rows(lambda start, stop: done.append(start), 1000)
-    assert len(done) == 4 - len(where)
+    assert sorted(done) == [0, 512]
 
 
 OVERLAP = """
@@ -196,7 +326,6 @@ def test_items_in_threads():
 
     def work(item):
         together.wait()
-        for_rows(lambda start, stop: None, 1000)
         return item * 2
 
     assert in_threads(work, [3, 1, 2, 4]) == [6, 2, 4, 8]

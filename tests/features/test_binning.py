@@ -355,7 +355,7 @@ class TestBins:
         Z = reference.transform(X)
         for tile, threads in ((7, 1), (1, 5), (99, 3), (100, 2), (8192, 40)):
             monkeypatch.setattr("bochner.features.grids.TILE_ROWS", tile)
-            monkeypatch.setattr("bochner.features.binning.n_threads", lambda threads=threads: threads)
+            monkeypatch.setattr("bochner.engines.local.n_threads", lambda threads=threads: threads)
             again = clone(features).fit(X)
             np.testing.assert_array_equal(again.keys_, reference.keys_)
             np.testing.assert_array_equal(again.offsets_, reference.offsets_)

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from bochner import FourierFeatures
-from bochner.engines.local import MIN_ROWS_PER_THREAD, n_threads
+from bochner.engines.local import STEP, n_threads
 from bochner.features.base import TILE_BYTES
 from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
 from bochner.kernels.measures import Isotropic, RadialLaw
@@ -337,7 +337,7 @@ class TestTransform:
     def test_every_row_of_every_tile(self, n_components):
         features = FourierFeatures(n_components=n_components, random_state=0).fit(np.zeros((1, 2)))
         tile = max(1, TILE_BYTES // (8 * n_components))
-        threaded = MIN_ROWS_PER_THREAD * n_threads()
+        threaded = STEP * n_threads()
         sizes = {1, 2, tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, threaded - 1, threaded, threaded + 1}
         for n in sorted(sizes - {0}) if n_components < 2000 else (1, tile, tile + 1, threaded + 1):
             X = normal(n, 2, seed=n)

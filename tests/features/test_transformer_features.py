@@ -72,12 +72,14 @@ class TestAlone:
         assert Z.shape == (700, features.n_features_out)
         np.testing.assert_allclose(Z, expected, rtol=np.finfo(dtype).eps, atol=ORDER)
 
-    def test_threads_agree(self, transformer):
+    def test_threads_agree(self, transformer, monkeypatch):
         features = TransformerFeatures(seed(transformer)).fit(X)
         rows = np.tile(X, (20, 1))
-        alone = features.rows(rows, pieces=1)
+        monkeypatch.setattr("bochner.engines.local.n_threads", lambda: 1)
+        alone = features.rows(rows)
+        monkeypatch.setattr("bochner.engines.local.n_threads", lambda: 7)
         for _ in range(3):
-            np.testing.assert_allclose(features.rows(rows, pieces=7), alone, rtol=0, atol=ORDER)
+            np.testing.assert_array_equal(features.rows(rows), alone)
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_held_and_dot(self, transformer, dtype):
@@ -116,7 +118,7 @@ class TestAlone:
         expected = TransformerFeatures(inner).fit(X).transform(X)
         with config_context(transform_output=frames):
             features = TransformerFeatures(inner).fit(X)
-            np.testing.assert_array_equal(features.rows(X, pieces=2), expected)
+            np.testing.assert_array_equal(features.rows(X), expected)
         own = TransformerFeatures(clone(inner).set_output(transform=frames)).fit(X)
         np.testing.assert_array_equal(own.transform(X), expected)
 

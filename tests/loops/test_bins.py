@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import bochner.features.held as module_of_held
 import exact
 from bochner.features.held import HeldBins, HeldFloats, HeldTogether
 from bochner.loops.bins import bucket, fill, hash_dense, hash_sparse, look_up, number, weigh
@@ -163,9 +164,9 @@ HELD = {
 @pytest.mark.parametrize("threads", [1, 3])
 def test_held_products(name, dtype, threads, monkeypatch):
     """Sums of m products, in any order: m + 3 roundings of half eps on each."""
-    for module in ("engines.local", "features.held"):
-        monkeypatch.setattr(f"bochner.{module}.MIN_ROWS_PER_THREAD", 1)
-        monkeypatch.setattr(f"bochner.{module}.n_threads", lambda: threads)
+    monkeypatch.setattr("bochner.engines.local.n_threads", lambda: threads)
+    for size in ("STEP", "SHARD_ROWS"):
+        monkeypatch.setattr(module_of_held, size, 5)
     held, Z = HELD[name](dtype)
     assert held.n_rows == 50
     D, unit = Z.shape[1], np.finfo(dtype).eps / 2

@@ -12,10 +12,10 @@ from bochner.design import Design
 from bochner.kernels import Gaussian
 from bochner.solvers.ridge import (
     PATH_LENGTH,
-    SPECTRAL_LIMIT,
+    TRIDIAGONAL_LIMIT,
     CholeskyFactor,
     LeaveOneOut,
-    SpectralFactor,
+    TridiagonalFactor,
     alpha_bounds,
     best_alpha,
     choose_alpha,
@@ -23,7 +23,7 @@ from bochner.solvers.ridge import (
 )
 
 ALPHAS = np.array([1e-3, 0.1, 10.0, 1e3])
-FACTORS = pytest.mark.parametrize("factorisation", [SpectralFactor, CholeskyFactor])
+FACTORS = pytest.mark.parametrize("factorisation", [TridiagonalFactor, CholeskyFactor])
 
 # Squared condition numbers of the normal equations are below n / alpha = 4e4 here: solutions lose five digits of 16.
 RTOL = 1e-9
@@ -95,7 +95,7 @@ def test_alpha_means_what_it_means_in_kernel_ridge(factorisation):
 
 def test_degrees_of_freedom_and_residual(weight):
     problem = Problem(weight=weight)
-    factor = SpectralFactor(problem.moments)
+    factor = TridiagonalFactor(problem.moments)
     w = np.ones(40) if weight is None else weight
     residual, freedom = factor.residual(ALPHAS), factor.degrees_of_freedom(ALPHAS)
     for a, alpha in enumerate(ALPHAS):
@@ -118,14 +118,14 @@ def test_quadratic_form_is_the_leverage(factorisation, weight):
 def test_gcv_is_that_of_the_hat_matrix(weight):
     problem = Problem(weight=weight)
     expected = [exact.gcv(problem.Z, problem.Y, alpha, weight) for alpha in ALPHAS]
-    np.testing.assert_allclose(SpectralFactor(problem.moments).gcv(ALPHAS), expected, rtol=1e-7)
+    np.testing.assert_allclose(TridiagonalFactor(problem.moments).gcv(ALPHAS), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gcv_by_random_signs_is_near(seed):
     """The trace of B = alpha (G + alpha I)^-1 from 64 sign vectors deviates by sqrt(2 / 64 sum_{i != j} B_ij^2)."""
     problem = Problem(n=300, D=80, seed=seed)
-    spectral, cholesky = SpectralFactor(problem.moments), CholeskyFactor(problem.moments)
+    spectral, cholesky = TridiagonalFactor(problem.moments), CholeskyFactor(problem.moments)
     for alpha in ALPHAS:
         B = np.linalg.inv(np.eye(80) + cholesky.gram / alpha)
         off = B - np.diag(np.diag(B))
@@ -158,8 +158,8 @@ class TestLeaveOneOut:
         source = ArraySource(weighted.X[rows], weighted.Y[rows])
         moments = Design(source, weighted.features, np.float64).moments()
         assert source.distinct().n_rows == len(np.unique(rows))
-        other = LeaveOneOut(Design(source.distinct(), weighted.features, np.float64), SpectralFactor(moments))
-        one = LeaveOneOut(weighted.design, SpectralFactor(weighted.moments))
+        other = LeaveOneOut(Design(source.distinct(), weighted.features, np.float64), TridiagonalFactor(moments))
+        one = LeaveOneOut(weighted.design, TridiagonalFactor(weighted.moments))
         np.testing.assert_allclose(one(ALPHAS), other(ALPHAS), rtol=1e-8)
 
     def test_equal_rows_of_other_targets_are_left_out_together(self):
@@ -169,7 +169,7 @@ class TestLeaveOneOut:
         source = ArraySource(problem.X[rows], Y)
         moments = Design(source, problem.features, np.float64).moments()
         distinct = source.distinct()
-        found = LeaveOneOut(Design(distinct, problem.features, np.float64), SpectralFactor(moments)).predict(0.5)
+        found = LeaveOneOut(Design(distinct, problem.features, np.float64), TridiagonalFactor(moments)).predict(0.5)
         for prediction, x in zip(found, distinct.X, strict=True):
             left = (problem.X[rows] != x).any(axis=1).astype(float)
             coef, intercept = exact.ridge(problem.Z[rows], Y, 0.5, left)
@@ -180,7 +180,7 @@ class TestLeaveOneOut:
         problem = Problem(weight=weight)
         some = np.array([3, 17, 4, 30])
         loo = LeaveOneOut(
-            Design(problem.design.source.take(some), problem.features, np.float64), SpectralFactor(problem.moments)
+            Design(problem.design.source.take(some), problem.features, np.float64), TridiagonalFactor(problem.moments)
         )
         expected = exact.leave_one_out(problem.Z, problem.Y, 0.1, weight)[some]
         np.testing.assert_allclose(loo.predict(0.1), expected, rtol=1e-8)
@@ -190,7 +190,7 @@ class TestLeaveOneOut:
 
     def test_in_blocks(self, weight, monkeypatch):
         problem = Problem(weight=weight)
-        loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))
+        loo = LeaveOneOut(problem.design, TridiagonalFactor(problem.moments))
         scores, predictions = loo(ALPHAS), loo.predict(0.1)
         monkeypatch.setattr(Design, "block_rows", property(lambda self: 7))
         np.testing.assert_allclose(loo(ALPHAS), scores, rtol=1e-10)
@@ -199,7 +199,7 @@ class TestLeaveOneOut:
     def test_agrees_with_ridge_cv(self):
         """RidgeCV's efficient cross-validation is leave-one-out, its score the negative mean squared error."""
         problem = Problem(n=60, D=12, K=1)
-        loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))(ALPHAS)
+        loo = LeaveOneOut(problem.design, TridiagonalFactor(problem.moments))(ALPHAS)
         theirs = RidgeCV(ALPHAS, store_cv_results=True).fit(problem.Z, problem.Y[:, 0])
         np.testing.assert_allclose(loo, theirs.cv_results_.mean(axis=0), rtol=1e-8)
         assert best_alpha(ALPHAS, loo) == theirs.alpha_
@@ -207,7 +207,7 @@ class TestLeaveOneOut:
     def test_in_single_precision(self):
         """The score is a mean of squares of differences of numbers of size 6, in units of 2^-24, and condition."""
         double, single = Problem(), Problem(dtype=np.float32)
-        scores = [LeaveOneOut(p.design, SpectralFactor(p.moments))(ALPHAS[1:]) for p in (double, single)]
+        scores = [LeaveOneOut(p.design, TridiagonalFactor(p.moments))(ALPHAS[1:]) for p in (double, single)]
         # Centred Gram matrices differ by 1e-7 n in each entry, relative to alpha 1e-7 * 40 / 0.1 = 4e-5, a few times.
         np.testing.assert_allclose(scores[1], scores[0], rtol=1e-3)
 
@@ -216,11 +216,11 @@ class TestLeaveOneOut:
         sqrt(2 / 16) at most, over the draw of the signs.
         """
         problem = Problem(n=40, D=12, K=40)
-        loo = LeaveOneOut(problem.design, SpectralFactor(problem.moments))
+        loo = LeaveOneOut(problem.design, TridiagonalFactor(problem.moments))
         expected = ((problem.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
         assert abs(loo(np.array([0.1]))[0] / expected - 1) <= 5 * np.sqrt(2 / 16)
         few = Problem(n=40, D=12, K=16)
-        loo = LeaveOneOut(few.design, SpectralFactor(few.moments))
+        loo = LeaveOneOut(few.design, TridiagonalFactor(few.moments))
         expected = ((few.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
         np.testing.assert_allclose(loo(np.array([0.1]))[0], expected, rtol=1e-10)
 
@@ -233,7 +233,7 @@ class TestChoice:
         problem = Problem(n=200, D=40, K=1, seed=seed)
         bounds = alpha_bounds(problem.moments)
         chosen, scores = [], []
-        for factor in (SpectralFactor(problem.moments), CholeskyFactor(problem.moments)):
+        for factor in (TridiagonalFactor(problem.moments), CholeskyFactor(problem.moments)):
             score = LeaveOneOut(problem.design, factor) if criterion == "loo" else factor.gcv
             alpha, alphas, values = choose_alpha(factor, score, bounds)
             assert alpha in alphas
@@ -271,9 +271,9 @@ class TestChoice:
     def test_the_cheaper_factorisation(self):
         moments = Problem().moments
         assert isinstance(factorise(moments, 1), CholeskyFactor)
-        assert isinstance(factorise(moments, 2), SpectralFactor)
-        moments.n_features = SPECTRAL_LIMIT + 1
-        assert moments.n_features > SPECTRAL_LIMIT
+        assert isinstance(factorise(moments, 2), TridiagonalFactor)
+        moments.n_features = TRIDIAGONAL_LIMIT + 1
+        assert moments.n_features > TRIDIAGONAL_LIMIT
 
     def test_bounds_reach_from_rounding_to_the_trace(self):
         problem = Problem()

@@ -17,6 +17,7 @@ from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder, check_frame
 from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design, require_moments_memory
+from bochner.engines.blas import single_threaded_blas
 from bochner.engines.progress import progress, say
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded, relative
 from bochner.estimators.insight import Insight, metric_of
@@ -236,6 +237,7 @@ class KernelMachine(Insight, KernelParameter):
             quick = clock.limit is not None
             return choose_kernel(source, self.kernel, self._units(), alphas, seed, binned, quick)
 
+    @single_threaded_blas()
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
         check_is_fitted(self)

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.calibration import fit_link, probabilities
 from bochner.estimators.checks import checked_weight, require_target
@@ -171,6 +172,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         )
         self.class_weight = class_weight
 
+    @single_threaded_blas()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the model.
 

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.data.table_statistic import TableStatistic
+from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, relative, require_target
 
@@ -144,6 +145,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     (True, 'cg', True)
     """
 
+    @single_threaded_blas()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the model.
 

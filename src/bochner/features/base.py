@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bochner.engines.algebra import product
 from bochner.engines.local import for_rows, require_memory
 from bochner.features.held import Held, HeldBytes, HeldFloats
 from bochner.kernels import Kernel
 
-TILE_BYTES = 2 << 20
+TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 Rows: TypeAlias = "NDArray | sp.csr_array"
 
@@ -138,7 +139,7 @@ class DenseFeatureMap(FeatureMap):
         """
         Z = self.rows(X)
         share = np.full(len(Z), 1 / len(Z)) if weight is None else weight / weight.sum()
-        self._centre = share @ Z.astype(np.float64, copy=False)
+        self._centre = product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
     @property
     def centre(self) -> NDArray[np.float64]:
@@ -166,17 +167,14 @@ class DenseFeatureMap(FeatureMap):
                 Z[: b - a] -= centre
                 held.put(a, Z[: b - a])
 
-        for_rows(loop, X.shape[0])
+        for_rows(loop, X.shape[0], tile)
         return held
 
     def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
         return self.n_features_out * (1 if packed and self.bounds() is not None else dtype.itemsize)
 
-    def rows(self, X: Rows, out: NDArray | None = None, *, pieces: int | None = None) -> NDArray:
-        """Features of the rows, in the first columns of `out` where it is given; other columns are left alone.
-
-        The work is shared by as many threads as there are, or by as many as there are to be `pieces` of rows.
-        """
+    def rows(self, X: Rows, out: NDArray | None = None) -> NDArray:
+        """Features of the rows, in the first columns of `out` where it is given; other columns are left alone."""
         Z = np.empty((X.shape[0], self.n_features_out), X.dtype) if out is None else out
         tile = self._tile_rows(X.dtype)
 
@@ -185,7 +183,7 @@ class DenseFeatureMap(FeatureMap):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[a:b])
 
-        for_rows(loop, X.shape[0], pieces)
+        for_rows(loop, X.shape[0], tile)
         return Z
 
     def _require_output(self, X: Rows, cure: str = CURE) -> None:
@@ -197,19 +195,20 @@ class DenseFeatureMap(FeatureMap):
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
 
+        tile = self._tile_rows(X.dtype)
+
         def loop(start: int, stop: int) -> None:
-            tile = min(self._tile_rows(X.dtype), stop - start)
-            Z = np.empty((tile, self.n_features_out), X.dtype)
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
                 b = min(a + tile, stop)
                 self.write(X[a:b], Z[: b - a])
                 np.matmul(Z[: b - a], coef, out=result[a:b])
 
-        for_rows(loop, X.shape[0])
+        for_rows(loop, X.shape[0], tile)
         return result
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_centre"}
 
     def _tile_rows(self, dtype: np.dtype) -> int:
-        return max(1, TILE_BYTES // (self.n_features_out * dtype.itemsize))
+        return max(1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), TILE_ROWS))

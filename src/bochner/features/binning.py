@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.engines.local import for_rows, n_threads, require_memory
+from bochner.engines.local import in_threads, require_memory
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.grids import Grids, Table, draw_grids, tables_of
 from bochner.features.held import HeldBins
@@ -245,15 +245,13 @@ class BinningFeatures(FeatureMap):
         tiles, smooth = grids.tiles(X), bool(grids.smooth.any())
         ids = np.empty((len(grids), X.shape[0]), np.int32)
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
-        threads = min(n_threads(), len(grids)) if X.shape[0] > 1 else 1
 
-        def work(first: int, stop: int) -> None:
-            for p in range(first, len(grids), threads):
-                grids.number(tiles, p, self._tables[p] if self._tables else None, grow, ids[p])
-                if smooth:
-                    grids.weigh(tiles, p, values[p])
+        def number(p: int) -> None:
+            grids.number(tiles, p, self._tables[p] if self._tables else None, grow, ids[p])
+            if smooth:
+                grids.weigh(tiles, p, values[p])
 
-        for_rows(work, threads, threads)
+        in_threads(number, range(len(grids)), None if X.shape[0] > 1 else 1)
         return HeldBins(ids, values, self.offsets_)
 
     def _all_grids(self) -> Grids:

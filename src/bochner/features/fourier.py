@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, Rows
 from bochner.features.leverage import POOL, draw_by_leverage
@@ -138,6 +139,7 @@ class FourierFeatures(DenseFeatureMap):
         self.draw(X.shape[1]).observe(X)
         return self
 
+    @single_threaded_blas()
     def draw(self, n_features: int) -> FourierFeatures:
         """Draw the frequencies for `n_features` columns, where the rows are still to come."""
         self._check_parameters()
@@ -158,6 +160,7 @@ class FourierFeatures(DenseFeatureMap):
         self._centre = None
         return self
 
+    @single_threaded_blas()
     def observe(self, X: Rows, weight: NDArray | None = None) -> None:
         """Check that the kernel serves such rows; with sampling="leverage" draw the frequencies anew, for them."""
         self.kernel.check_rows(X)

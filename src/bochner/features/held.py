@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.engines.local import MIN_ROWS_PER_THREAD, for_rows, n_threads
+from bochner.engines.algebra import product
+from bochner.engines.local import STEP, fold, for_rows, in_threads, shards
 
-TILE_ROWS = 256
+TILE_ROWS, SHARD_ROWS = 256, 512
+GRIDS = 4  # that a thread adds to at a time, an even number, for they are added to in pairs
 
 
 class HeldRows(NamedTuple):
@@ -66,10 +68,11 @@ class HeldFloats(Held):
         self.Z, self.n_rows = Z, len(Z)
 
     def forward(self, V: NDArray) -> NDArray:
-        return V.astype(self.Z.dtype, copy=False) @ self.Z.T
+        return product(V.astype(self.Z.dtype, copy=False), self.Z.T)
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
-        Q += T.astype(self.Z.dtype, copy=False) @ self.Z
+        T = T.astype(self.Z.dtype, copy=False)
+        Q += fold(lambda part: T[:, slice(*part)] @ self.Z[slice(*part)], shards(self.n_rows, SHARD_ROWS))
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
         q += np.einsum("i,ij,ij->j", weight, self.Z, self.Z)
@@ -131,15 +134,14 @@ class HeldBytes(Held):
         self._sum(lambda i, j, sums: normal(self.Z[i:j], weight[i:j], V, sums), Q)
 
     def _sum(self, work: Callable[[int, int, NDArray], None], Q: NDArray) -> None:
-        """Add to Q what `work` sums over pieces of the rows, in units of the columns."""
+        """Add to Q what `work` sums over shares of the rows, in units of the columns."""
 
-        def piece(start: int, stop: int) -> NDArray:
+        def piece(share: tuple[int, int]) -> NDArray:
             sums = np.zeros(Q.shape, np.float32)
-            work(start, stop, sums)
+            work(*share, sums)
             return sums
 
-        for sums in for_rows(piece, self.n_rows):
-            Q += sums * self.unit
+        Q += fold(piece, shards(self.n_rows, SHARD_ROWS)) * self.unit
 
 
 class HeldBins(Held):
@@ -177,11 +179,11 @@ class HeldBins(Held):
         self._check(Q)
         T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype), self.offsets
 
-        def grids(first: int, stop: int) -> None:
+        def grids(first: int) -> None:
+            stop = first + GRIDS
             scatter(self.ids[first:stop], values[first:stop], offsets[first:stop], T, Q)
 
-        threads = min(n_threads(), len(self.ids)) if self.n_rows >= MIN_ROWS_PER_THREAD else 1
-        for_rows(grids, len(self.ids), threads)
+        in_threads(grids, range(0, len(self.ids), GRIDS), None if self.n_rows >= STEP else 1)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
         HeldBins(self.ids, np.square(self.values), self.offsets).backward(weight[np.newaxis], q[np.newaxis])

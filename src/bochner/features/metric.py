@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from bochner.engines.local import for_rows, n_threads
+from bochner.engines.algebra import product
+from bochner.engines.local import for_rows
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 from bochner.features.held import Held
 from bochner.kernels import Kernel
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from bochner.display import MetricDisplay
 
 
-THREADED_ROWS = 8192
+TILE_ROWS = 4096
 
 
 class Metric:
@@ -123,13 +124,11 @@ class Metric:
         if not self.linear_.size:
             return U
         q, mixed = self.linear_.shape[1], self.linear_.T.astype(X.dtype)
-        return U @ mixed if q == U.shape[1] else np.hstack([U[:, :q] @ mixed, U[:, q:]])
+        return product(U, mixed) if q == U.shape[1] else np.hstack([product(U[:, :q], mixed), U[:, q:]])
 
     def _unmixed(self, X: NDArray) -> NDArray:
         U = np.empty((len(X), len(self.source_)), X.dtype)
-        # Few rows come from loops that have threads of their own.
-        pieces = n_threads() if len(X) >= THREADED_ROWS else 1
-        for_rows(lambda start, stop: self._write(X[start:stop], U[start:stop]), len(X), pieces)
+        for_rows(lambda start, stop: self._write(X[start:stop], U[start:stop]), len(X), TILE_ROWS)
         return U
 
     def _write(self, X: NDArray, U: NDArray) -> None:

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
@@ -94,6 +95,7 @@ class TransformerFeatures(DenseFeatureMap):
         self.n_features_in_, self._size, self._centre = n_features, 0, None
         return self
 
+    @single_threaded_blas()
     def observe(self, X: Rows, weight: NDArray | None = None) -> None:
         """Fit the transformer on these rows, in double precision."""
         tags = _tags(self.transformer_)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky
 
+from bochner.engines.algebra import gram, product, shifted_cholesky, solve_cholesky
+from bochner.solvers.tridiagonal import Tridiagonal
 from bochner.vectors import dots, scale
 
 Preconditioner = Callable[[NDArray, NDArray], NDArray]
@@ -36,9 +37,10 @@ class Jacobi:
 class SampledGram:
     """Inverse of w G + alpha I, G the mean Gram matrix of centred features of sampled rows, w the sum of all weights.
 
-    One eigendecomposition serves every alpha. Prefer it for up to 2,048 features, of which several times as many rows
-    can be sampled (Rudi, Carratino and Rosasco, "FALKON", NIPS 2017). Eigenvalues below the rounding error of the
-    largest count as that, for a tiny alpha would take what is left of them for directions without any rows.
+    One reduction to a tridiagonal matrix serves every alpha. Prefer it for up to 2,048 features, of which several times
+    as many rows can be sampled (Rudi, Carratino and Rosasco, "FALKON", NIPS 2017). The rounding error of the largest
+    eigenvalue is added to alpha, for a tiny alpha would take what is left of the smallest ones for directions without
+    any rows.
 
     Parameters
     ----------
@@ -47,15 +49,21 @@ class SampledGram:
     """
 
     def __init__(self, S: NDArray) -> None:
-        self.values, self.vectors = np.linalg.eigh(S.T @ S / len(S))
-        self.values = np.maximum(self.values, np.finfo(self.values.dtype).eps * max(self.values[-1], 0))
+        mean = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype)) / len(S)
+        self.matrix = Tridiagonal(mean)
+        self.rounding = float(np.finfo(S.dtype).eps * max(self.matrix.bound(), np.finfo(np.float32).tiny))
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
-        inverse = 1 / (weight * self.values + penalty[:, np.newaxis])
+        shifts, choice = np.unique(penalty / weight + self.rounding, return_inverse=True)
+        factors = [self.matrix.factors(shift, self.rounding) for shift in shifts]
 
         def apply(R: NDArray, Z: NDArray) -> NDArray:
-            Z[:] = (R @ self.vectors * inverse) @ self.vectors.T
+            scaled, size = _scaled(R, self.matrix.dtype)
+            rotated = self.matrix.rotate(scaled)
+            for c, own in enumerate(factors):
+                rotated[choice == c] = self.matrix.solve(own, rotated[choice == c])
+            np.multiply(self.matrix.back(rotated), size / weight, out=Z)
             return dots(R, Z)
 
         return apply
@@ -81,9 +89,9 @@ class SampledRows:
 
     def __init__(self, S: NDArray) -> None:
         self.m = m = len(S) - min(JUDGES, len(S) // 4)
-        gram = S @ S.T
-        self.S, self.gram = S[:m], gram[:m, :m]
-        self.tail = max(_left_over(gram, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
+        products = gram(S.T, np.empty((len(S), len(S)), S.dtype))
+        self.S, self.gram = S[:m], products[:m, :m]
+        self.tail = max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
         """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
@@ -91,36 +99,34 @@ class SampledRows:
         factors = [_factor(self.gram, shift * self.m / weight) for shift in shifts]
 
         def apply(R: NDArray, Z: NDArray) -> NDArray:
-            single = R.astype(self.S.dtype, copy=False)
-            products = self.S @ single.T
+            scaled, size = _scaled(R, self.S.dtype)
+            products = product(scaled, self.S.T)
             for c, lower in enumerate(factors):
                 own = choice == c
-                inner = cho_solve((lower, True), products[:, own], check_finite=False)
-                Z[own] = (single[own] - inner.T @ self.S) / shifts[c].astype(single.dtype)
+                inner = solve_cholesky(lower, products[own].T)
+                Z[own] = (scaled[own] - product(inner.T, self.S)) * (size[own] / shifts[c])
             return dots(R, Z)
 
         return apply
 
 
-def _left_over(gram: NDArray, m: int) -> float:
+def _scaled(R: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:
+    """Rows of R over their largest entries, in a precision that may not reach these, and the entries, shape (K, 1)."""
+    size = np.maximum(np.abs(R).max(axis=1, keepdims=True), np.finfo(R.dtype).tiny)
+    return (R / size).astype(dtype), size
+
+
+def _left_over(products: NDArray, m: int) -> float:
     """Mean squared length of what the span of the first m rows leaves of the others."""
-    lower = _factor(gram[:m, :m], 1e-3 * float(np.trace(gram)) / len(gram))
-    across = gram[:m, m:]
-    inside = (across * cho_solve((lower, True), across, check_finite=False)).sum(axis=0)
-    return float(np.mean(np.diagonal(gram)[m:] - inside))
+    lower = _factor(products[:m, :m], 1e-3 * float(np.trace(products)) / len(products))
+    across = products[:m, m:]
+    inside = (across * solve_cholesky(lower, across)).sum(axis=0)
+    return float(np.mean(np.diagonal(products)[m:] - inside))
 
 
-def _factor(gram: NDArray, shift: float) -> NDArray:
-    """Lower Cholesky factor of gram + shift I, with as much more on the diagonal as rounding makes necessary."""
-    rounding = np.finfo(gram.dtype).eps * max(float(np.trace(gram)), np.finfo(np.float32).tiny)
-    while True:
-        shifted = gram.copy()
-        np.fill_diagonal(shifted, np.diagonal(shifted) + shift)
-        try:
-            return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            shift += rounding
-            rounding *= 10
+def _factor(products: NDArray, shift: float) -> NDArray:
+    rounding = np.finfo(products.dtype).eps * max(float(np.trace(products)), np.finfo(np.float32).tiny)
+    return shifted_cholesky(products, shift, float(rounding))
 
 
 class Blocks:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.engines.local import single_threaded_blas
 from bochner.features import BinningFeatures
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Laplacian
@@ -100,7 +99,7 @@ def with_linear_map(setting: Setting, sample: Sample, base: SizedMetric) -> Size
     rows = ROWS_FOR_MAP[0] <= setting.n_rows <= ROWS_FOR_MAP[1]
     if not (1 < q <= MOST_MIXED and rows) or setting.wanted.metric == "ard":
         return None
-    with setting.stage("metric"), single_threaded_blas():
+    with setting.stage("metric"):
         plan = schedule(setting.n_rows, setting.n_columns)
         full = learn_full("laplacian", sample, base.learned, plan, setting.seed + 1)
     with setting.stage("sizes"):

@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg import LinAlgError
+
+from bochner.engines import lapack
 
 
 class BlockGradient(NamedTuple):
@@ -141,14 +143,15 @@ def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDA
     np.add(space.K, 1.0, out=C)
     A[:] = C[:n_fit].T
     A[np.diag_indices(n_fit)] += noise
-    factor, failed = dpotrf(A, lower=1, overwrite_a=1, clean=0)
-    if failed:
+    try:
+        lapack.potrf(A)
+    except LinAlgError:
         space.W[:] = 0
         return np.nan, space.W, 0.0
-    a = dpotrs(factor, y[:n_fit], lower=1)[0]
+    lapack.potrs(A, a := np.array(y[:n_fit], np.float64, order="F"))
     e = C[n_fit:] @ a - y[n_fit:]
     u = e * (2 / len(e))
-    b = dpotrs(factor, C[n_fit:].T @ u, lower=1)[0]
+    lapack.potrs(A, b := np.asfortranarray(C[n_fit:].T @ u))
     np.matmul(np.concatenate([-b, u]).astype(space.W.dtype), a.T.astype(space.W.dtype), out=space.W)
     space.W *= space.K
     return float(np.square(e).sum() / len(e)), space.W, float(-noise * (b * a).sum())

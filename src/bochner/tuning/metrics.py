@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from bochner.data.sources import ArraySource
-from bochner.engines.local import single_threaded_blas
+from bochner.engines.algebra import gram, product
+from bochner.engines.blas import single_threaded_blas
 from bochner.features.metric import Metric
 from bochner.tuning.basis import Basis
 from bochner.tuning.learning import Blocks, Schedule, learn_map, learn_scales
@@ -130,10 +131,10 @@ def learn_principal(sample: Sample, units: NDArray, plan: Schedule, seed: int) -
     """
     X = sample.X.astype(np.float64) * units
     X -= X.mean(axis=0)
-    values, vectors = np.linalg.eigh(X.T @ X / len(X))
+    values, vectors = np.linalg.eigh(gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X))
     kept = np.flatnonzero(values > values[-1] * SMALLEST_VARIANCE)[::-1][:PRINCIPAL]
     linear = vectors[:, kept].T * (values[kept] ** -0.25)[:, np.newaxis]
-    U = np.ascontiguousarray(X @ linear.T, dtype=np.float32)
+    U = product(X, linear.T).astype(np.float32)
     start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
     log_scales, sizes = learn_scales("gaussian", Blocks(U, sample.y, plan, seed), start, np.arange(len(kept)))
     columns = np.arange(X.shape[1])
@@ -153,6 +154,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     return metric
 
 
+@single_threaded_blas()
 def learn_metric(
     X: Any, y: Any, kernel: str = "laplacian", metric: str = "ard", sample_weight: Any = None, random_state: Any = None
 ) -> Metric:
@@ -217,10 +219,9 @@ def learn_metric(
     sample, ties = learning_sample(source, seed, 2 * X.shape[1]), np.arange(X.shape[1])
     plan = schedule(len(X), X.shape[1])
     parts = "value" if kernel == "gaussian" and metric == "full" else "both"
-    with single_threaded_blas():
-        learned = learn_diagonal(kernel, sample, ties, plan, seed, parts)
-        if metric == "full" and learned.n_mixed:
-            learned = learn_full(kernel, sample, learned, plan, seed + 1)
+    learned = learn_diagonal(kernel, sample, ties, plan, seed, parts)
+    if metric == "full" and learned.n_mixed:
+        learned = learn_full(kernel, sample, learned, plan, seed + 1)
     return learned.metric
 
 

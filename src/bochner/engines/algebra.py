@@ -1,0 +1,138 @@
+"""Dense linear algebra on threads of our own.
+
+Work is cut by the shapes alone, so that the bits of results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from numpy.typing import NDArray
+
+from bochner.engines import lapack
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import in_threads
+
+PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
+SMALL = 1 << 20  # multiplications that are not worth sharing
+FEW = 16  # right-hand sides, for which inverses of blocks do not pay
+
+
+def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
+    """Return A B, shape (n, m), by tiles of its rows, or of its columns where there are few rows."""
+    (n, k), m = A.shape, B.shape[1]
+    if out is None:
+        out = np.empty((n, m), np.result_type(A, B))
+    if n * k * m <= SMALL or max(n, m) <= PANEL:
+        with single_threaded_blas():
+            return np.matmul(A, B, out=out)
+    tall = n >= m
+    tiles = _tiles(0, max(n, m), TILE if tall else PANEL)
+
+    def tile(part: slice) -> None:
+        rows, columns = (part, slice(None)) if tall else (slice(None), part)
+        np.matmul(A[rows], B[:, columns], out=out[rows, columns])
+
+    in_threads(tile, tiles)
+    return out
+
+
+def gram(A: NDArray, out: NDArray) -> NDArray:
+    """Write A'A into `out`, of shape (D, D), by panels of its columns."""
+    D = A.shape[1]
+    if D <= TILE:
+        with single_threaded_blas():
+            return np.matmul(A.T, A, out=out)
+
+    def panel(part: slice) -> None:
+        below = slice(part.start, D)
+        np.matmul(A[:, below].T, A[:, part], out=out[below, part])
+        out[part, part.stop :] = out[part.stop :, part].T
+
+    in_threads(panel, _tiles(0, D, PANEL))
+    return out
+
+
+def cholesky(matrix: NDArray) -> NDArray:
+    """Return the lower Cholesky factor of a symmetric C-ordered matrix, of which the lower triangle is overwritten.
+
+    Entries above the diagonal are arbitrary. Raises LinAlgError where the matrix is not positive definite.
+    """
+    n = len(matrix)
+    for k in range(0, n, PANEL):
+        end = min(k + PANEL, n)
+        own, tiles = slice(k, end), _tiles(end, n, PANEL)
+        corner = np.asfortranarray(matrix[own, own])
+        with single_threaded_blas():
+            lapack.potrf(corner)
+        matrix[own, own] = corner
+
+        def divide(part: slice, own: slice = own, corner: NDArray = corner) -> None:
+            lapack.trtrs(corner, rows := np.asfortranarray(matrix[part, own].T))
+            matrix[part, own] = rows.T
+
+        def update(part: slice, own: slice = own, end: int = end) -> None:
+            matrix[part, end : part.stop] -= matrix[part, own] @ matrix[end : part.stop, own].T
+
+        in_threads(divide, tiles)
+        in_threads(update, tiles[::-1])
+    return matrix
+
+
+def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
+    """Lower factor of gram + shift I, with as much more on the diagonal as rounding makes necessary.
+
+    LinAlgError where the matrix holds values that are no numbers.
+    """
+    while True:
+        shifted = gram.copy()
+        np.fill_diagonal(shifted, np.diagonal(shifted) + shift)
+        try:
+            return cholesky(shifted)
+        except LinAlgError:
+            if not np.isfinite(gram).all():
+                raise
+            shift += rounding
+            rounding *= 3
+
+
+def solve_lower(lower: NDArray, B: NDArray, transposed: bool = False) -> NDArray:
+    """Solve L X = B, or L'X = B, for the columns of B, of shape (D, m); what is above the diagonal of L is not read.
+
+    A block of rows after the other: the inverses of the blocks on the diagonal make products of all of it.
+    """
+    n = len(lower)
+    blocks = _tiles(0, n, PANEL)
+    steps = list(zip(blocks, in_threads(lambda own: _inverse(lower[own, own], transposed), blocks), strict=True))
+
+    def tile(part: slice) -> NDArray:
+        X = np.array(B[:, part], lower.dtype, order="C")
+        for own, inverse in reversed(steps) if transposed else steps:
+            rest = slice(own.stop, n) if transposed else slice(0, own.start)
+            factor = lower[rest, own].T if transposed else lower[own, rest]
+            X[own] -= factor @ X[rest]
+            X[own] = inverse @ X[own]
+        return X
+
+    return np.hstack(in_threads(tile, _tiles(0, B.shape[1], TILE)))
+
+
+def _inverse(lower: NDArray, transposed: bool) -> NDArray:
+    inverse = np.eye(len(lower), dtype=lower.dtype, order="F")
+    lapack.trtrs(np.asfortranarray(lower), inverse)
+    return inverse.T if transposed else inverse
+
+
+def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:
+    """Solve L L'X = B for the columns of B, of shape (D, m)."""
+    if B.shape[1] <= FEW:
+        X = np.array(B, lower.dtype, order="F")
+        with single_threaded_blas():
+            lapack.potrs(lower, X)
+        return X
+    return solve_lower(lower, solve_lower(lower, B), transposed=True)
+
+
+def _tiles(start: int, stop: int, size: int) -> list[slice]:
+    """Consecutive ranges of at most so many numbers."""
+    return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
