@@ -20,10 +20,15 @@ CODE = """
         LinearFeatures,
     )
     import bochner.solvers.iterative as iterative
+    import bochner.solvers.ridge as ridge
+    import bochner.tuning.choice as choice
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
+    from bochner.tuning.learning import Schedule
 
-    iterative.PACKED_ENTRIES = 2 << 20
+    # Every path, at small sizes.
+    choice.schedule = lambda rows, columns: Schedule(60, 384)
+    iterative.PACKED_ENTRIES, iterative.GRAM_LIMIT, ridge.TRIDIAGONAL_LIMIT = 2 << 20, 700, 500
     assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12_000, 6)).astype(np.float32)
@@ -50,13 +55,13 @@ CODE = """
             return self.regressor(features=fourier, solver="cg")
 
         def many_fourier(self):
-            return self.classifier(few, FourierFeatures(Gaussian(2.0), 2100), solver="cg")
+            return self.classifier(few, FourierFeatures(Gaussian(2.0), 800), solver="cg")
 
         def packed(self):
             return self.classifier(features=FourierFeatures(Gaussian(2.0), 600), solver="cg")
 
         def large(self):
-            return self.regressor(few, FourierFeatures(Gaussian(2.0), 3100), alpha=[0.1, 1.0])
+            return self.regressor(few, FourierFeatures(Gaussian(2.0), 600), alpha=[0.1, 1.0])
 
         def binned(self):
             return self.classifier(features=bins)
@@ -74,13 +79,13 @@ CODE = """
             return self.regressor(features=Nystroem(n_components=200))
 
         def one_lengthscale(self):
-            return self.regressor(few, metric="isotropic")
+            return self.regressor(slice(0, 300), metric="isotropic")
 
         def learned(self):
-            return self.regressor(slice(0, 2200), n_components=30)
+            return self.regressor(slice(0, 300), n_components=20)
 
         def issue(self):
-            return self.regressor(slice(0, 12_000), "binning", n_components=10)
+            return self.regressor(slice(0, 12_000), "binning", n_components=10, metric="ard")
 
     names = [name for name in vars(Fits) if not name.startswith("_") and name not in ("regressor", "classifier")]
 
@@ -95,7 +100,7 @@ CODE = """
             assert all(map(np.array_equal, found, expected.setdefault(name, found))), f"{name}, {threads} threads"
     for callers in (2, 4, 8):
         local.n_threads = lambda: 2
-        jobs = names * 2
+        jobs = names + names[:3]
         with ThreadPoolExecutor(callers) as pool:
             for name, found in zip(jobs, pool.map(fit, jobs)):
                 assert all(map(np.array_equal, found, expected[name])), f"{name}, {callers} callers at once"
