@@ -88,8 +88,11 @@ class Design:
         require_moments_memory(D, K, self.dtype)
         rows = max(256, self.block_rows // 2)
 
+        most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
+        shares = shards(self.source.n_rows, max(2 * D, SHARD_ROWS), most)
+
         def work(share: tuple[int, int]) -> Moments:
-            moments = Moments(D, K, self.dtype)
+            moments = Moments(D, K, self.dtype, shared=len(shares) == 1)
             workspace = moments.workspace(min(rows, share[1] - share[0]))
             for X, y, weight in self._blocks(rows, *share):
                 A = workspace[: len(y)]
@@ -97,11 +100,10 @@ class Design:
                 moments.add_block(A, y, weight)
             return moments
 
-        share = (D + K + 1) ** 2 * (8 + self.dtype.itemsize) + rows * (D + K + 1) * self.dtype.itemsize
+        own = (D + K + 1) ** 2 * (8 + self.dtype.itemsize) + rows * (D + K + 1) * self.dtype.itemsize
         free = available_memory()
-        threads = None if free is None else int(max(OWN_MOMENTS_SHARE * free // share, 1))
-        most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
-        return fold(work, shards(self.source.n_rows, max(2 * D, SHARD_ROWS), most), threads)
+        threads = None if free is None else int(max(OWN_MOMENTS_SHARE * free // own, 1))
+        return fold(work, shares, threads)
 
     def hold(self, packed: bool) -> Iterable[HeldRows]:
         """Blocks with held features in the place of X, for any number of passes; the map learns the rows.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.engines.algebra import gram
+from bochner.engines.blas import single_threaded_blas
 
 
 class Centred(NamedTuple):
@@ -34,10 +35,12 @@ class Moments:
         Columns K of Y.
     dtype : dtype, default=float32
         Precision of the blocks.
+    shared : bool, default=False
+        Whether all threads make one block's product, in panels, which takes a tenth more operations.
     """
 
-    def __init__(self, n_features: int, n_outputs: int, dtype: DTypeLike = np.float32) -> None:
-        self.n_features, self.n_outputs, self.dtype = n_features, n_outputs, np.dtype(dtype)
+    def __init__(self, n_features: int, n_outputs: int, dtype: DTypeLike = np.float32, shared: bool = False) -> None:
+        self.n_features, self.n_outputs, self.dtype, self.shared = n_features, n_outputs, np.dtype(dtype), shared
         self.n_columns = n_features + n_outputs + 1
         self.matrix = np.zeros((self.n_columns, self.n_columns))
         self.n_rows = 0
@@ -62,7 +65,8 @@ class Moments:
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
         if self._product is None:
             self._product = np.empty(self.matrix.shape, self.dtype)
-        self.matrix += gram(A, self._product)
+        with single_threaded_blas():
+            self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
         self.n_rows += len(A) if weight is None else int(np.count_nonzero(weight))
 
     def __iadd__(self, other: Moments) -> Moments:
