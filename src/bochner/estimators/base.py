@@ -50,6 +50,8 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
 }
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients"}
 DOUBLE_PRECISION_WORK = 3e10
+SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
+SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
 BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
 DIRECT_RATE = 1e11  # n D^2 a second, of two cores
 
@@ -178,7 +180,11 @@ class KernelMachine(Insight, KernelParameter):
         return "fourier" if direct or self.kernel != "auto" or self.features == "fourier" else "auto"
 
     def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
-        """Double precision where that costs a fraction of a second."""
+        """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
+        given = given_alphas(self.alpha)
+        lost = given is not None and (self.tol < SINGLE_TOL_A_ROW * n_rows or given[0] < SINGLE_ALPHA_A_ROW * n_rows)
+        if self.tol < SINGLE_TOL or lost:
+            return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
         columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)
         return np.dtype(np.float64 if n_rows * columns**2 <= DOUBLE_PRECISION_WORK else np.float32)

@@ -25,6 +25,7 @@ from bochner.tuning.held_out import (
 )
 
 SCORED_ROWS = 4096
+USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, in proportion to its logarithm
 
 
 @dataclass
@@ -145,9 +146,11 @@ def solve_iteratively(
     equations = ridge.equations()
     columns = np.tile(penalty, (equations.shape[0], 1))
     stopped = n_iter < MOST_ITERATIONS
-    refined = not stopped and tol < ROUNDING_ERROR
-    solution = ridge.solve(equations, columns, 0.0 if stopped else tol, n_iter, refined=refined)
-    if not stopped:
+    if stopped:
+        solution = ridge.solve(equations, columns, 0.0, n_iter)
+    else:
+        most = round(MOST_ITERATIONS * max(1.0, np.log(tol) / np.log(USUAL_TOL)))
+        solution = ridge.solve(equations, columns, tol, most, refined=tol < ROUNDING_ERROR)
         solution.warn(tol)
     coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
     if weighted:

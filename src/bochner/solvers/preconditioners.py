@@ -11,11 +11,30 @@ from bochner.engines.algebra import gram, product, shifted_cholesky, solve_chole
 from bochner.solvers.tridiagonal import Tridiagonal
 from bochner.vectors import dots, scale
 
-Preconditioner = Callable[[NDArray, NDArray], NDArray]
-JUDGES = 512
+JUDGES, ROUNDINGS = 512, 4
 
 
-class Jacobi:
+class Preconditioner:
+    """An approximate inverse.
+
+    Parameters
+    ----------
+    apply : callable (R, Z)
+        Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
+        rows, shape (K,).
+    least : array of shape (K,), optional
+        A bound below all eigenvalues of the preconditioned matrix.
+    """
+
+    def __init__(self, apply: Callable[[NDArray, NDArray], NDArray], least: NDArray | None = None) -> None:
+        self.apply, self.least = apply, least
+
+    def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
+        """Write approximate solutions for R into Z; inner products of their rows."""
+        return self.apply(R, Z)
+
+
+class Jacobi(Preconditioner):
     """The diagonal: for bins, whose columns of one grid are orthogonal, most of the matrix.
 
     Parameters
@@ -27,11 +46,13 @@ class Jacobi:
 
     def __init__(self, diagonal: NDArray, penalty: NDArray) -> None:
         same = (penalty == penalty[:1]).all()
-        self.inverse = (1 / (diagonal + (penalty[:1] if same else penalty))).astype(diagonal.dtype)
-
-    def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
-        """Write residuals of shape (K, D) over the diagonal."""
-        return scale(R, self.inverse, Z)
+        whole = diagonal + (penalty[:1] if same else penalty)
+        inverse = (1 / whole).astype(diagonal.dtype)
+        # What is added to a positive semidefinite matrix by the ridge term is left of it by the inverse at the least.
+        # Less than the rounding of the products is not told from nothing.
+        least = np.maximum((penalty / whole).min(axis=1).astype(np.float64), ROUNDINGS * np.finfo(diagonal.dtype).eps)
+        least = np.broadcast_to(least, len(penalty))
+        super().__init__(lambda R, Z: scale(R, inverse, Z), least)
 
 
 class SampledGram:
@@ -66,7 +87,7 @@ class SampledGram:
             np.multiply(self.matrix.back(rotated), size / weight, out=Z)
             return dots(R, Z)
 
-        return apply
+        return Preconditioner(apply)
 
 
 class SampledRows:
@@ -107,7 +128,7 @@ class SampledRows:
                 Z[own] = (scaled[own] - product(inner.T, self.S)) * (size[own] / shifts[c])
             return dots(R, Z)
 
-        return apply
+        return Preconditioner(apply)
 
 
 def _scaled(R: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:
@@ -129,7 +150,7 @@ def _factor(products: NDArray, shift: float) -> NDArray:
     return shifted_cholesky(products, shift, float(rounding))
 
 
-class Blocks:
+class Blocks(Preconditioner):
     """A preconditioner for each of several ranges of columns.
 
     Parameters
@@ -140,9 +161,9 @@ class Blocks:
     """
 
     def __init__(self, parts: Sequence[Preconditioner], edges: NDArray) -> None:
-        self.parts, self.edges = parts, edges
+        ranges = list(zip(parts, edges, edges[1:], strict=False))
 
-    def __call__(self, R: NDArray, Z: NDArray) -> NDArray:
-        """Apply each to its columns of the residuals."""
-        ranges = zip(self.parts, self.edges, self.edges[1:], strict=False)
-        return np.sum([part(R[:, first:stop], Z[:, first:stop]) for part, first, stop in ranges], axis=0)
+        def apply(R: NDArray, Z: NDArray) -> NDArray:
+            return np.sum([part(R[:, first:stop], Z[:, first:stop]) for part, first, stop in ranges], axis=0)
+
+        super().__init__(apply)
