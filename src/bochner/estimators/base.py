@@ -37,7 +37,7 @@ from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 from bochner.tuning.bandwidth import choose_kernel
 from bochner.tuning.choice import Choice, choose
-from bochner.tuning.cost import Plan, plan
+from bochner.tuning.cost import Plan, Task, plan
 from bochner.tuning.held_out import OutOfSample
 from bochner.tuning.setting import FEWEST_ASKED_ROWS, FEWEST_ROWS, Clock, Wanted
 from bochner.tuning.size import SMALLEST, choose_n_components, choose_n_grids
@@ -120,8 +120,11 @@ class KernelMachine(Insight, KernelParameter):
     def _solve(self, source: ArraySource, choice: Choice | None, dtype: np.dtype, seed: int) -> Fitted:
         """Solve for the coefficients, by the way that was chosen or that costs less."""
         settled = choice is not None and choice.alpha is not None
-        searched = choice is None and given_alphas(self.alpha) is None
-        chosen = plan(self._solver(self.features_), self.features_, source.n_rows, searched)
+        alphas, weight = given_alphas(self.alpha), source.total_weight
+        if alphas is None and choice is not None:
+            alphas = np.array([choice.alpha_per_weight * weight])
+        task = Task(source.n_rows, source.n_outputs, weight, alphas, is_classifier(self), dtype.itemsize == 8)
+        chosen = plan(self._solver(self.features_), self.features_, task)
         if settled:
             dtype, chosen = np.dtype(np.float32), Plan("cg", "the choice was made by it")
         self.solver_, self.solver_reason_ = chosen

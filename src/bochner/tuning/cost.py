@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bochner.engines.local import available_memory
 from bochner.features.base import FeatureMap
+from bochner.solvers.iterative import GRAM_LIMIT, MOST_SAMPLED, PACKED_ENTRIES
+from bochner.solvers.ridge import TRIDIAGONAL_LIMIT
+from bochner.tuning.held_out import FOLDED_ROWS, N_FOLDS, SHARES, TRACED_ITERATIONS, TRACED_OUTPUTS, TRIAL_ROWS
 
-GEMM, PASS, FEATURES = 5e-12, 4e-11, 6e-10  # seconds a multiplication of a product, an entry of a pass, a feature
-ITERATIONS, CANDIDATES = 20, 2.5  # of a fit, and what a run for all ridge terms costs over one
+# Seconds on two cores in single precision.
+PRODUCT = 6e-12  # a multiplication and addition of a matrix product; of a symmetric one for all D^2 entries
+REDUCTION = 4e-11  # one of the reduction to a tridiagonal matrix
+FEATURE = 6e-10  # a feature
+BYTE_PASS, FLOAT_PASS = 5e-11, 4e-10  # an entry, there and back for one vector, of features of 8 bits and of 32
+FACTOR_ENTRY = 4e-10  # an entry of the preconditioner's factors, there and back for one vector
+SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
+USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
+LEAST_ITERATIONS, MOST_ITERATIONS = 7.0, 500.0
 WORTH_ROUNDING = 1e12
 
 
@@ -26,21 +40,48 @@ class Plan(NamedTuple):
     reason: str
 
 
-def plan(solver: str, features: FeatureMap, n_rows: int, searched: bool) -> Plan:
+@dataclass(frozen=True)
+class Task:
+    """What is to be solved.
+
+    Attributes
+    ----------
+    n_rows, n_outputs : int
+    weight : float
+        Sum of the rows' weights.
+    alphas : array of shape (A,) or None
+        The ridge terms that are given; None where they are chosen too.
+    calibrated : bool
+        Whether predictions of rows left out are wanted too.
+    wide : bool, default=False
+        Whether features are in double precision.
+    """
+
+    n_rows: int
+    n_outputs: int
+    weight: float
+    alphas: NDArray | None
+    calibrated: bool
+    wide: bool = False
+
+    @property
+    def searched(self) -> bool:
+        """Whether there are several ridge terms to choose from."""
+        return self.alphas is None or len(self.alphas) > 1
+
+
+def plan(solver: str, features: FeatureMap, task: Task) -> Plan:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
-    The first takes n D^2 operations for the matrix and about 10 D^3 for its eigenvectors (D^3 / 3 for one Cholesky
-    factor), and 44 D^2 bytes; the second some 20 passes over n D features of 8 bits. Answers of the first are exact for
-    every ridge term, so that the second must be twice as fast on a problem of some seconds.
+    Answers of the first are exact for every ridge term, so that the second must be twice as fast on a problem of some
+    seconds.
 
     Parameters
     ----------
     solver : {"auto", "direct", "cg"}
     features : FeatureMap
         Drawn.
-    n_rows : int
-    searched : bool
-        Whether the ridge term is chosen too.
+    task : Task
 
     Raises
     ------
@@ -54,13 +95,69 @@ def plan(solver: str, features: FeatureMap, n_rows: int, searched: bool) -> Plan
     if solver != "auto":
         return Plan(solver, "as asked for")
     D = features.n_features_out
-    direct = GEMM * (n_rows * D**2 + (10 if searched and D <= 3000 else 3) * D**3)
-    passes = ITERATIONS * (1 + (CANDIDATES if searched else 0))
-    iterative = n_rows * D * (FEATURES + PASS * passes) + GEMM * D**3 / 4
+    direct, iterative = direct_seconds(D, task), iterative_seconds(D, task)
     free = available_memory()
     if free is not None and 0.8 * free < 44 * D**2:
         return Plan("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
-    if n_rows * D**2 > WORTH_ROUNDING and iterative < direct / 2:
+    if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / 2:
         return Plan("cg", figures)
     return Plan("direct", figures)
+
+
+def iterations(alpha: float, weight: float) -> float:
+    """Iterations of conjugate gradients on preconditioned Fourier features to a tolerance of 1e-2.
+
+    They grow as the ridge term falls, about as (alpha / weight)^-0.28: on Forest, california_housing, cpu_act, MNIST
+    and Adult with 3,000 and 6,000 features of two lengthscales each, alpha / weight from 1e-8 to 2e-3, the formula was
+    off by a factor of 1.3 in the median and of 2.5 at most, too many where 1,000 features leave less to solve for.
+    """
+    many = USUAL_ITERATIONS * (max(alpha / weight, 1e-12) / USUAL_RATIO) ** ITERATION_POWER
+    return float(np.clip(many, LEAST_ITERATIONS, MOST_ITERATIONS))
+
+
+def direct_seconds(D: int, task: Task) -> float:
+    """Seconds of the moments, of their factors, and of the leave-one-out errors that are looked at."""
+    product = PRODUCT * (1 + task.wide)
+    sums = task.n_rows * D * (FEATURE + D * product)
+    seen = min(task.n_rows, SEEN_ROWS) * D**2 * product
+    looked = task.searched or task.calibrated
+    if task.searched and D <= TRIDIAGONAL_LIMIT:
+        return sums + 4 / 3 * D**3 * REDUCTION + 4 * seen
+    walk = (WALK if task.alphas is None else len(task.alphas)) if task.searched else 1
+    return sums + walk * (D**3 * PRODUCT + (2 * seen if looked else 0.0))
+
+
+def iterative_seconds(D: int, task: Task) -> float:
+    """Seconds of all runs of conjugate gradients: for the ridge term, for rows left out, and for the solution."""
+    n, K = task.n_rows, task.n_outputs
+    middle = USUAL_RATIO * task.weight if task.alphas is None else float(np.median(task.alphas))
+    steps = iterations(middle, task.weight)
+    total = n * D * FEATURE + _sample_seconds(D, 1)
+    folds = N_FOLDS if n <= FOLDED_ROWS else 1
+    if task.searched:
+        candidates = len(SHARES) if task.alphas is None else len(task.alphas)
+        rows = min(n, TRIAL_ROWS)
+        anew = rows * D * FEATURE if rows < n else 0.0
+        columns = candidates * min(K, TRACED_OUTPUTS)
+        total += (
+            anew + _sample_seconds(D, candidates) + folds * TRACED_ITERATIONS * _step_seconds(rows, D, columns, task)
+        )
+    runs = 1 + (folds if task.calibrated else 0)
+    return total + runs * steps * _step_seconds(n, D, K, task)
+
+
+def _sample_seconds(D: int, n_factors: int) -> float:
+    """Of the preconditioner, for so many ridge terms."""
+    if D <= GRAM_LIMIT:
+        return 4 * D**3 * PRODUCT + 4 / 3 * D**3 * REDUCTION
+    m = min(D // 2, MOST_SAMPLED)
+    return m**2 * D * PRODUCT + n_factors * m**3 * PRODUCT
+
+
+def _step_seconds(rows: int, D: int, columns: int, task: Task) -> float:
+    """Of an iteration for so many right-hand sides at once."""
+    packed = rows * D > PACKED_ENTRIES
+    entry = BYTE_PASS * columns if packed else (FLOAT_PASS + 4 * PRODUCT * columns) * (1 + task.wide)
+    m = D if D <= GRAM_LIMIT else min(D // 2, MOST_SAMPLED)
+    return rows * D * entry + m * (D + m) * (FACTOR_ENTRY + 4 * PRODUCT * columns)
