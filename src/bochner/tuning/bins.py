@@ -13,11 +13,11 @@ from bochner.features.metric import MetricFeatures
 from bochner.kernels import Laplacian
 from bochner.tuning.metrics import Learned, Sample, learn_full, schedule
 from bochner.tuning.setting import Maps, Setting, together
-from bochner.tuning.trials import Judged
+from bochner.tuning.trials import CLEAR, Judged, Trials
 
 LAMBDAS, FINER, LAMBDA = np.array([0.03, 0.3]), np.array([0.03, 0.1, 0.3, 1.0]), np.array([0.1])
 TRIAL_STEPS, FEW_STEPS, STEPS = 12, 8, 24
-FARTHEST = 20
+FARTHEST, STEP = 20, 0.5
 ROWS_FOR_MAP, MOST_MIXED = (2_000, 200_000), 128
 
 
@@ -57,7 +57,12 @@ def penalties(setting: Setting, lambdas: NDArray) -> NDArray:
 def search_size(
     setting: Setting, name: str, learned: Learned, start: float | None = None, share: float = 1.0
 ) -> SizedMetric:
-    """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2."""
+    """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2.
+
+    Between these it is where a parabola through the best size and its neighbours is least, or coarser by as much as
+    raises it by half a standard error of the paired losses: of sizes that are as good within the noise the coarser one
+    has fewer bins.
+    """
     trials, few = setting.trials, setting.many
     U, V = learned.metric.coordinates(trials.X), learned.metric.coordinates(trials.X_out)
     tried: dict[float, Judged] = {}
@@ -77,9 +82,25 @@ def search_size(
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
     for step in (1.0, 0.5):
         best = descend(loss, best, step)
-    final = tried[best] if few else judge(best, FINER)
+    best = coarse(tried, best, trials)
+    final = tried[min(tried, key=lambda size: abs(size - best))] if few else judge(best, FINER)
     seconds = float(np.median([judged.seconds for judged in tried.values()]))
     return SizedMetric(name, learned, best, trials.average(final.losses), float(final.penalty[0]), seconds, share)
+
+
+def coarse(tried: dict[float, Judged], best: float, trials: Trials) -> float:
+    """The coarsest size that is as good within the noise, by a parabola through the best one and its neighbours."""
+    around = [tried.get(best + way) for way in (-STEP, 0.0, STEP)]
+    if any(one is None for one in around):
+        return best
+    below, at, above = (trials.average(one.losses) for one in around if one is not None)
+    bend = (below - 2 * at + above) / 2
+    if not 0 < bend < np.inf:
+        return best
+    least = best + STEP * (below - above) / (4 * bend)
+    coarser = tried[best - STEP].losses - tried[best].losses
+    back = STEP * np.sqrt(CLEAR * trials.standard_error(coarser) / bend)
+    return float(np.clip(least - back, best - STEP, best + STEP))
 
 
 def descend(loss: Callable[[float], float], size: float, step: float, farthest: float = FARTHEST) -> float:

@@ -36,10 +36,10 @@ from bochner.tuning.metrics import (
 )
 from bochner.tuning.report import Report
 from bochner.tuning.setting import Clock, Entry, Setting, Wanted, prepare, together
+from bochner.tuning.trials import CLEAR
 
 WIDE = 100  # columns
 AGAIN = "bins, second start"
-CLEAR = 0.5  # standard errors of the paired gain over a candidate that is preferred
 # Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
 PREFERRED = {"squared error": -1, "log loss": 1}
 GAUSSIAN_BLOCK, FEWEST_SUBSET = 384, 4

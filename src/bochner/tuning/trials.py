@@ -18,6 +18,7 @@ from bochner.tuning.held_out import PATIENCE, WORTHWHILE
 
 SLOPES = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
 SPECTRAL = 600
+CLEAR = 0.5  # standard errors of the paired gain over what is preferred
 MIXED_OUTPUTS, MIXTURES = 16, 4
 
 
