@@ -579,7 +579,7 @@ class TestKernelError:
     @pytest.mark.parametrize(("rows", "n_pairs"), [(400, 800), (None, 400)], ids=["shared rows", "disjoint rows"])
     def test_intervals_hold_what_they_say(self, rows, n_pairs):
         """From few rows the intervals are about all pairs of these, from many about pairs of such rows."""
-        features = FourierFeatures(Gaussian(2.0), 100, random_state=0).fit(self.X)
+        features = FourierFeatures(Gaussian(2.0), 100, sampling="orthogonal", random_state=0).fit(self.X)
         X = normal(400 if rows else 3000, 2, seed=1) @ np.eye(2, 3)
         Z = features.transform(X)
         all_errors = (Z @ Z.T - Gaussian(2.0)(X))[np.triu_indices(len(X), 1)]

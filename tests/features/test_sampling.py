@@ -8,6 +8,7 @@ from scipy.linalg import hadamard
 from sklearn.kernel_approximation import RBFSampler
 
 from bochner import FourierFeatures, load, save
+from bochner.features.sampling import normal_vectors
 from bochner.features.structured import HAAR, Spins, cheaper, padded
 from bochner.kernels import Gabor, Gaussian, Hamming, Laplacian, Matern, Periodic, PowerExponential, Subspace
 from bochner.loops.hadamard import LANES, project
@@ -61,6 +62,65 @@ def test_matern_of_ten_columns():
     kernel = Matern(4.0, nu=1.5)
     Z = FourierFeatures(kernel, 50_000, random_state=0).fit_transform(X)
     assert np.abs(Z @ Z.T - kernel(X)).max() <= 0.015
+
+
+class TestFewColumns:
+    """Sobol points are taken unasked, unbiased as every scheme, and with far smaller errors."""
+
+    @pytest.mark.parametrize(
+        ("d", "kernel", "ratio"),
+        [
+            (1, Gaussian(1.0), 0.25),
+            (3, Gaussian(1.7), 0.45),
+            (5, Gaussian(2.2), 0.6),
+            (1, Laplacian(1.0), 0.5),
+            (4, Laplacian(4.0), 0.8),
+            (2, Matern(1.4, nu=1.5), 0.6),
+            (3, Subspace(Matern(1.0), [0]) * Subspace(Gaussian(2.0), [1, 2]), 0.75),
+        ],
+    )
+    def test_errors(self, d, kernel, ratio):
+        """Mean squares of 30 seeds, of 300 features; the means of the estimates by their z-scores."""
+        X = normal(60, d)
+        K = kernel(X)
+        found = {}
+        for sampling in ("iid", "orthogonal", "auto"):
+            maps = [FourierFeatures(kernel, 300, sampling=sampling, random_state=seed).fit(X) for seed in range(30)]
+            found[sampling] = np.array([Z @ Z.T - K for Z in (one.transform(X) for one in maps)])
+        squares = {name: np.sqrt((errors**2).mean()) for name, errors in found.items()}
+        assert squares["auto"] <= ratio * squares["iid"]
+        assert squares["auto"] < squares["orthogonal"]
+        off = np.triu_indices(60, 1)
+        errors = found["auto"][:, off[0], off[1]]
+        z = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / np.sqrt(30))
+        assert np.abs(z).max() <= 7  # Student's law of 29 degrees, of 1,770 pairs that are not independent
+        assert abs(z.mean()) <= 1
+
+    def test_where_they_are_taken(self):
+        def taken(kernel, d, n_components):
+            auto, qmc = (
+                FourierFeatures(kernel, n_components, sampling=sampling, random_state=0).draw(d).frequencies_
+                for sampling in ("auto", "qmc")
+            )
+            return np.array_equal(auto, qmc)
+
+        assert all(taken(Gaussian(), d, 10) for d in (1, 3, 5))
+        assert not taken(Gaussian(), 6, 500)
+        assert taken(Gaussian(), 6, 600)
+        assert taken(Matern(), 10, 1000)
+        assert not taken(Matern(), 11, 100_000)
+        assert taken(Subspace(Gaussian(), [0, 7]), 50, 20)
+        assert not taken(Gaussian() * Gaussian(), 4, 20)
+
+
+@pytest.mark.parametrize(("d", "size"), [(1, 7), (3, 10), (5, 4), (40, 90)])
+def test_groups_of_orthogonal_vectors(d, size):
+    """All whole groups at once, and what is left."""
+    W = normal_vectors(d, size, "orthogonal", np.random.default_rng(0))
+    for start in range(0, size, d):
+        group = W[:, start : start + d]
+        group = group / np.linalg.norm(group, axis=0)
+        np.testing.assert_allclose(group.T @ group, np.eye(group.shape[1]), rtol=0, atol=1e-12)
 
 
 class TestQuasiMonteCarlo:

@@ -49,11 +49,16 @@ class FourierFeatures(DenseFeatureMap):
         - "structured": orthogonal directions from a fast Walsh-Hadamard transform, D log2(d) additions for a row in
           the place of d D / 2 multiplications (Choromanski et al., 2017), where that is estimated to be faster. For
           kernels of the Euclidean distance; "orthogonal" below 9 columns.
-        - "qmc": scrambled Sobol points through the inverse of the law (Yang et al., 2014).
+        - "qmc": scrambled Sobol points through the inverse of the law (Yang et al., 2014). The fewer columns, the
+          smaller their error: with 200 features of the Gaussian kernel .13, .29, .45 and .63 of that of independent
+          draws in 1, 3, 5 and 8 columns.
         - "leverage": drawn anew from a pool of 4 times as many, with probabilities in proportion to their ridge
           leverage scores on a sample of the rows (Avron et al., 2017; Li et al., 2019), and weighted to make up for it.
+          It serves regression with few features, not the kernel itself, whose error is 1.3 to 1.5 times that of
+          independent draws in one to three columns.
         - "auto": "structured" where it makes features of one kernel of the Euclidean distance at least 1.5 times as
-          fast as a matrix product, for many columns; else "orthogonal".
+          fast as a matrix product, for many columns; "qmc" for up to 5 columns, and up to 10 where there are 50
+          frequencies or more for each; else "orthogonal".
     paired : bool, default=True
         Cosines and sines of D / 2 frequencies; otherwise cosines with random offsets of D frequencies.
     random_state : int, RandomState or None, default=None

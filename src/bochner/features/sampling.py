@@ -18,6 +18,7 @@ from bochner.kernels.measures import TINY, Isotropic, RadialLaw, SpectralMeasure
 
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 RESOLVED = 1e5  # frequency over the lengthscale up to which single precision tells the phase of a wave
+LOW, MIDDLE, POINTS = 5, 10, 50  # columns up to which Sobol points err less: of any number; of so many for each column
 CLEARLY = 1.5  # times as fast as a matrix product that structured frequencies are where they are taken unasked
 
 
@@ -59,9 +60,8 @@ def draw_frequencies(
     terms = kernel.terms()
     counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
     weights = [np.full(count, variance / count) for (variance, _), count in zip(terms, counts, strict=True)]
-    if sampling == "auto":
-        fast = cheaper(n_features, n_frequencies, CLEARLY) and _spins_alone(terms)
-        sampling = "structured" if fast else "orthogonal"
+    if sampling == "auto" and cheaper(n_features, n_frequencies, CLEARLY) and _spins_alone(terms):
+        sampling = "structured"
     if sampling == "structured":
         _require_directions(terms)
         if n_features >= FEWEST and _spins_alone(terms):
@@ -97,6 +97,8 @@ def _draw_term(
     columns = [leaf.columns(n_features) for leaf in leaves]
     measures = [leaf.spectral_measure() for leaf in leaves]
     shapes = [(len(own), measure.n_uniforms) for own, measure in zip(columns, measures, strict=True)]
+    if sampling == "auto":
+        sampling = "qmc" if _even(shapes, size) else "orthogonal"
     if sampling == "qmc":
         numbers = _sobol(shapes, size, rng)
     else:
@@ -136,8 +138,19 @@ def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Gen
     if sampling in ("iid", "leverage"):
         return normal
     lengths = np.sqrt(rng.chisquare(n_features, size))
-    groups = [normal[:, start : start + n_features] for start in range(0, size, n_features)]
-    return np.hstack([orthonormal(group) for group in groups]) * lengths
+    whole = size // n_features * n_features
+    groups = normal[:, :whole].reshape(n_features, -1, n_features).transpose(1, 0, 2)
+    directions = orthonormal(groups).transpose(1, 0, 2).reshape(n_features, whole)
+    return np.hstack([directions, orthonormal(normal[:, whole:])]) * lengths
+
+
+def _even(shapes: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether so many Sobol points fill their cube more evenly than orthogonal vectors do: few dimensions, many points.
+
+    Coordinates count, not the uniform numbers beside them.
+    """
+    columns = sum(d for d, _ in shapes)
+    return columns <= LOW or (columns <= MIDDLE and size >= POINTS * columns)
 
 
 def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generator) -> list[tuple[NDArray, NDArray]]:

@@ -135,9 +135,10 @@ def orthonormal(normal: NDArray) -> NDArray:
     """Haar-distributed orthonormal columns from normal ones: QR with positive diagonal of R (Mezzadri, 2007).
 
     Few long columns are nearly orthogonal already, so that R may be taken from the Cholesky factor of their products.
+    Of an array of shape (groups, d, d) the columns of each group.
     """
-    d, size = normal.shape
-    if d >= 4 * size:
+    d, size = normal.shape[-2:]
+    if normal.ndim == 2 and d >= 4 * size:
         return solve_triangular(np.linalg.cholesky(normal.T @ normal), normal.T, lower=True).T
     Q, R = np.linalg.qr(normal)
-    return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
+    return Q * np.where(np.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[..., np.newaxis, :]
