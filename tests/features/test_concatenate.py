@@ -262,3 +262,24 @@ class TestLinear:
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("far", [0, 1, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_side_by_side(far, dtype):
+    """As SciPy stacks them, also where some rows have no bins of training rows."""
+    maps = [
+        FourierFeatures(Gaussian(2.0), 7, random_state=0),
+        BinningFeatures(Laplacian(4.0), 9, random_state=1),
+        LinearFeatures(),
+        BinningFeatures(Laplacian(2.0), 4, n_buckets=5, random_state=2),
+    ]
+    X = normal(40, 3).astype(dtype)
+    features = ConcatenatedFeatures(maps, weights=[1.0, 4.0, 0.25, 9.0]).fit(X)
+    rows = X.copy()
+    rows[:far] += 1000
+    Z = features.transform(rows)
+    parts = [scale * dense(part.transform(rows)) for part, scale in zip(features.maps_, [1, 2, 0.5, 3], strict=True)]
+    assert Z.dtype == dtype
+    np.testing.assert_allclose(Z.toarray(), np.hstack(parts), rtol=1e-6)
+    assert (np.diff(Z.indptr) == 7 + 9 + 3 + 4).all() == (far == 0)

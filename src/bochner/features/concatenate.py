@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.engines.local import for_rows
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 from bochner.features.held import HeldTogether
 from bochner.features.transformer import as_map
@@ -176,8 +177,7 @@ class ConcatenatedFeatures(DenseFeatureMap):
             self._require_output(X)
             return self.rows(X)
         scales = self.scales.astype(X.dtype)
-        parts = [part.transform(X) * scale for part, scale in zip(self.maps_, scales, strict=True)]
-        return sp.csr_matrix(sp.hstack(parts, format="csr"))
+        return _side_by_side([part.transform(X) for part in self.maps_], scales, self.edges_)
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`; TypeError where a map is not dense."""
@@ -204,6 +204,39 @@ class ConcatenatedFeatures(DenseFeatureMap):
         columns = check_feature_names_in(self, input_features)
         names = [f"{m}_{name}" for m, part in enumerate(self.maps_) for name in part.get_feature_names_out(columns)]
         return np.array(names, dtype=object)
+
+
+def _side_by_side(parts: Sequence[NDArray | sp.csr_matrix], scales: NDArray, edges: NDArray) -> sp.csr_matrix:
+    """Features of several maps, times a factor each, as sparse rows; all entries of dense ones are kept."""
+    n, (*firsts, D) = parts[0].shape[0], edges.tolist()
+    lengths = [_row_length(Z) for Z in parts]
+    if None in lengths:
+        whole = [sp.csr_matrix(Z * scale) for Z, scale in zip(parts, scales, strict=True)]
+        return sp.csr_matrix(sp.hstack(whole, format="csr"))
+    ends = np.cumsum([0, *lengths])
+    wide = np.int64 if max(D, n * int(ends[-1])) >= 2**31 else np.int32
+    values, columns = np.empty((n, ends[-1]), scales.dtype), np.empty((n, ends[-1]), wide)
+
+    def rows(start: int, stop: int) -> None:
+        own = slice(start, stop)
+        for Z, scale, first, a, b in zip(parts, scales, firsts, ends, ends[1:], strict=False):
+            numbers, entries = np.arange(b - a, dtype=wide), Z
+            if isinstance(Z, sp.csr_matrix):
+                numbers, entries = Z.indices.reshape(n, -1)[own], Z.data.reshape(n, -1)
+            np.multiply(entries[own], scale, out=values[own, a:b])
+            np.add(numbers, wide(first), out=columns[own, a:b])
+
+    for_rows(rows, n)
+    starts = np.arange(n + 1, dtype=wide) * ends[-1].astype(wide)
+    return sp.csr_matrix((values.ravel(), columns.ravel(), starts), shape=(n, D))
+
+
+def _row_length(Z: NDArray | sp.csr_matrix) -> int | None:
+    """Entries of every row, None where rows have different numbers of them."""
+    if not isinstance(Z, sp.csr_matrix):
+        return Z.shape[1]
+    lengths = np.diff(Z.indptr)
+    return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else None
 
 
 def _check_part(part: Any) -> None:
