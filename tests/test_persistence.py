@@ -14,6 +14,7 @@ from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from bochner import persistence
+from bochner import KernelMachineClassifier, persistence
 from bochner.data.table import TableEncoder
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
@@ -433,7 +435,7 @@ def test_absurd_number_of_values(path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("version", "match"),
-    [("2", "upgrade bochner"), ("0", "no longer read"), ("x", "malformed"), ("9" * 99, "malformed")],
+    [("3", "upgrade bochner"), ("0", "no longer read"), ("x", "malformed"), ("9" * 99, "malformed")],
 )
 def test_format_versions(path, monkeypatch, version, match):
     monkeypatch.setattr(container, "VERSION", version)
@@ -707,7 +709,7 @@ def test_describe(path):
     tree = report.pop("tree")
     assert report.pop("library_version")
     assert report == {
-        "format_version": 1,
+        "format_version": 2,
         "class": "Sum",
         "n_tensors": 1,
         "tensor_bytes": 16,
@@ -756,7 +758,7 @@ def test_describe_is_json(tmp_path_factory, value):
     persistence._save(Box(value=value), path, REGISTRY)
     with open(path, "rb") as file:
         header = container.read_header(file)
-    tree = Summary(dict.fromkeys(header.tensors), REGISTRY).root(header.tree)
+    tree = Summary(dict.fromkeys(header.tensors), REGISTRY, header.format_version).root(header.tree)
     assert json.loads(json.dumps(tree, allow_nan=False)) == tree
 
 
@@ -764,3 +766,38 @@ def test_loading_imports_no_other_module(path):
     craft(path, {"$": "object", "class": "antigravity", "state": {}})
     refused(path, "holds the class")
     assert "antigravity" not in sys.modules
+
+
+def test_version_1_is_read():
+    """A file of a former release, with bins whose grids shared their multipliers; its scores are in its metadata."""
+    path = Path(__file__).parent / "files" / "version1.safetensors"
+    header = describe(path)
+    assert header["format_version"] == 1
+    model = load(path)
+    rows, scores = (json.loads(header["metadata"][name]) for name in ("rows", "scores"))
+    np.testing.assert_allclose(model.decision_function(np.array(rows)), scores, rtol=0, atol=1e-12)
+    _, bins, buckets = model.features_.maps_
+    assert bins.multipliers_.shape == bins.pitches_.shape
+    assert buckets.multipliers_.shape == buckets.pitches_.shape
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 5), (2, 3, 4)])
+def test_the_order_of_arrays_is_kept(path, shape):
+    values = {order: np.array(np.arange(np.prod(shape), dtype=float).reshape(shape), order=order) for order in "CF"}
+    persistence._save(Box(**values), path, REGISTRY)
+    back = persistence._load(path, REGISTRY)
+    for order, value in values.items():
+        again = getattr(back, order)
+        np.testing.assert_array_equal(again, value)
+        assert again.flags.c_contiguous == value.flags.c_contiguous
+        assert again.flags.f_contiguous == value.flags.f_contiguous
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning", "auto"])
+def test_models_predict_the_same_bits_after_load(path, features):
+    X, y = load_iris(return_X_y=True)
+    model = KernelMachineClassifier(features=features, random_state=0).fit(X, y)
+    save(model, path)
+    back = load(path)
+    np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(back.predict_proba(X[:1]), model.predict_proba(X[:1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -165,9 +164,9 @@ def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generato
             f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} dimensions, and this kernel needs "
             f"{dimensions:,}: take sampling='orthogonal'."
         )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The balance properties of Sobol", category=UserWarning)
-        points = np.clip(Sobol(dimensions, rng=rng).random(size).T, TINY, 1 - 2**-53)
+    # A power of two of them, of which the first serve: of any other number SciPy warns.
+    drawn = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())[:size]
+    points = np.clip(drawn.T, TINY, 1 - 2**-53)
     numbers, first = [], 0
     for d, more in shapes:
         numbers.append((ndtri(points[first : first + d]), points[first + d : first + d + more]))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bochner.persistence.rules import DAMAGED, FOREIGN, Fault
 
-FORMAT, VERSION, OLDEST = "bochner-model", 1, 1
+FORMAT, VERSION, OLDEST = "bochner-model", 2, 1
 MAX_HEADER, MAX_VALUES = 2**26, 2**22
 BLANK = "0" * 64
 CODES = {"|b1": "BOOL", "|i1": "I8", "|u1": "U8", "<f2": "F16", "<f4": "F32", "<f8": "F64"}

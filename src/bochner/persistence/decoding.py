@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from bochner.persistence.rules import LEAVES, MAX_DEPTH, MAX_TEXT, NUMERIC, SCALAR, Fault, Registry, name_fault, stored
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
-KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "object"}
+KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class Decoder:
     """Rebuilds an object from a JSON tree and tensors, checking every node."""
 
-    def __init__(self, tensors: Mapping[str, Any], registry: Registry) -> None:
+    def __init__(self, tensors: Mapping[str, Any], registry: Registry, version: int) -> None:
         self.tensors = dict(tensors)
-        self.registry = registry
+        self.registry, self.version = registry, version
 
     def root(self, node: Any) -> Any:
         if not isinstance(node, dict) or node.get("$") != "object":
@@ -100,6 +100,10 @@ class Decoder:
         dtype = _dtype(name, NUMERIC)
         return self.restored(self.tensors.pop(tensor), dtype, _shape(shape, dtype))
 
+    def read_transposed(self, node: Any, depth: int) -> Any:
+        (inner,) = _fields(node, array=dict)
+        return self.read_array(inner, depth).T if inner.get("$") == "array" else _malformed("array")
+
     def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
         if (tensor.dtype, tensor.shape) != stored(dtype, shape):
             _malformed("array")
@@ -123,8 +127,18 @@ class Decoder:
             if fault := name_fault(cls, name):
                 raise Fault(f"it holds the attribute {name!r:.60} of {tag}, and {fault}")
         instance = cls.__new__(cls)
-        instance.__dict__.update(state)
+        instance.__dict__.update(upgraded(tag, state) if self.version == 1 else state)
         return instance
+
+
+def upgraded(tag: str, state: dict[str, Any]) -> dict[str, Any]:
+    """State of an object of a file of version 1, in which the grids of a map shared their multipliers."""
+    shared, pitches = state.get("multipliers_"), state.get("pitches_")
+    if tag == "BinningFeatures" and isinstance(shared, np.ndarray) and isinstance(pitches, np.ndarray):
+        if shared.shape != pitches.shape[1:]:
+            _malformed("array")
+        return state | {"multipliers_": np.ascontiguousarray(np.broadcast_to(shared, pitches.shape))}
+    return state
 
 
 class Summary(Decoder):
@@ -144,6 +158,11 @@ class Summary(Decoder):
 
     def filled(self, items: list, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
         return items if len(items) <= 20 else self.restored(None, dtype, shape)
+
+    def read_transposed(self, node: Any, depth: int) -> Any:
+        (inner,) = _fields(node, array=dict)
+        _, shape, _ = _fields(inner, dtype=str, shape=list, tensor=str)
+        return self.read_array(inner | {"shape": shape[::-1]}, depth)
 
     def restored(self, tensor: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
         return f"array {dtype} {shape}"

@@ -62,6 +62,8 @@ class Encoder:
             return {"$": "items", "dtype": dtype.str, "shape": shape, "items": items}
         if not NUMERIC.fullmatch(dtype.str):
             raise TypeError(f"{path} is an array of dtype {dtype}, which cannot be saved.")
+        if value.flags.f_contiguous and not value.flags.c_contiguous:  # sums over it would round in another order
+            return {"$": "transposed", "array": self.array(value.T, path)}
         name = path.partition(".")[2]
         file_dtype, file_shape = stored(dtype, value.shape)
         little = np.array(value, dtype=dtype.newbyteorder("<"), order="C", copy=None, subok=False)
