@@ -37,18 +37,21 @@ class Kernel(ABC):
     @abstractmethod
     def _validate(self) -> None: ...
 
-    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Exact kernel matrix.
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
+        """Exact kernel matrix, or the kernel of two rows.
+
+        scikit-learn's estimators thus take a kernel where they take a callable, whether they call it with matrices
+        (`SVC`) or with pairs of rows (`KernelRidge`, `KernelPCA`, `SpectralClustering`).
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        Y : array of shape (m, d), default=None
+        X : array of shape (n, d), or (d,) where Y is a single row too
+        Y : array of shape (m, d), or (d,), default=None
             The rows to compare with; X itself where None.
 
         Returns
         -------
-        array of shape (n, m), float64
+        array of shape (n, m), float64; a float of single rows
 
         Raises
         ------
@@ -56,7 +59,19 @@ class Kernel(ABC):
             If X or Y is sparse.
         ValueError
             If the shapes do not fit one another or the lengthscales.
+
+        Examples
+        --------
+        >>> from sklearn.svm import SVC
+        >>> from bochner.kernels import Gaussian
+        >>> kernel = Gaussian(2.0)
+        >>> kernel([0.0, 0.0], [2.0, 0.0])
+        0.6065306597126334
+        >>> SVC(kernel=kernel).fit([[0.0, 1.0], [1.0, 0.0], [3.0, 1.0]], [0, 0, 1]).predict([[4.0, 0.0]])
+        array([1])
         """
+        if Y is not None and np.ndim(X) == np.ndim(Y) == 1:
+            return float(self(np.asarray(X)[np.newaxis], np.asarray(Y)[np.newaxis])[0, 0])
         X = _rows(X, "X")
         Y = X if Y is None else _rows(Y, "Y")
         if X.shape[1] != Y.shape[1]:
