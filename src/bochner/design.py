@@ -55,6 +55,17 @@ class Design:
         """Numbers of the rows, shape (n,), by which equal ones are known."""
         return self.source.keys()
 
+    def counted(self) -> Design:
+        """The rows that have weight."""
+        weight = self.source.weight
+        if weight is None or (weight > 0).all():
+            return self
+        return Design(self.source.take(np.flatnonzero(weight)), self.features, self.dtype, self.advance)
+
+    def distinct(self) -> Design:
+        """Equal rows as one, with their weight and mean target."""
+        return Design(self.source.distinct(), self.features, self.dtype, self.advance)
+
     @property
     def block_rows(self) -> int:
         """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
@@ -73,6 +84,11 @@ class Design:
         for X, y, weight in self._blocks(min(self.block_rows, most or self.block_rows)):
             yield Block(self._dense.rows(X), y, weight)
 
+    def whole(self) -> Block:
+        """All rows with their features in the place of X, held at once."""
+        ((X, y, weight),) = self._blocks(max(self.source.n_rows, 1))
+        return Block(self._dense.rows(X), y, weight)
+
     def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
 
@@ -85,7 +101,7 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K = self.features.n_features_out, self.source.n_outputs
-        require_moments_memory(D, K, self.dtype)
+        require_factor_memory(D, D, K, self.dtype)
         rows = max(256, self.block_rows // 2)
 
         most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
@@ -164,8 +180,13 @@ class _Passes:
             yield HeldRows(design.features.hold(X), y, weight)
 
 
-def require_moments_memory(n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
-    """Raise MemoryError where moments, their factorisation and a block do not fit the memory that is free."""
-    entries = (n_features + n_outputs + 1) ** 2
-    need = entries * (5 * 8 + np.dtype(dtype).itemsize) + 2 * BLOCK_BYTES
+def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
+    """Raise MemoryError where the direct solution does not fit the memory that is free.
+
+    It is one of the moments, their factorisation and a block; or of the rows' features and their kernel matrix, where
+    there are fewer rows than features.
+    """
+    entries, size = (min(n_rows, n_features) + n_outputs + 1) ** 2, np.dtype(dtype).itemsize
+    held = 3 * n_rows * n_features * size if n_rows < n_features else 2 * BLOCK_BYTES
+    need = entries * (5 * 8 + size) + held
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

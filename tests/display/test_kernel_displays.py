@@ -130,7 +130,7 @@ def test_errors_fall_as_the_root_of_the_number_of_features():
             np.polyfit(np.log(sizes), np.log(e.mean(axis=1)), 1)[0] for e in (display.mean_errors, display.max_errors)
         ]
         np.testing.assert_allclose(slopes, -0.5, atol=0.12)
-        one = features.__class__(features.kernel, 1024, random_state=0)
+        one = clone(features).set_params(**{"n_grids" if features is BINS else "n_components": 1024})
         Z = one.fit_transform(X)
         pairs = np.triu_indices(60, 1)
         wrong = np.abs((Z @ Z.T - formula(distances(p)))[pairs])

@@ -164,6 +164,16 @@ class TestManyCallers:
             release.set()
         assert all(future.result() for future in blocked)
 
+    def test_an_interrupt_comes_before_other_failures(self):
+        both = threading.Barrier(2, timeout=30)
+
+        def work(item):
+            both.wait()
+            raise KeyError("broken by the interrupt") if item == 0 else KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            in_threads(work, [0, 1])
+
     def test_a_failure_ends_the_work_of_others_at_their_next_pause(self):
         begun = threading.Event()
 

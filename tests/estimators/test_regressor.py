@@ -31,8 +31,9 @@ class TestAccuracy:
     @pytest.mark.parametrize("kernel", ["auto", "laplacian", "matern32"])
     def test_on_diabetes(self, kernel):
         X, y, X_test, y_test = diabetes()
-        model = KernelMachineRegressor(kernel, n_components=200, random_state=0).fit(X, y)
-        assert model.score(X_test, y_test) > 0.3  # the mean scores 0
+        models = [KernelMachineRegressor(kernel, n_components=200, random_state=seed).fit(X, y) for seed in range(3)]
+        score = np.mean([model.score(X_test, y_test) for model in models])
+        assert score > 0.3  # the mean scores 0
         scale = X.std(axis=0)
         best = max(
             KernelRidge(alpha=alpha, kernel="rbf", gamma=gamma)
@@ -42,7 +43,7 @@ class TestAccuracy:
             for gamma in (1e-3, 1e-2, 1e-1)
         )
         # The best of nine chosen on the very test rows; a correlation of 140 rows deviates by about 0.05.
-        assert model.score(X_test, y_test) > best - 0.1
+        assert score > best - 0.1
 
     def test_finds_a_short_lengthscale(self):
         rng = np.random.default_rng(0)
@@ -89,7 +90,8 @@ class TestMeaning:
         np.testing.assert_allclose(theirs.dual_coef_, dual, rtol=1e-8)
 
         def error(D, seed):
-            model = KernelMachineRegressor(kernel, n_components=D, alpha=alpha, random_state=seed).fit(X, y)
+            features = FourierFeatures(kernel, D, sampling="orthogonal")
+            model = KernelMachineRegressor(features=features, alpha=alpha, random_state=seed).fit(X, y)
             return np.sqrt(np.mean((model.predict(X_test) - exact) ** 2))
 
         few, many = (np.mean([error(D, seed) for seed in range(6)]) for D in (200, 1600))

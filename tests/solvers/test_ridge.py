@@ -1,4 +1,6 @@
-"""Ridge regression from moments against slow oracles and scikit-learn."""
+"""Ridge regression from moments and from rows, against slow oracles and scikit-learn."""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,20 +12,33 @@ from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.kernels import Gaussian
+from bochner.solvers import shifted
 from bochner.solvers.ridge import (
     PATH_LENGTH,
-    TRIDIAGONAL_LIMIT,
-    CholeskyFactor,
-    LeaveOneOut,
-    TridiagonalFactor,
-    alpha_bounds,
+    DualFactor,
+    PrimalFactor,
     best_alpha,
     choose_alpha,
     factorise,
+    leave_one_out,
 )
+from bochner.solvers.shifted import CholeskyInverse, TridiagonalInverse
 
 ALPHAS = np.array([1e-3, 0.1, 10.0, 1e3])
-FACTORS = pytest.mark.parametrize("factorisation", [TridiagonalFactor, CholeskyFactor])
+
+
+def primal(design, n_alphas=2):
+    return PrimalFactor(design.moments(), n_alphas)
+
+
+def dual(design, n_alphas=2):
+    return DualFactor(design, n_alphas)
+
+
+SYSTEMS = pytest.mark.parametrize("system", [primal, dual])
+FACTORS = pytest.mark.parametrize(
+    "factorisation", [partial(system, n_alphas=n) for system in (primal, dual) for n in (2, 1)]
+)
 
 # Squared condition numbers of the normal equations are below n / alpha = 4e4 here: solutions lose five digits of 16.
 RTOL = 1e-9
@@ -40,7 +55,6 @@ class Problem:
         self.features = FourierFeatures(Gaussian(2.0), D, random_state=seed).draw(3)
         self.Z = self.features.rows(self.X)
         self.design = Design(ArraySource(self.X, self.Y, weight), self.features, dtype)
-        self.moments = self.design.moments()
 
 
 def weights(kind, n=40):
@@ -63,7 +77,7 @@ def weight(request):
 @pytest.mark.parametrize("D", [1, 12, 60])
 def test_solution_is_the_least_squares_one(factorisation, D, weight):
     problem = Problem(D=D, weight=weight)
-    factor = factorisation(problem.moments)
+    factor = factorisation(problem.design)
     for alpha in ALPHAS:
         coef, intercept = exact.ridge(problem.Z, problem.Y, alpha, weight)
         np.testing.assert_allclose(factor.coef(alpha), coef, rtol=0, atol=RTOL * np.abs(coef).max() * 10)
@@ -73,7 +87,7 @@ def test_solution_is_the_least_squares_one(factorisation, D, weight):
 @FACTORS
 def test_agrees_with_scikit_learn(factorisation, weight):
     problem = Problem(D=60, weight=weight)
-    factor = factorisation(problem.moments)
+    factor = factorisation(problem.design)
     for alpha in ALPHAS:
         theirs = Ridge(alpha).fit(problem.Z, problem.Y, weight)
         np.testing.assert_allclose(factor.coef(alpha).T, theirs.coef_, rtol=0, atol=1e-8 * np.abs(theirs.coef_).max())
@@ -85,7 +99,7 @@ def test_alpha_means_what_it_means_in_kernel_ridge(factorisation):
     """The dual solution on the centred kernel K = Z Z' of the same features."""
     problem = Problem(D=60)
     Z, Y = problem.Z - problem.Z.mean(axis=0), problem.Y - problem.Y.mean(axis=0)
-    factor = factorisation(problem.moments)
+    factor = factorisation(problem.design)
     for alpha in ALPHAS:
         theirs = KernelRidge(alpha=alpha, kernel="precomputed").fit(Z @ Z.T, Y)
         coef = factor.coef(alpha)
@@ -93,9 +107,10 @@ def test_alpha_means_what_it_means_in_kernel_ridge(factorisation):
         np.testing.assert_allclose(predicted, theirs.predict(Z @ Z.T) + problem.Y.mean(axis=0), rtol=1e-8)
 
 
-def test_degrees_of_freedom_and_residual(weight):
+@SYSTEMS
+def test_degrees_of_freedom_and_residual(system, weight):
     problem = Problem(weight=weight)
-    factor = TridiagonalFactor(problem.moments)
+    factor = system(problem.design)
     w = np.ones(40) if weight is None else weight
     residual, freedom = factor.residual(ALPHAS), factor.degrees_of_freedom(ALPHAS)
     for a, alpha in enumerate(ALPHAS):
@@ -107,7 +122,7 @@ def test_degrees_of_freedom_and_residual(weight):
 @FACTORS
 def test_quadratic_form_is_the_leverage(factorisation, weight):
     problem = Problem(weight=weight)
-    factor = factorisation(problem.moments)
+    factor = factorisation(problem.design)
     w = np.ones(40) if weight is None else weight
     forms = factor.quadratic(problem.Z - factor.feature_mean, ALPHAS)
     for form, alpha in zip(forms, ALPHAS, strict=True):
@@ -115,40 +130,74 @@ def test_quadratic_form_is_the_leverage(factorisation, weight):
         np.testing.assert_allclose(w * (1 / w.sum() + form), leverage, rtol=1e-7, atol=1e-12)
 
 
-def test_gcv_is_that_of_the_hat_matrix(weight):
+@SYSTEMS
+def test_gcv_is_that_of_the_hat_matrix(system, weight):
     problem = Problem(weight=weight)
     expected = [exact.gcv(problem.Z, problem.Y, alpha, weight) for alpha in ALPHAS]
-    np.testing.assert_allclose(TridiagonalFactor(problem.moments).gcv(ALPHAS), expected, rtol=1e-7)
+    np.testing.assert_allclose(system(problem.design).gcv(ALPHAS), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_gcv_by_random_signs_is_near(seed):
     """The trace of B = alpha (G + alpha I)^-1 from 64 sign vectors deviates by sqrt(2 / 64 sum_{i != j} B_ij^2)."""
     problem = Problem(n=300, D=80, seed=seed)
-    spectral, cholesky = TridiagonalFactor(problem.moments), CholeskyFactor(problem.moments)
+    spectral, cholesky = primal(problem.design), primal(problem.design, 1)
+    centred = problem.Z - problem.Z.mean(axis=0)
     for alpha in ALPHAS:
-        B = np.linalg.inv(np.eye(80) + cholesky.gram / alpha)
+        B = np.linalg.inv(np.eye(80) + centred.T @ centred / alpha)
         off = B - np.diag(np.diag(B))
         deviation = np.sqrt(2 / 64 * (off**2).sum())
         assert deviation <= np.sqrt(2 * 80 / 64)  # as the docstring promises
         score = cholesky.gcv([alpha])[0]
         freedom = 300 * (1 - np.sqrt(spectral.residual([alpha]).sum() / 300 / score))
         assert abs(freedom - spectral.degrees_of_freedom([alpha])[0]) <= 5 * deviation + 1e-7
-    np.testing.assert_array_equal(cholesky.gcv(ALPHAS), CholeskyFactor(problem.moments).gcv(ALPHAS))
+    np.testing.assert_array_equal(cholesky.gcv(ALPHAS), primal(problem.design, 1).gcv(ALPHAS))
 
 
 class TestLeaveOneOut:
     @FACTORS
     @pytest.mark.parametrize("D", [12, 60])
     def test_is_that_of_refits(self, factorisation, D, weight):
+        """Of all rows by the primal factors, of those of positive weight by the dual ones."""
         problem = Problem(D=D, weight=weight)
-        loo = LeaveOneOut(problem.design, factorisation(problem.moments))
+        loo = leave_one_out(factorisation(problem.design), lambda: problem.design)
         w = np.ones(40) if weight is None else weight
+        told = slice(None) if len(loo.y) == 40 else w > 0
+        np.testing.assert_array_equal(loo.y, problem.Y[told])
+        np.testing.assert_array_equal(loo.weight, w[told])
         for alpha in ALPHAS:
             expected = exact.leave_one_out(problem.Z, problem.Y, alpha, weight)
-            np.testing.assert_allclose(loo.predict(alpha), expected, rtol=1e-7)
+            np.testing.assert_allclose(loo.predict(alpha), expected[told], rtol=1e-7)
             error = w @ ((problem.Y - expected) ** 2).sum(axis=1) / w.sum()
             np.testing.assert_allclose(loo(np.array([alpha])), error, rtol=1e-6)
+
+    @pytest.mark.parametrize("n_alphas", [1, 2])
+    def test_of_rows_that_are_interpolated(self, n_alphas, weight):
+        """Where residuals and 1 - h both vanish with alpha, their quotient does not: nothing cancels there."""
+        problem = Problem(D=300, weight=weight)
+        factor = dual(problem.design, n_alphas)
+        kept = np.ones(40, bool) if weight is None else weight > 0
+        for share in (1e-5, 1e-7, 1e-9):
+            alpha = share * factor.trace
+            expected = exact.leave_one_out(
+                problem.Z[kept], problem.Y[kept], alpha, None if weight is None else weight[kept]
+            )
+            np.testing.assert_allclose(leave_one_out(factor, None).predict(alpha), expected, rtol=0, atol=1e-5)
+
+    def test_equal_rows_are_one_in_the_dual_form(self):
+        """Of their weight and mean target; errors that they leave among themselves count for the residual alone."""
+        problem = Problem(n=10, D=20)
+        rows = np.array([0, 1, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9, 9])
+        Y = np.random.default_rng(5).standard_normal((13, 2))
+        design = Design(ArraySource(problem.X[rows], Y), problem.features, np.float64)
+        factor, other = dual(design), primal(design)
+        assert len(factor.y) == 10
+        np.testing.assert_allclose(factor.coefs(ALPHAS), other.coefs(ALPHAS), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(factor.residual(ALPHAS), other.residual(ALPHAS), rtol=1e-6)
+        np.testing.assert_allclose(factor.degrees_of_freedom(ALPHAS), other.degrees_of_freedom(ALPHAS), rtol=1e-6)
+        np.testing.assert_allclose(factor.gcv(ALPHAS), other.gcv(ALPHAS), rtol=1e-6)
+        distinct = leave_one_out(other, lambda: Design(design.source.distinct(), problem.features, np.float64))
+        np.testing.assert_allclose(leave_one_out(factor, None)(ALPHAS), distinct(ALPHAS), rtol=1e-6)
 
     def test_repeats_are_weights(self):
         """Of equal rows, made one by `distinct`, all are left out, as a row of their weight is."""
@@ -156,10 +205,10 @@ class TestLeaveOneOut:
         weighted = Problem(weight=weight)
         rows = np.repeat(np.arange(40), weight.astype(int))
         source = ArraySource(weighted.X[rows], weighted.Y[rows])
-        moments = Design(source, weighted.features, np.float64).moments()
+        factor = primal(Design(source, weighted.features, np.float64))
         assert source.distinct().n_rows == len(np.unique(rows))
-        other = LeaveOneOut(Design(source.distinct(), weighted.features, np.float64), TridiagonalFactor(moments))
-        one = LeaveOneOut(weighted.design, TridiagonalFactor(weighted.moments))
+        other = leave_one_out(factor, lambda: Design(source.distinct(), weighted.features, np.float64))
+        one = leave_one_out(primal(weighted.design), lambda: weighted.design)
         np.testing.assert_allclose(one(ALPHAS), other(ALPHAS), rtol=1e-8)
 
     def test_equal_rows_of_other_targets_are_left_out_together(self):
@@ -167,21 +216,21 @@ class TestLeaveOneOut:
         rows = np.array([0, 1, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9])
         Y = np.random.default_rng(5).standard_normal((12, problem.Y.shape[1]))
         source = ArraySource(problem.X[rows], Y)
-        moments = Design(source, problem.features, np.float64).moments()
+        factor = primal(Design(source, problem.features, np.float64))
         distinct = source.distinct()
-        found = LeaveOneOut(Design(distinct, problem.features, np.float64), TridiagonalFactor(moments)).predict(0.5)
+        found = leave_one_out(factor, lambda: Design(distinct, problem.features, np.float64)).predict(0.5)
         for prediction, x in zip(found, distinct.X, strict=True):
             left = (problem.X[rows] != x).any(axis=1).astype(float)
             coef, intercept = exact.ridge(problem.Z[rows], Y, 0.5, left)
             z = problem.features.rows(x[np.newaxis])[0]
             np.testing.assert_allclose(prediction, z @ coef + intercept, rtol=1e-8)
 
-    def test_of_some_of_the_rows(self, weight):
+    @pytest.mark.parametrize("n_alphas", [1, 2])
+    def test_of_some_of_the_rows(self, n_alphas, weight):
         problem = Problem(weight=weight)
         some = np.array([3, 17, 4, 30])
-        loo = LeaveOneOut(
-            Design(problem.design.source.take(some), problem.features, np.float64), TridiagonalFactor(problem.moments)
-        )
+        factor = primal(problem.design, n_alphas)
+        loo = leave_one_out(factor, lambda: Design(problem.design.source.take(some), problem.features, np.float64))
         expected = exact.leave_one_out(problem.Z, problem.Y, 0.1, weight)[some]
         np.testing.assert_allclose(loo.predict(0.1), expected, rtol=1e-8)
         w = np.ones(4) if weight is None else weight[some]
@@ -190,7 +239,7 @@ class TestLeaveOneOut:
 
     def test_in_blocks(self, weight, monkeypatch):
         problem = Problem(weight=weight)
-        loo = LeaveOneOut(problem.design, TridiagonalFactor(problem.moments))
+        loo = leave_one_out(primal(problem.design), lambda: problem.design)
         scores, predictions = loo(ALPHAS), loo.predict(0.1)
         monkeypatch.setattr(Design, "block_rows", property(lambda self: 7))
         np.testing.assert_allclose(loo(ALPHAS), scores, rtol=1e-10)
@@ -199,7 +248,7 @@ class TestLeaveOneOut:
     def test_agrees_with_ridge_cv(self):
         """RidgeCV's efficient cross-validation is leave-one-out, its score the negative mean squared error."""
         problem = Problem(n=60, D=12, K=1)
-        loo = LeaveOneOut(problem.design, TridiagonalFactor(problem.moments))(ALPHAS)
+        loo = leave_one_out(primal(problem.design), lambda: problem.design)(ALPHAS)
         theirs = RidgeCV(ALPHAS, store_cv_results=True).fit(problem.Z, problem.Y[:, 0])
         np.testing.assert_allclose(loo, theirs.cv_results_.mean(axis=0), rtol=1e-8)
         assert best_alpha(ALPHAS, loo) == theirs.alpha_
@@ -207,7 +256,7 @@ class TestLeaveOneOut:
     def test_in_single_precision(self):
         """The score is a mean of squares of differences of numbers of size 6, in units of 2^-24, and condition."""
         double, single = Problem(), Problem(dtype=np.float32)
-        scores = [LeaveOneOut(p.design, TridiagonalFactor(p.moments))(ALPHAS[1:]) for p in (double, single)]
+        scores = [leave_one_out(primal(p.design), lambda p=p: p.design)(ALPHAS[1:]) for p in (double, single)]
         # Centred Gram matrices differ by 1e-7 n in each entry, relative to alpha 1e-7 * 40 / 0.1 = 4e-5, a few times.
         np.testing.assert_allclose(scores[1], scores[0], rtol=1e-3)
 
@@ -216,11 +265,11 @@ class TestLeaveOneOut:
         sqrt(2 / 16) at most, over the draw of the signs.
         """
         problem = Problem(n=40, D=12, K=40)
-        loo = LeaveOneOut(problem.design, TridiagonalFactor(problem.moments))
+        loo = leave_one_out(primal(problem.design), lambda: problem.design)
         expected = ((problem.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
         assert abs(loo(np.array([0.1]))[0] / expected - 1) <= 5 * np.sqrt(2 / 16)
         few = Problem(n=40, D=12, K=16)
-        loo = LeaveOneOut(few.design, TridiagonalFactor(few.moments))
+        loo = leave_one_out(primal(few.design), lambda: few.design)
         expected = ((few.Y - loo.predict(0.1)) ** 2).sum(axis=1).mean()
         np.testing.assert_allclose(loo(np.array([0.1]))[0], expected, rtol=1e-10)
 
@@ -228,14 +277,20 @@ class TestLeaveOneOut:
 class TestChoice:
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("criterion", ["loo", "gcv"])
-    def test_both_factors_choose_the_same(self, seed, criterion):
+    def test_all_factors_choose_the_same(self, seed, criterion):
         """Within a step of either search: the path's ratio and the walk's finest, 6^(1/2)."""
         problem = Problem(n=200, D=40, K=1, seed=seed)
-        bounds = alpha_bounds(problem.moments)
+        bounds = primal(problem.design).bounds
         chosen, scores = [], []
-        for factor in (TridiagonalFactor(problem.moments), CholeskyFactor(problem.moments)):
-            score = LeaveOneOut(problem.design, factor) if criterion == "loo" else factor.gcv
-            alpha, alphas, values = choose_alpha(factor, score, bounds)
+        for factor in (
+            primal(problem.design),
+            primal(problem.design, 1),
+            dual(problem.design),
+            dual(problem.design, 1),
+        ):
+            score = leave_one_out(factor, lambda: problem.design) if criterion == "loo" else factor.gcv
+            alpha, alphas, values = choose_alpha(factor, score)
+            np.testing.assert_allclose(factor.bounds, bounds, rtol=1e-9)
             assert alpha in alphas
             assert np.all(np.diff(alphas) > 0)
             assert bounds[0] * 0.999 <= alphas.min()
@@ -244,66 +299,73 @@ class TestChoice:
             chosen.append(alpha)
             scores.append(values.min())
         step = (bounds[1] / bounds[0]) ** (1 / (PATH_LENGTH - 1)) * 6**0.5
-        assert 1 / step <= chosen[0] / chosen[1] <= step
+        assert max(chosen) / min(chosen) <= step
+        assert chosen[2] == pytest.approx(chosen[0])
         if criterion == "loo":
-            np.testing.assert_allclose(scores[0], scores[1], rtol=0.01)
+            np.testing.assert_allclose(scores, scores[0], rtol=0.01)
 
     def test_fewer_factorisations_than_the_path(self):
         problem = Problem(n=200, D=40)
-        factor = CholeskyFactor(problem.moments)
-        _, alphas, _ = choose_alpha(factor, factor.gcv, alpha_bounds(problem.moments))
+        factor = primal(problem.design, 1)
+        _, alphas, _ = choose_alpha(factor, factor.gcv)
         assert len(alphas) < PATH_LENGTH / 2
 
     @pytest.mark.parametrize("minimum", [-100.0, -15.0, -9.3, 0.0, 2.7, 100.0])
     def test_walks_to_any_minimum(self, minimum):
         """A bowl in log alpha, its bottom inside or outside of the bounds."""
-        factor = CholeskyFactor(Problem().moments)
-        bounds = (1e-8, 1e3)
-        alpha, _, _ = choose_alpha(factor, lambda alphas: (np.log(alphas) - minimum) ** 2, bounds)
-        target = np.clip(minimum, *np.log(bounds))
+        factor = primal(Problem().design, 1)
+        factor.trace = 1e3
+        alpha, _, _ = choose_alpha(factor, lambda alphas: (np.log(alphas) - minimum) ** 2)
+        target = np.clip(minimum, *np.log(factor.bounds))
         assert abs(np.log(alpha) - target) <= np.log(6) / 4 + 1e-9
 
     def test_flat_scores(self):
-        factor = CholeskyFactor(Problem().moments)
-        choose_alpha(factor, lambda alphas: np.ones(len(alphas)), (1e-8, 1e3))
+        choose_alpha(primal(Problem().design, 1), lambda alphas: np.ones(len(alphas)))
         assert best_alpha(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 2.0])) == 2.0
 
-    def test_the_cheaper_factorisation(self):
-        moments = Problem().moments
-        assert isinstance(factorise(moments, 1), CholeskyFactor)
-        assert isinstance(factorise(moments, 2), TridiagonalFactor)
-        moments.n_features = TRIDIAGONAL_LIMIT + 1
-        assert moments.n_features > TRIDIAGONAL_LIMIT
+    def test_the_cheaper_factorisation(self, monkeypatch):
+        """Of the smaller matrix; into a tridiagonal one where there are several alphas and it is not large."""
+        problem = Problem(n=40, D=12)
+        assert isinstance(factorise(problem.design, 1), PrimalFactor)
+        assert isinstance(factorise(Problem(n=12, D=12).design, 1), PrimalFactor)
+        assert isinstance(factorise(Problem(n=11, D=12).design, 1), DualFactor)
+        some = Problem(n=20, D=12, weight=np.arange(20) % 2.0)
+        assert isinstance(factorise(some.design, 1), DualFactor)
+        assert isinstance(factorise(problem.design, 1).inverse, CholeskyInverse)
+        assert isinstance(factorise(problem.design, 2).inverse, TridiagonalInverse)
+        monkeypatch.setattr(shifted, "TRIDIAGONAL_LIMIT", 11)
+        assert isinstance(factorise(problem.design, 2).inverse, CholeskyInverse)
 
     def test_bounds_reach_from_rounding_to_the_trace(self):
         problem = Problem()
-        low, high = alpha_bounds(problem.moments)
+        low, high = primal(problem.design).bounds
         centred = problem.Z - problem.Z.mean(axis=0)
         assert high == pytest.approx((centred**2).sum())
         assert low == pytest.approx(1e-7 * high)
         constant = Problem(n=1)
-        assert alpha_bounds(constant.moments)[1] > 0
+        assert primal(constant.design).bounds[1] > 0
+        assert dual(constant.design).bounds[1] > 0
 
 
 @FACTORS
 def test_targets_without_variance(factorisation):
     problem = Problem()
     design = Design(ArraySource(problem.X, np.full((40, 1), 3.0)), problem.features, np.float64)
-    factor = factorisation(design.moments())
+    factor = factorisation(design)
     coef = factor.coef(0.1)
     np.testing.assert_allclose(problem.Z @ coef + factor.intercept(coef), 3.0, rtol=1e-12)
     assert np.all(np.isfinite(factor.gcv(ALPHAS)))
-    np.testing.assert_allclose(LeaveOneOut(design, factor)(ALPHAS), 0, atol=1e-20)
+    np.testing.assert_allclose(leave_one_out(factor, lambda: design)(ALPHAS), 0, atol=1e-20)
 
 
 @FACTORS
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_rows(factorisation, n):
     problem = Problem(n=n, D=20)
-    factor = factorisation(problem.moments)
+    factor = factorisation(problem.design)
     coef, intercept = exact.ridge(problem.Z, problem.Y, 0.1)
     np.testing.assert_allclose(
         problem.Z @ factor.coef(0.1) + factor.intercept(factor.coef(0.1)), problem.Z @ coef + intercept
     )
     assert np.all(np.isfinite(factor.gcv(ALPHAS)))
-    assert np.all(np.isfinite(LeaveOneOut(problem.design, factor)(ALPHAS)))
+    assert np.all(np.isfinite(leave_one_out(factor, lambda: problem.design)(ALPHAS)))

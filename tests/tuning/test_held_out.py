@@ -326,7 +326,7 @@ class TestPlan:
     def test_memory_decides_first(self, monkeypatch):
         features = self.drawn(2000)
         monkeypatch.setattr("bochner.tuning.cost.available_memory", lambda: 44 * 2000**2)
-        solver, reason = plan("auto", features, task(1000, True))
+        solver, reason = plan("auto", features, task(5000, True))
         assert solver == "cg"
         assert "2,000 features does not fit the memory" in reason
         assert plan("direct", features, task(1000, True)).solver == "direct"

@@ -117,9 +117,10 @@ class _Tasks(Generic[T, R]):
             self.taken = len(self.items) + 1
 
     def outcome(self) -> list[Any]:
-        """The results; or the first of the items' failures is raised."""
+        """The results; or an interrupt is raised, or the first of the items' failures."""
         if self.failures:
-            raise self.failures[min(self.failures)]
+            interrupts = [k for k, failure in self.failures.items() if not isinstance(failure, Exception)]
+            raise self.failures[min(interrupts or self.failures)]
         return self.results
 
 

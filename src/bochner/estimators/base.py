@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder, check_frame
 from bochner.data.table_encodings import NumberColumns
-from bochner.design import Design, require_moments_memory
+from bochner.design import Design, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.progress import progress, say
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded, relative
@@ -130,7 +130,7 @@ class KernelMachine(Insight, KernelParameter):
         self.solver_, self.solver_reason_ = chosen
         say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
         if chosen.solver == "direct":
-            require_moments_memory(self.features_.n_features_out, source.n_outputs, dtype)
+            require_factor_memory(source.n_rows, self.features_.n_features_out, source.n_outputs, dtype)
         passes = source.n_rows if chosen.solver == "direct" else None  # iterations are not known beforehand
         with progress("Fitting", passes, bool(self.verbose)) as advance:
             design = Design(source, self.features_, dtype, advance)

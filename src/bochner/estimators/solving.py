@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.moments import Moments
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
-from bochner.solvers.ridge import Factor, LeaveOneOut, Score, alpha_bounds, best_alpha, choose_alpha, factorise
+from bochner.solvers.ridge import Factor, Score, best_alpha, choose_alpha, factorise, leave_one_out
 from bochner.tuning.choice import Choice
 from bochner.tuning.held_out import (
     FOLDED_ROWS,
@@ -77,30 +76,29 @@ def solve_directly(
     held_out : bool array of shape (n,), optional
         Rows that the features were not learned from, of which the sample then is, if they are not too few.
     """
-    moments = design.moments()
-    source, given = design.source, given_alphas(alpha)
-    scored = source
-    if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
-        scored = source.take(np.flatnonzero(held_out))
-    if not (alpha == "loo" and source.n_rows > SCORED_ROWS):
-        scored = scored.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
-    factor = factorise(moments, 2 if given is None else len(given))
-    loo = LeaveOneOut(Design(scored, design.features, design.dtype), factor)
-    best, alphas, scores = _decide(moments, factor.gcv if alpha == "gcv" else loo, given, factor)
-    unseen = None
-    if calibrated:
-        weight = np.ones(scored.n_rows) if scored.weight is None else scored.weight
-        unseen = OutOfSample(loo.predict(best), scored.targets(scored.y), weight)
+    given = given_alphas(alpha)
+    factor = factorise(design, 2 if given is None else len(given))
+    loo = leave_one_out(factor, lambda: _scored(design, alpha, seed, held_out))
+    best, alphas, scores = _decide(factor.gcv if alpha == "gcv" else loo, given, factor)
+    unseen = OutOfSample(loo.predict(best), loo.y, loo.weight) if calibrated else None
     coef = factor.coef(best).astype(design.dtype)
     return Fitted(coef, factor.intercept(coef), best, alphas, scores, unseen)
 
 
-def _decide(
-    moments: Moments, score: Score, given: NDArray | None, factor: Factor
-) -> tuple[float, NDArray, NDArray | None]:
+def _scored(design: Design, alpha: object, seed: int, held_out: NDArray | None) -> Design:
+    """The rows whose leave-one-out errors are looked at: those held out, if not too few; some of many; once each."""
+    source = design.source
+    if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
+        source = source.take(np.flatnonzero(held_out))
+    if not (alpha == "loo" and design.source.n_rows > SCORED_ROWS):
+        source = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
+    return Design(source, design.features, design.dtype)
+
+
+def _decide(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:
     """Alpha, those tried, and their scores."""
     if given is None:
-        return choose_alpha(factor, score, alpha_bounds(moments))
+        return choose_alpha(factor, score)
     if len(given) == 1:
         return float(given[0]), given, None
     scores = score(given)

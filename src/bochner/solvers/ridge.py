@@ -1,11 +1,14 @@
-"""Ridge regression from moments: one factorisation, then any alpha.
+"""Ridge regression by one factorisation, then any alpha.
 
 With the centred moments G = Z'WZ and c = Z'Wy, the solution of min_w ||Zw - y||_W^2 + alpha ||w||^2 is
-w = (G + alpha I)^-1 c, and the intercept is the mean of y less that of Zw. With s_j the eigenvalues of G:
+w = (G + alpha I)^-1 c, and the intercept is the mean of y less that of Zw. With A the centred rows of Z times the roots
+of their weights, b the same of y, and K = AA', of the size of the rows instead of the features, it is
+w = A'(K + alpha I)^-1 b too. The smaller matrix is factorised. With s_j the eigenvalues of either:
 
-    residual sum of squares   y'Wy - w'c - alpha w'w
+    residual sum of squares   b'b - w'c - alpha w'w = alpha^2 |(K + alpha I)^-1 b|^2
     degrees of freedom        1 + sum_j s_j / (s_j + alpha)
-    leverage of a row z       h = 1 / n + (z - mean)'(G + alpha I)^-1 (z - mean)
+    leverage of a row z       h = 1 / n + u'(G + alpha I)^-1 u = 1 / n + (u'u - (Au)'(K + alpha I)^-1 Au) / alpha,
+                              u = z - mean
     leave-one-out prediction  f_i - w h / (1 - w h) (y_i - f_i) for a row of weight w
 
 The last line follows from the rank-one update (Sherman and Morrison) and is exact.
@@ -20,9 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.engines.algebra import product, shifted_cholesky, solve_cholesky, solve_lower
+from bochner.engines.algebra import gram, product
 from bochner.moments import Moments
-from bochner.solvers.tridiagonal import Tridiagonal
+from bochner.solvers.shifted import ShiftedInverse, shifted_inverse
 
 if TYPE_CHECKING:
     from bochner.design import Design
@@ -30,23 +33,47 @@ if TYPE_CHECKING:
 
 PATH_LENGTH = 40
 SCORED_OUTPUTS = 16
-SCORED_VALUES = 1 << 22
-TRIDIAGONAL_LIMIT = 3000
+SCORED_VALUES, SQUARED_ROWS = 1 << 22, 1 << 14
+ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}  # of a trace
 
 
 Score = Callable[[NDArray], NDArray]
 
 
 class Factor(ABC):
-    """A factorisation of the centred moments, from which the solution for any alpha follows."""
+    """A factorisation from which the solution for any alpha follows.
 
-    def __init__(self, moments: Moments) -> None:
-        centred = moments.centred()
-        self.n_rows = moments.n_rows
-        self.rounding = moments.centred_trace() * (1e-7 if moments.dtype == np.float32 else 1e-13)
-        self.weight = moments.weight
-        self.gram, self.cross, self.total = centred.gram, centred.cross, centred.total
-        self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
+    Attributes
+    ----------
+    inverse : ShiftedInverse
+        Of G or of K.
+    n_rows : int
+        Rows of positive weight.
+    weight : float
+        Sum of the weights.
+    trace : float
+        Of G and K: the total variance of the features.
+    feature_mean : array of shape (D,)
+    target_mean : array of shape (n_outputs,)
+    """
+
+    inverse: ShiftedInverse
+    n_rows: int
+    weight: float
+    trace: float
+    feature_mean: NDArray
+    target_mean: NDArray
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of targets."""
+        return len(self.target_mean)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Range of sensible alphas: from where rounding errors would show to the whole trace."""
+        trace = self.trace or 1.0
+        return 1e-7 * trace, trace
 
     def intercept(self, coef: NDArray) -> NDArray:
         """Intercepts that go with the coefficients, shape (K,)."""
@@ -61,137 +88,150 @@ class Factor(ABC):
         """Coefficients along a path, shape (D, A, K); with `mix`, of shape (K, M), those of combined outputs."""
 
     @abstractmethod
-    def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
-        """Quadratic form z'(G + alpha I)^-1 z of each centred row z of Z, shape (A, n)."""
+    def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
+        """Quadratic form u'(G + alpha I)^-1 u of each centred row u of U, shape (A, n)."""
 
     @abstractmethod
-    def gcv(self, alphas: ArrayLike) -> NDArray:
-        """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over the outputs, shape (A,)."""
-
-
-class TridiagonalFactor(Factor):
-    """Q T Q' = G, T tridiagonal: every alpha of a path afterwards costs O(D^2) or less.
-
-    Takes 4/3 D^3 operations, half of them at the speed of memory. Prefer it where alpha is to be chosen and D is at
-    most a few thousand. Where alpha is so small that rounding leaves the matrix indefinite, the rounding error of its
-    trace is added.
-
-    Parameters
-    ----------
-    moments : Moments
-
-    Attributes
-    ----------
-    matrix : Tridiagonal
-    rotated : array of shape (K, D)
-        c'Q.
-    """
-
-    def __init__(self, moments: Moments) -> None:
-        super().__init__(moments)
-        self.matrix = Tridiagonal(self.gram)
-        del self.gram
-        self.rotated = self.matrix.rotate(self.cross.T)
-
-    def _factors(self, alphas: ArrayLike) -> list[tuple[NDArray, NDArray]]:
-        return [self.matrix.factors(alpha, self.rounding) for alpha in np.atleast_1d(alphas)]
-
-    def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
-        rotated = self.rotated if mix is None else mix.T @ self.rotated
-        solutions = np.stack([self.matrix.solve(factors, rotated) for factors in self._factors(alphas)])
-        coefs = self.matrix.back(solutions.reshape(-1, rotated.shape[1]))
-        return np.ascontiguousarray(np.moveaxis(coefs.reshape(solutions.shape), 2, 0))
-
-    def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
-        return self.matrix.forms(self._factors(alphas), self.matrix.rotate(Z))
-
-    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
-        """Trace of the hat matrix, intercept included, shape (A,)."""
-        s = self.matrix.values()[:, np.newaxis]
-        return 1 + (s / (s + np.atleast_1d(alphas))).sum(axis=0)
-
     def residual(self, alphas: ArrayLike) -> NDArray:
         """Weighted residual sums of squares on the training rows, shape (A, K)."""
-        sums = []
-        for alpha, factors in zip(np.atleast_1d(alphas), self._factors(alphas), strict=True):
-            w = self.matrix.solve(factors, self.rotated)
-            sums.append(self.total - (w * (self.rotated + alpha * w)).sum(axis=1))
-        return np.maximum(sums, 0.0)
+
+    @abstractmethod
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        """Trace of the hat matrix, intercept included, shape (A,)."""
 
     def gcv(self, alphas: ArrayLike) -> NDArray:
         """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over the outputs, shape (A,)."""
-        return _gcv(self, self.residual(alphas), self.degrees_of_freedom(alphas))
+        left = np.maximum(1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9)
+        return self.residual(alphas).sum(axis=1) / self.weight / left**2
 
 
-class CholeskyFactor(Factor):
-    """Cholesky factors of G + alpha I, one at a time: D^3 / 3 operations for each alpha.
-
-    Where alpha is so small that rounding leaves the matrix indefinite, the rounding error of its trace is added.
-
-    Prefer it for a given alpha, or for large D, where a search over a few alphas costs less.
+class PrimalFactor(Factor):
+    """A factorisation of the centred moments, for no more features than rows.
 
     Parameters
     ----------
     moments : Moments
+    n_alphas : int
+        How many are to be tried.
     """
 
-    def __init__(self, moments: Moments) -> None:
-        super().__init__(moments)
-        self._alpha, self._lower = 0.0, np.empty((0, 0))
+    def __init__(self, moments: Moments, n_alphas: int) -> None:
+        centred = moments.centred()
+        self.n_rows, self.weight, self.trace = moments.n_rows, moments.weight, moments.centred_trace()
+        self.cross, self.total = centred.cross, centred.total
+        self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
+        self.inverse = shifted_inverse(centred.gram, n_alphas, self.trace * ROUNDING[moments.dtype])
 
-    def _factor(self, alpha: float) -> NDArray:
-        if alpha != self._alpha:
-            self._lower = shifted_cholesky(self.gram, alpha, self.rounding)
-            self._alpha = alpha
-        return self._lower
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
+        return 1 + len(self.cross) - alphas * self.inverse.traces(alphas)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         cross = self.cross if mix is None else self.cross @ mix
-        return np.stack([solve_cholesky(self._factor(alpha), cross) for alpha in alphas], axis=1)
+        return np.ascontiguousarray(np.moveaxis(self.inverse.solve(alphas, cross.T), 2, 0))
 
-    def quadratic(self, Z: NDArray, alphas: NDArray) -> NDArray:
-        forms = []
-        for alpha in alphas:
-            half = solve_lower(self._factor(alpha).astype(Z.dtype, copy=False), Z.T)
-            forms.append(np.einsum("ij,ij->j", half, half))
-        return np.array(forms)
+    def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
+        return self.inverse.forms(alphas, U)
 
-    def gcv(self, alphas: ArrayLike) -> NDArray:
-        """Generalised cross-validation with Hutchinson's estimate of the trace, from 64 fixed random signs.
+    def residual(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
+        W = self.coefs(alphas)
+        sums = self.total - np.einsum("dak,dak->ak", W, self.cross[:, np.newaxis] + alphas[:, np.newaxis] * W)
+        return np.maximum(sums, 0.0)
 
-        The deviation of the degrees of freedom is below sqrt(2 D / 64).
+
+class DualFactor(Factor):
+    """A factorisation of the kernel matrix of the rows' features, for fewer rows than features.
+
+    Equal rows are one, of their weight and mean target. With u_i = sqrt(w_i / sum of w) the matrix has K u = 0, for the
+    features are centred; K + c u u', c the mean of its eigenvalues, is factorised in its place, for its inverse has no
+    1 / alpha along u that would be subtracted again, and is the same on what is orthogonal to u, as all targets are.
+
+    Parameters
+    ----------
+    design : Design
+        Of dense features.
+    n_alphas : int
+        How many are to be tried.
+
+    Attributes
+    ----------
+    y : array of shape (n, K)
+        Of the distinct rows.
+    row_weight : array of shape (n,)
+    """
+
+    def __init__(self, design: Design, n_alphas: int) -> None:
+        counted = design.counted()
+        Z, self.y, weight = counted.distinct().whole()
+        self.row_weight = np.ones(len(self.y)) if weight is None else weight
+        self.n_rows, self.weight = counted.source.n_rows, float(self.row_weight.sum())
+        share, self.root = self.row_weight / self.weight, np.sqrt(self.row_weight)[:, np.newaxis]
+        self.feature_mean, self.target_mean = np.einsum("i,ij->j", share, Z, dtype=np.float64), share @ self.y
+        Z -= self.feature_mean.astype(Z.dtype)
+        Z *= self.root.astype(Z.dtype)
+        self.rows, self.targets = Z, (self.y - self.target_mean) * self.root
+        self.within = _squares(counted, self.target_mean) - np.square(self.targets).sum(axis=0)
+        n = len(self.y)
+        kernel = gram(Z.T, np.empty((n, n), Z.dtype)).astype(np.float64, copy=False)
+        self.trace = float(np.trace(kernel))
+        self.lift = self.trace / n or 1.0
+        kernel += self.lift * np.sqrt(np.outer(share, share))
+        self.inverse = shifted_inverse(kernel, n_alphas, self.trace * ROUNDING[Z.dtype])
+
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
+        return len(self.y) - alphas * (self.inverse.traces(alphas) - 1 / (self.lift + alphas))
+
+    def duals(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        """(K + alpha I)^-1 b, shape (A, K, n)."""
+        targets = self.targets if mix is None else self.targets @ mix
+        return self.inverse.solve(alphas, targets.T)
+
+    def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        duals = self.duals(alphas, mix)
+        coefs = product(duals.reshape(-1, len(self.y)), self.rows.astype(np.float64, copy=False))
+        return np.ascontiguousarray(np.moveaxis(coefs.reshape(*duals.shape[:2], -1), 2, 0))
+
+    def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
+        inner = product(U, self.rows.T.astype(U.dtype, copy=False)).astype(np.float64, copy=False)
+        squares = np.square(U, dtype=np.float64).sum(axis=1)
+        return np.maximum(squares - self.inverse.forms(alphas, inner), 0.0) / alphas[:, np.newaxis]
+
+    def residual(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
+        return self.within + alphas[:, np.newaxis] ** 2 * np.square(self.duals(alphas)).sum(axis=2)
+
+    def leave_one_out(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        """Errors of the distinct rows' targets by the model that is left without them, shape (A, n, K).
+
+        (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y - f and 1 - w h are alpha times
+        these: without alpha nothing cancels where the rows are interpolated.
         """
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(self.gram), 64))
-        scores = []
-        for alpha in np.atleast_1d(alphas):
-            w = self.coef(alpha)
-            residual = self.total - (self.cross * w).sum(axis=0) - alpha * (w**2).sum(axis=0)
-            inverse_trace = (signs * solve_cholesky(self._factor(alpha), signs)).sum() / 64
-            dof = 1 + len(self.gram) - alpha * inverse_trace
-            scores.append(_gcv(self, np.maximum(residual, 0.0)[np.newaxis], np.array([dof]))[0])
-        return np.array(scores)
+        eye, share = np.eye(len(self.y)), self.row_weight / self.weight
+        diagonal = self.inverse.forms(alphas, eye)
+        left = np.maximum(diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal)
+        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (left[:, :, np.newaxis] * self.root)
 
 
-def _gcv(factor: Factor, residual: NDArray, dof: NDArray) -> NDArray:
-    left = np.maximum(1 - dof / factor.n_rows, 1e-9)
-    return residual.sum(axis=1) / factor.weight / left**2
+def _squares(design: Design, mean: NDArray) -> NDArray:
+    """Weighted sums of squares of the targets about their mean, shape (K,)."""
+    totals = np.zeros(len(mean))
+    for _, y, weight in design.source.blocks(SQUARED_ROWS):
+        squares = np.square(y - mean)
+        totals += squares.sum(axis=0) if weight is None else weight @ squares
+    return totals
 
 
-def factorise(moments: Moments, n_alphas: int) -> Factor:
-    """Return the cheaper factorisation for choosing among `n_alphas`, or for the only one."""
-    if n_alphas > 1 and moments.n_features <= TRIDIAGONAL_LIMIT:
-        return TridiagonalFactor(moments)
-    return CholeskyFactor(moments)
+def factorise(design: Design, n_alphas: int) -> Factor:
+    """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for the only one."""
+    if design.counted().source.n_rows < design.features.n_features_out:
+        return DualFactor(design, n_alphas)
+    return PrimalFactor(design.moments(), n_alphas)
 
 
-def alpha_bounds(moments: Moments) -> tuple[float, float]:
-    """Range of sensible alphas: from where rounding errors would show to the whole trace of the Gram matrix."""
-    trace = moments.centred_trace() or 1.0
-    return 1e-7 * trace, trace
-
-
-def choose_alpha(factor: Factor, score: Score, bounds: tuple[float, float]) -> tuple[float, NDArray, NDArray]:
-    """Minimise a score over alpha within bounds.
+def choose_alpha(factor: Factor, score: Score) -> tuple[float, NDArray, NDArray]:
+    """Minimise a score over alpha within the bounds of the factor.
 
     Returns
     -------
@@ -200,11 +240,11 @@ def choose_alpha(factor: Factor, score: Score, bounds: tuple[float, float]) -> t
     alphas, scores : arrays of shape (A,)
         What was tried, ascending, and its scores.
     """
-    if isinstance(factor, TridiagonalFactor):
-        alphas = np.geomspace(*bounds, PATH_LENGTH)
+    if factor.inverse.serves_paths:
+        alphas = np.geomspace(*factor.bounds, PATH_LENGTH)
         scores = score(alphas)
     else:
-        alphas, scores = _descend(score, bounds)
+        alphas, scores = _descend(score, factor.bounds)
     return best_alpha(alphas, scores), alphas, scores
 
 
@@ -238,48 +278,82 @@ def _descend(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tu
     return np.exp(logs), np.array([tried[log] for log in logs])
 
 
-class LeaveOneOut:
+class LeaveOneOut(ABC):
     """Exact leave-one-out predictions and their score for a set of training rows.
 
     Called with alphas it returns, for each, the weighted mean squared leave-one-out error summed over the outputs;
     more than 16 outputs are first condensed to 16 random combinations, which keep the sum in expectation.
 
+    Attributes
+    ----------
+    y : array of shape (n, K)
+        Targets of the rows.
+    weight : array of shape (n,)
+    """
+
+    y: NDArray
+    weight: NDArray
+
+    def __call__(self, alphas: NDArray) -> NDArray:
+        if not self.factor.inverse.serves_paths and len(alphas) > 1:
+            return np.concatenate([self(alphas[i : i + 1]) for i in range(len(alphas))])
+        n_outputs = self.factor.n_outputs
+        mix = np.eye(n_outputs)
+        if n_outputs > SCORED_OUTPUTS:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
+            mix = signs / np.sqrt(SCORED_OUTPUTS)
+        return self._squares(alphas, mix) / self.weight.sum()
+
+    @property
+    @abstractmethod
+    def factor(self) -> Factor:
+        """The factorisation of all rows."""
+
+    @abstractmethod
+    def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
+        """Weighted sums of the squared errors of combined outputs, shape (A,)."""
+
+    @abstractmethod
+    def predict(self, alpha: float) -> NDArray:
+        """Leave-one-out predictions, shape (n, K)."""
+
+
+class PrimalLeaveOneOut(LeaveOneOut):
+    """Of any of the rows, by their leverages.
+
     Parameters
     ----------
     design : Design
-        Of the rows that the factor's moments were summed over, all or some of them.
+        Of the rows that the factor is of, all or some of them.
     factor : Factor
     """
 
     def __init__(self, design: Design, factor: Factor) -> None:
-        self.design, self.factor = design, factor
+        self.design, self._factor, source = design, factor, design.source
+        self.y = source.targets(source.y)
+        self.weight = np.ones(source.n_rows) if source.weight is None else source.weight
+
+    @property
+    def factor(self) -> Factor:
+        return self._factor
 
     def _leverage(self, Z: NDArray, weight: NDArray | None, alphas: NDArray) -> NDArray:
         centred = Z - self.factor.feature_mean.astype(Z.dtype)
         leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas).astype(np.float64)
         return np.minimum(leverage if weight is None else leverage * weight, 1 - 1e-9)
 
-    def __call__(self, alphas: NDArray) -> NDArray:
-        if isinstance(self.factor, CholeskyFactor) and len(alphas) > 1:
-            return np.concatenate([self(alphas[i : i + 1]) for i in range(len(alphas))])
-        n_outputs = self.factor.cross.shape[1]
-        mix = np.eye(n_outputs)
-        if n_outputs > SCORED_OUTPUTS:
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
-            mix = signs / np.sqrt(SCORED_OUTPUTS)
+    def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         coefs = self.factor.coefs(alphas, mix)
         intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
-        total, rows = np.zeros(len(alphas)), 0.0
+        total = np.zeros(len(alphas))
         for Z, y, weight in self.design.mapped(SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1):
             fitted = product(Z, coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(len(Z), *coefs.shape[1:])
             squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(axis=2)
             squares /= np.square(1 - self._leverage(Z, weight, alphas).T)
             total += squares.sum(axis=0) if weight is None else weight @ squares
-            rows += len(y) if weight is None else weight.sum()
-        return total / rows
+        return total
 
     def predict(self, alpha: float) -> NDArray:
-        """Leave-one-out predictions, shape (n, K)."""
         coef = self.factor.coef(alpha)
         intercept = self.factor.intercept(coef)
         predictions = []
@@ -288,3 +362,36 @@ class LeaveOneOut:
             h = self._leverage(Z, weight, np.array([alpha])).T
             predictions.append(fitted - h / (1 - h) * (y - fitted))
         return np.concatenate(predictions)
+
+
+class DualLeaveOneOut(LeaveOneOut):
+    """Of all distinct rows of a dual factor.
+
+    Parameters
+    ----------
+    factor : DualFactor
+    """
+
+    def __init__(self, factor: DualFactor) -> None:
+        self._factor, self.y, self.weight = factor, factor.y, factor.row_weight
+
+    @property
+    def factor(self) -> Factor:
+        return self._factor
+
+    def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
+        return np.square(self._factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
+
+    def predict(self, alpha: float) -> NDArray:
+        return self.y - self._factor.leave_one_out(np.array([alpha]))[0]
+
+
+def leave_one_out(factor: Factor, rows: Callable[[], Design]) -> LeaveOneOut:
+    """Leave-one-out predictions of some rows, or of all distinct ones where there are fewer than features.
+
+    Parameters
+    ----------
+    factor : Factor
+    rows : callable () -> Design
+    """
+    return DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else PrimalLeaveOneOut(rows(), factor)

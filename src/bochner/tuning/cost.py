@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bochner.engines.local import available_memory
 from bochner.features.base import FeatureMap
 from bochner.solvers.iterative import GRAM_LIMIT, MOST_SAMPLED, PACKED_ENTRIES
-from bochner.solvers.ridge import TRIDIAGONAL_LIMIT
+from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 from bochner.tuning.held_out import FOLDED_ROWS, N_FOLDS, SHARES, TRACED_ITERATIONS, TRACED_OUTPUTS, TRIAL_ROWS
 
 # Seconds on two cores in single precision.
@@ -97,7 +97,7 @@ def plan(solver: str, features: FeatureMap, task: Task) -> Plan:
     D = features.n_features_out
     direct, iterative = direct_seconds(D, task), iterative_seconds(D, task)
     free = available_memory()
-    if free is not None and 0.8 * free < 44 * D**2:
+    if free is not None and 0.8 * free < 44 * min(D, task.n_rows) ** 2:
         return Plan("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / 2:
@@ -117,15 +117,15 @@ def iterations(alpha: float, weight: float) -> float:
 
 
 def direct_seconds(D: int, task: Task) -> float:
-    """Seconds of the moments, of their factors, and of the leave-one-out errors that are looked at."""
-    product = PRODUCT * (1 + task.wide)
-    sums = task.n_rows * D * (FEATURE + D * product)
-    seen = min(task.n_rows, SEEN_ROWS) * D**2 * product
+    """Seconds of the smaller matrix, of its factors, and of the leave-one-out errors that are looked at."""
+    product, N = PRODUCT * (1 + task.wide), min(task.n_rows, D)
+    sums = task.n_rows * D * (FEATURE + N * product)
+    seen = min(task.n_rows, SEEN_ROWS) * N**2 * product
     looked = task.searched or task.calibrated
-    if task.searched and D <= TRIDIAGONAL_LIMIT:
-        return sums + 4 / 3 * D**3 * REDUCTION + 4 * seen
+    if task.searched and N <= TRIDIAGONAL_LIMIT:
+        return sums + 4 / 3 * N**3 * REDUCTION + 4 * seen
     walk = (WALK if task.alphas is None else len(task.alphas)) if task.searched else 1
-    return sums + walk * (D**3 * PRODUCT + (2 * seen if looked else 0.0))
+    return sums + walk * (N**3 * PRODUCT + (2 * seen if looked else 0.0))
 
 
 def iterative_seconds(D: int, task: Task) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.engines.local import pause
 from bochner.tuning.blocks import Workspace, diagonal_loss, linear_loss
 
 FIT_SHARE = 0.75
@@ -171,6 +172,7 @@ def learn_scales(
     x[G + Q :] = FIRST_NOISE
     adam = Adam(x, blocks.schedule.steps)
     for step in range(blocks.schedule.steps):
+        pause()
         q = step % Q
         log_scales = x[ties]
         B, y = blocks.draw(kinds[q], np.exp(log_scales))
@@ -214,6 +216,7 @@ def learn_map(
     entries = Adam(np.eye(q).ravel(), blocks.schedule.steps, MAP_RATE * RATE, MAP_FLOOR)
     free = Adam(np.concatenate([sizes, np.full(Q, FIRST_NOISE)]), blocks.schedule.steps)
     for step in range(blocks.schedule.steps):
+        pause()
         k = step % Q
         B, y = blocks.draw(kinds[k], ones)
         A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]

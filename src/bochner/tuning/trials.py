@@ -13,7 +13,7 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.features.base import FeatureMap
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.ridge import alpha_bounds, factorise
+from bochner.solvers.ridge import factorise
 from bochner.tuning.held_out import PATIENCE, WORTHWHILE
 
 SLOPES = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
@@ -139,10 +139,10 @@ class Trials:
     def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> Judged:
         """Fit dense features by the Gram matrix, and judge ridge terms: those given, or shares of its trace."""
         start = time.perf_counter()
-        moments = Design(self.fitted, features, np.float32).moments()
-        trace = alpha_bounds(moments)[1]
+        n_alphas = len(shares if alphas is None else alphas) if features.n_features_out <= SPECTRAL else 1
+        factor = factorise(Design(self.fitted, features, np.float32), n_alphas)
+        trace = factor.bounds[1]
         alphas = shares * trace if alphas is None else alphas
-        factor = factorise(moments, len(alphas) if moments.n_features <= SPECTRAL else 1)
         rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
         best: Judged | None = None
         for alpha in alphas:
