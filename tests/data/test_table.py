@@ -185,9 +185,17 @@ def test_infinity_is_named(bad):
 
 def test_values_too_large_are_named():
     with pytest.raises(ValueError, match="column 'x1' holds values too large"):
-        TableEncoder().fit([[1.0, 1e200], [2.0, -1e200], [2.0, 0.0]])
+        TableEncoder().fit([[1.0, 1e308], [2.0, -1e308], [2.0, 0.0]])
     with pytest.raises(ValueError, match="column 'x1', row 1: value too large"):
         TableEncoder().fit(np.arange(6.0).reshape(3, 2)).transform([[0.0, 0.0], [0.0, 1e60]])
+
+
+@pytest.mark.parametrize("size", [1e160, 1e200, 1e300, 1e-170, 1e-310])
+def test_numbers_whose_squares_are_none(size):
+    """Their range takes the place of their deviation, which would be infinite or zero."""
+    X = np.array([[0.0], [3.0], [4.0]]) * size
+    Z = TableEncoder().fit_transform(X)
+    np.testing.assert_allclose(np.diff(Z[:, 0]), [0.75, 0.25], rtol=1e-6)
 
 
 def test_frequent_categories_and_the_rest():

@@ -359,3 +359,30 @@ def test_several_outputs_and_constant_ones():
     assert_allclose(predicted[:, 1], 3.0, atol=1e-6)
     assert_allclose(predicted[:, 2], -100 * predicted[:, 0], atol=2.0)
     assert isinstance(model.features_, MetricFeatures | ConcatenatedFeatures)
+
+
+def some_zeros(n):
+    return sp.random_array((n, 3), density=0.3, rng=np.random.default_rng(0), format="csr")
+
+
+def one_number(n):
+    X = smooth(n, 3)[0]
+    return np.where(np.arange(X.shape[1]) == 0, X, X > 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "why"),
+    [
+        ({"features": "binning"}, lambda: smooth(500, 3)[0], "from 2,000 to 200,000 rows, and there are 500"),
+        ({"features": "binning"}, lambda: one_number(2500), "fewer than two numeric columns"),
+        ({}, lambda: some_zeros(2500), "the rows are sparse"),
+        ({"features": "fourier"}, lambda: some_zeros(500), "the rows are sparse"),
+    ],
+)
+def test_full_metric_that_is_none_says_why(options, rows, why):
+    X = rows()[:, :3]
+    y = X @ np.array([1.0, 2.0, 0.5])
+    with pytest.warns(UserWarning, match=f"metric='full' learned no linear map: .*{why}") as caught:
+        model = KernelMachineRegressor(metric="full", **options, **QUICK).fit(X, y)
+    assert caught[0].filename == __file__
+    assert not any(part.metric.linear_.size for part in model.features_.parts)

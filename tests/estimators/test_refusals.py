@@ -102,7 +102,7 @@ def test_rows_at_predict(estimator, rows, message):
     ("target", "message"),
     [
         (None, "requires y to be passed, but the target y is None"),
-        (np.where(np.arange(30) == 4, np.nan, Y), "Input y contains NaN"),
+        (np.where(np.arange(30) == 4, np.nan, Y), "Input y contains NaN.*first in row 4.*semi-supervised"),
         (np.where(np.arange(30) == 4, np.inf, Y), "Input y contains infinity"),
         (Y[:29], "inconsistent numbers of samples"),
         (Y.reshape(5, 6, 1), "dim 3|shape"),
@@ -127,6 +127,20 @@ def test_targets_of_classes():
         KernelMachineClassifier(**FAST).fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"1d array|should be a 1d|shape"):
         KernelMachineClassifier(**FAST).fit(X, np.column_stack([Y, Y]))
+
+
+@pytest.mark.parametrize("labels", [[-1, 0, 1], [-1.0, 0.0, 1.0], [-1, 1, 2, 3]])
+def test_labels_that_mark_none(labels):
+    y = np.resize(labels, 30)
+    with pytest.warns(UserWarning, match="-1 among others counts as a class.*drop these rows") as caught:
+        model = KernelMachineClassifier(**FAST).fit(X, y)
+    assert caught[0].filename == __file__
+    assert list(model.classes_) == labels
+
+
+@pytest.mark.parametrize("labels", [[-1, 1], [-1, 0], [-2, -1, 0], ["-1", "0", "1"], [0, 1, 2]])
+def test_labels_that_are_classes(labels):  # warnings are errors here
+    KernelMachineClassifier(**FAST).fit(X, np.resize(labels, 30))
 
 
 def test_targets_of_regression():

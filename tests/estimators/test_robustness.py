@@ -112,3 +112,14 @@ def test_limits_of_threads_that_begin_together():
     for thread in threads:
         thread.join()
     assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-300, 1e-160, 1e160, 1e200, 1e300])
+@pytest.mark.parametrize("as_rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("options", [{}, {"kernel": "gaussian"}, {"kernel": "laplacian", "metric": "isotropic"}])
+def test_a_column_of_any_size(size, as_rows, options):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3)) * [1.0, size, 1.0]
+    y = np.sin(X[:, 0]) + X[:, 1] / size
+    model = KernelMachineRegressor(**options, n_components=100, random_state=0).fit(as_rows(X), y)
+    assert model.score(as_rows(X), y) > 0.9

@@ -1,5 +1,6 @@
 """Learned metrics find what a planted target depends on."""
 
+from contextlib import nullcontext
 from functools import cache
 
 import numpy as np
@@ -223,7 +224,10 @@ class TestRows:
         """There is no map to learn."""
         X = np.random.default_rng(0).integers(0, 2, (300, 5)) * [1.0, 1000, 1e-3, 1, 1]
         y = (X[:, 1] > 0) * (1.0 - 2 * (X[:, 2] > 0))
-        assert learned_of(y, X, kernel=kernel, metric=metric).relevance_[1:3].sum() > 0.9
+        message = "fewer than two columns have more than two values"
+        with pytest.warns(UserWarning, match=message) if metric == "full" else nullcontext():
+            learned = learned_of(y, X, kernel=kernel, metric=metric)
+        assert learned.relevance_[1:3].sum() > 0.9
 
     def test_a_rare_value_between_two(self):
         """Not in the sample of the ranks, perhaps, but in the rows."""

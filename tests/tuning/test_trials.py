@@ -286,10 +286,13 @@ class TestSome:
         trials = trials_on(2, weighted=True)
         few = trials.some(60)
         assert few.n_rows == 60
-        whole = {tuple(row) for row in np.column_stack([trials.X, trials.y, trials.weight])}
-        part = {tuple(row) for row in np.column_stack([few.X, few.y, few.weight])}
-        assert len(part) == 60
-        assert part <= whole
+        weight = {tuple(row): own for *row, own in np.column_stack([trials.X, trials.y, trials.weight])}
+        part = [tuple(row) for row in np.column_stack([few.X, few.y])]
+        assert len(set(part)) == 60
+        own = np.array([weight[row] for row in part])
+        light = own < own.max() / 2  # drawn with a probability in proportion, so that all count the same
+        np.testing.assert_allclose(few.weight[light], few.weight[light][0])
+        assert few.weight.mean() == pytest.approx(trials.weight.mean(), rel=0.2)
         assert few.X_out is trials.X_out
         assert trials.n_rows == FIT
 

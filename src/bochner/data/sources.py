@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.data.draws import draw_rows
+
 TILE_ROWS, KEYED_ROWS, HELD_ROWS = 1 << 12, 1 << 14, 1 << 18
 DISTINCT_SHARE = 0.8
 
@@ -72,11 +74,14 @@ class ArraySource:
         return ArraySource(X.astype(dtype, copy=False), self.y, self.weight, targets=self.targets)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
-        """Return a source of at most `size` rows, drawn without replacement among those of positive weight."""
-        rows = np.arange(self.n_rows) if self.weight is None else np.flatnonzero(self.weight)
-        if len(rows) > size:
-            rows = np.sort(rng.choice(rows, size, replace=False))
-        return self if len(rows) == self.n_rows else self.take(rows)
+        """Return a source of at most `size` rows, drawn by their weights, which change so that sums keep their mean."""
+        rows, factors = draw_rows(self.n_rows, self.weight, size, rng)
+        if len(rows) == self.n_rows:
+            return self
+        source = self.take(rows)
+        if factors is not None and source.weight is not None:
+            source.weight = source.weight * factors
+        return source
 
     def distinct(self) -> ArraySource:
         """Return a source of the encoded rows in which equal ones are one, with their weight and their mean target.

@@ -31,7 +31,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     A missing number or date becomes the column's mean (a point on a circle: its centre) and, where the
     fit saw one, a 1 in an extra column `<name>_missing`. A missing category is a category. Columns
     without any value in the fit, and circles on which the fit saw one point only, have no output; a
-    number that was the same in all rows of the fit becomes 0, also where it differs later on.
+    number that was the same in all rows of the fit becomes 0, also where it differs later on. Numbers whose squares
+    overflow or vanish, as of 1e200, are scaled by their range.
 
     Sparse input stays sparse: it is scaled but not centred, a shift that these kernels do not see.
 

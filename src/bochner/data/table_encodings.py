@@ -273,7 +273,7 @@ def _affine(statistic: TableStatistic, with_std: bool) -> tuple[np.ndarray, np.n
         binary = ~s.many & ~constant & with_std
         shift = np.where(binary | constant, s.low, s.mean)
         scale = np.where(binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0)
-        scale = np.where(scale > 0, scale, s.high - s.low)
+        scale = np.where((scale > 0) & np.isfinite(scale), scale, s.high - s.low)  # squares that vanish or overflow
         scale = np.where(constant, IGNORED if with_std else 1.0, scale)
         empty = s.weight == 0
         shift, scale = np.where(empty | statistic.sparse, 0.0, shift), np.where(empty, 1.0, scale)

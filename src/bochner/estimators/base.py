@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -164,6 +165,12 @@ class KernelMachine(Insight, KernelParameter):
                 f"that varies; there are {rows:,} rows, equal ones among them, and {columns:,} columns. Take "
                 "metric='isotropic', and "
                 "features='fourier' or 'binning'."
+            )
+        if choice is not None and choice.unmapped is not None:
+            warnings.warn(
+                f"metric='full' learned no linear map: {choice.unmapped}. The scales of the columns were learned, as "
+                "by metric='ard'.",
+                stacklevel=5,
             )
         return choice
 

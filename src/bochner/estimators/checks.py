@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import narwhals as nw
@@ -69,7 +70,20 @@ def require_target(estimator: Any, y: Any) -> None:
             raise ValueError(f"Input y contains infinity or a value too large for {values.dtype!r}. See row {row}.")
     if missing.any():
         row = int(np.argwhere(missing)[0, 0])
-        raise ValueError(f"Input y contains NaN (a missing target), first in row {row}; drop such rows.")
+        raise ValueError(
+            f"Input y contains NaN (a missing target), first in row {row}; drop such rows: they would be of use to a "
+            "semi-supervised estimator alone, which bochner does not have yet."
+        )
+
+
+def caution_unlabelled(classes: NDArray) -> None:
+    """Warn where -1 stands among labels 0, 1, ..., as scikit-learn marks rows without a label."""
+    if len(classes) > 2 and classes.dtype.kind in "if" and classes[0] == -1 and classes[1] in (0, 1):
+        warnings.warn(
+            "The label -1 among others counts as a class of its own. Where it marks rows without a label, as for the "
+            "semi-supervised estimators of scikit-learn, drop these rows.",
+            stacklevel=4,
+        )
 
 
 def relative(weight: NDArray | None) -> NDArray | None:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.calibration import fit_link, probabilities
-from bochner.estimators.checks import checked_weight, require_target
+from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
 
@@ -51,7 +51,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
         learned, a fifth of the rows and 10,000 at most; with fewer than 250 distinct rows, or more than 4,096 columns,
         it is "isotropic". For bins the map is learned from 2,000 to 200,000 dense rows with two numeric columns or
-        more; elsewhere "full" is "ard" for them.
+        more; elsewhere "full" is "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
@@ -126,7 +126,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where most rows are alone in their bins, which then tell nothing of new rows.
+        At fit, where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
+        nothing of new rows; where a label is -1 beside 0, 1, ..., which may be meant to mark rows without one.
 
     References
     ----------
@@ -200,6 +201,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             factor = compute_sample_weight(self.class_weight, y)
             weight = checked_weight(factor if weight is None else weight * factor, X)
         self.classes_ = classes = np.unique(y)
+        caution_unlabelled(classes)
         K = len(classes)
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")

@@ -45,7 +45,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
         learned, a fifth of the rows and 10,000 at most; with fewer than 250 distinct rows, or more than 4,096 columns,
         it is "isotropic". For bins the map is learned from 2,000 to 200,000 dense rows with two numeric columns or
-        more; elsewhere "full" is "ard" for them.
+        more; elsewhere "full" is "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
         Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
@@ -119,7 +119,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where most rows are alone in their bins, which then tell nothing of new rows.
+        At fit, where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
+        nothing of new rows.
 
     References
     ----------

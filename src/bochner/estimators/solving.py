@@ -7,9 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.draws import draw_rows
+from bochner.data.sources import ArraySource, row_keys
 from bochner.design import Design
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
-from bochner.solvers.ridge import Factor, Score, best_alpha, choose_alpha, factorise, leave_one_out
+from bochner.solvers.ridge import (
+    DualFactor,
+    DualLeaveOneOut,
+    Factor,
+    PrimalLeaveOneOut,
+    Score,
+    best_alpha,
+    choose_alpha,
+    factorise,
+)
 from bochner.tuning.choice import Choice
 from bochner.tuning.held_out import (
     FOLDED_ROWS,
@@ -78,21 +89,29 @@ def solve_directly(
     """
     given = given_alphas(alpha)
     factor = factorise(design, 2 if given is None else len(given))
-    loo = leave_one_out(factor, lambda: _scored(design, alpha, seed, held_out))
+    loo = DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else _scored(design, factor, alpha, seed, held_out)
     best, alphas, scores = _decide(factor.gcv if alpha == "gcv" else loo, given, factor)
     unseen = OutOfSample(loo.predict(best), loo.y, loo.weight) if calibrated else None
     coef = factor.coef(best).astype(design.dtype)
     return Fitted(coef, factor.intercept(coef), best, alphas, scores, unseen)
 
 
-def _scored(design: Design, alpha: object, seed: int, held_out: NDArray | None) -> Design:
-    """The rows whose leave-one-out errors are looked at: those held out, if not too few; some of many; once each."""
+def _scored(design: Design, factor: Factor, alpha: object, seed: int, held_out: NDArray | None) -> PrimalLeaveOneOut:
+    """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one."""
     source = design.source
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    if not (alpha == "loo" and design.source.n_rows > SCORED_ROWS):
-        source = source.sample(SCORED_ROWS, np.random.default_rng(seed)).distinct()
-    return Design(source, design.features, design.dtype)
+    if alpha == "loo" and design.source.n_rows > SCORED_ROWS:
+        return PrimalLeaveOneOut(Design(source, design.features, design.dtype), factor)
+    rows, factors = draw_rows(source.n_rows, source.weight, SCORED_ROWS, np.random.default_rng(seed))
+    ((X, y, weight),) = source.take(rows).blocks(len(rows))
+    some = ArraySource(X, y, weight)
+    leader = some.leaders(row_keys(X))
+    distinct, leads = some.merged(leader, most=1.0)
+    counts = None
+    if factors is not None and weight is not None:
+        counts = np.bincount(leader, weight * factors, len(rows))[leads]
+    return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)
 
 
 def _decide(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigvalsh
 from scipy.optimize import brentq
 
+from bochner.data.draws import draw_rows
 from bochner.features.sampling import draw_frequencies
 from bochner.kernels import Kernel
 
@@ -38,7 +39,7 @@ def draw_by_leverage(
     X : array or CSR array of shape (n, d)
         Of more than 1,024 rows so many at random are the sample.
     weight : array of shape (n,) or None
-        Rows count by it.
+        Rows count by it, and are drawn by it.
     rng : Generator
 
     Returns
@@ -46,10 +47,13 @@ def draw_by_leverage(
     frequencies : array of shape (d, m)
     weights : array of shape (m,)
     """
-    m, n = n_frequencies, X.shape[0]
+    m = n_frequencies
     pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
-    rows = np.sort(rng.choice(n, min(n, LEVERAGE_ROWS), replace=False))
-    root = np.ones(len(rows)) if weight is None else np.sqrt(weight[rows] / weight.mean())
+    rows, factors = draw_rows(X.shape[0], weight, LEVERAGE_ROWS, rng)
+    root = np.ones(len(rows))
+    if weight is not None:
+        drawn = weight[rows] * (1.0 if factors is None else factors)
+        root = np.sqrt(drawn / drawn.mean())
     X = X[rows].astype(np.float64)
     features = [
         (X @ pool.frequencies[:, a : a + CHUNK], np.sqrt(pool.weights[a : a + CHUNK]))

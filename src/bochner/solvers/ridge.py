@@ -326,12 +326,15 @@ class PrimalLeaveOneOut(LeaveOneOut):
     design : Design
         Of the rows that the factor is of, all or some of them.
     factor : Factor
+    counts : array of shape (n,), optional
+        How much the rows count in the mean, where they stand for others; by default their weights.
     """
 
-    def __init__(self, design: Design, factor: Factor) -> None:
+    def __init__(self, design: Design, factor: Factor, counts: NDArray | None = None) -> None:
         self.design, self._factor, source = design, factor, design.source
         self.y = source.targets(source.y)
-        self.weight = np.ones(source.n_rows) if source.weight is None else source.weight
+        own = np.ones(source.n_rows) if source.weight is None else source.weight
+        self.weight = own if counts is None else counts
 
     @property
     def factor(self) -> Factor:
@@ -345,12 +348,13 @@ class PrimalLeaveOneOut(LeaveOneOut):
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         coefs = self.factor.coefs(alphas, mix)
         intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
-        total = np.zeros(len(alphas))
+        total, done = np.zeros(len(alphas)), 0
         for Z, y, weight in self.design.mapped(SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1):
             fitted = product(Z, coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(len(Z), *coefs.shape[1:])
             squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(axis=2)
             squares /= np.square(1 - self._leverage(Z, weight, alphas).T)
-            total += squares.sum(axis=0) if weight is None else weight @ squares
+            total += self.weight[done : done + len(y)] @ squares
+            done += len(y)
         return total
 
     def predict(self, alpha: float) -> NDArray:

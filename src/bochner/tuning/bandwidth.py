@@ -44,6 +44,7 @@ TRIAL_GRIDS = 32
 STEP = 1.5
 AFAR, FARTHEST = (0, -4, 4, -8), 12
 FEWEST_ROWS = 5
+LEAST_SHARE = 1e-100
 ROUNDS = ((4096, 512), (16384, 1024))  # rows and features of the trials
 QUICK, QUICKEST, FEW_ROWS = (2048, 256), (1024, 128), 2000
 
@@ -151,7 +152,7 @@ def choose_kernel(
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < FEWEST_ROWS or not trials.spread.any():
         return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
-    ways = [one] if scales is None else [one, np.where(trials.spread > 0, scales.min() / scales, 1.0)]
+    ways = [one] if scales is None else [one, _common_unit(scales, trials.spread)]
     units = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
     powers = {candidate: trials.search(candidate, units) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
@@ -159,6 +160,17 @@ def choose_kernel(
         trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed, binned)
         powers[best] = trials.descend(best, units, powers[best])
     return trials.kernel(best, units, powers[best])
+
+
+def _common_unit(scales: NDArray, spread: NDArray) -> NDArray:
+    """Lengthscales, up to a factor, of encoded columns that are to keep their common unit; 1 for constant ones.
+
+    Columns of less than 1e-100 of the largest deviation count as if they had that much, which is nothing.
+    """
+    units, varies = np.ones(len(scales)), spread > 0
+    own = scales[varies]
+    units[varies] = 1 / np.maximum(own / own.max(), LEAST_SHARE)
+    return units
 
 
 def _deviations(X: Any, weight: NDArray | None) -> NDArray:

@@ -114,11 +114,21 @@ def descend(loss: Callable[[float], float], size: float, step: float, farthest: 
     return size
 
 
+def why_no_map(setting: Setting, n_mixed: int) -> str | None:
+    """Why bins have no linear map of `n_mixed` numeric columns; None where they may have one."""
+    least, most = ROWS_FOR_MAP
+    if not least <= setting.n_rows <= most:
+        return f"for bins it is learned from {least:,} to {most:,} rows, and there are {setting.n_rows:,}"
+    if setting.sparse:
+        return "the rows are sparse"
+    if n_mixed < 2:
+        return "there are fewer than two numeric columns"
+    return f"there are more than {MOST_MIXED} numeric columns" if n_mixed > MOST_MIXED else None
+
+
 def with_linear_map(setting: Setting, sample: Sample, base: SizedMetric) -> SizedMetric | None:
     """The same metric with a linear map learned on top; None where there is too little or too much to map."""
-    q = base.learned.n_mixed
-    rows = ROWS_FOR_MAP[0] <= setting.n_rows <= ROWS_FOR_MAP[1]
-    if not (1 < q <= MOST_MIXED and rows) or setting.wanted.metric == "ard":
+    if setting.wanted.metric == "ard" or why_no_map(setting, base.learned.n_mixed) is not None:
         return None
     with setting.stage("metric"):
         plan = schedule(setting.n_rows, setting.n_columns)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bochner.data.sources import ArraySource
 from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
+from bochner.features.metric import MetricFeatures
 from bochner.kernels import Stationary
 from bochner.tuning import bins as binning
 from bochner.tuning import dense
@@ -70,6 +71,8 @@ class Choice:
     report : Report
     alpha_per_weight : float
         Of Fourier features: the ridge term for a unit of weight.
+    unmapped : str or None
+        Why there is no linear map, where one was asked for.
     """
 
     features: FeatureMap
@@ -81,6 +84,7 @@ class Choice:
     loss: Callable[[NDArray], float]
     report: Report
     alpha_per_weight: float = 0.0
+    unmapped: str | None = None
 
 
 def choose(
@@ -111,10 +115,29 @@ def choose(
         learned = _learn(setting, sample, one)
     bins = _bins(setting, sample, learned)
     if setting.many and bins and wanted.features != "hybrid":
-        return _unjudged(setting, bins[0])
-    with setting.stage("candidates"):
-        _judge(setting, learned, bins, one)
-    return _decide(setting)
+        choice = _unjudged(setting, bins[0])
+    else:
+        with setting.stage("candidates"):
+            _judge(setting, learned, bins, one)
+        choice = _decide(setting)
+    if wanted.metric == "full":
+        choice.unmapped = _unmapped(setting, choice, learned)
+    return choice
+
+
+def _unmapped(setting: Setting, choice: Choice, learned: dict[str, Learned]) -> str | None:
+    """Why no metric of the chosen map has a linear map, if that is so."""
+    maps = getattr(choice.features, "maps", [choice.features])  # not drawn yet
+    parts = [part for part in maps if isinstance(part, MetricFeatures)]
+    if any(part.metric.linear_.size for part in parts):
+        return None
+    if setting.sparse:
+        return "the rows are sparse"
+    names = [name for name in learned if name != "fourier"]
+    if not names or all(part.is_dense for part in parts):
+        return f"{setting.report.chosen} had {setting.report.reason}"
+    why = binning.why_no_map(setting, learned[names[0]].n_mixed)
+    return why or "the time limit left no time for it"
 
 
 def _image_kernel(setting: Setting) -> Stationary | None:

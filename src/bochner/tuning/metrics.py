@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -187,6 +188,11 @@ def learn_metric(
     ValueError
         Unknown kernel or metric, fewer than 20 rows of positive weight, or no column that varies.
 
+    Warns
+    -----
+    UserWarning
+        Where there are not two numeric columns for a linear map.
+
     Examples
     --------
     >>> import numpy as np
@@ -220,8 +226,14 @@ def learn_metric(
     plan = schedule(len(X), X.shape[1])
     parts = "value" if kernel == "gaussian" and metric == "full" else "both"
     learned = learn_diagonal(kernel, sample, ties, plan, seed, parts)
-    if metric == "full" and learned.n_mixed:
+    if metric == "full" and learned.n_mixed > 1:
         learned = learn_full(kernel, sample, learned, plan, seed + 1)
+    elif metric == "full":
+        warnings.warn(
+            "metric='full' learned no linear map: fewer than two columns have more than two values. The scales of the "
+            "columns were learned, as by metric='ard'.",
+            stacklevel=3,
+        )
     return learned.metric
 
 

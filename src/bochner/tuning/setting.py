@@ -238,9 +238,8 @@ def prepare(
     rows, leads = rows.merged(leader)
     kept = held_out[leads]
     fit = np.flatnonzero(~kept & (np.asarray(rows.weight) > 0))
-    if len(fit) > TRIAL_ROWS:
-        fit = np.sort(np.random.default_rng(seed).choice(fit, TRIAL_ROWS, replace=False))
-    some, out = rows.take(fit), rows.take(np.flatnonzero(kept))
+    some = rows.take(fit).sample(TRIAL_ROWS, np.random.default_rng(seed))
+    out = rows.take(np.flatnonzero(kept))
     trials = Trials((some.X, some.y, some.weight), (out.X, out.y, out.weight), classes, seed)
     if not trials.y.any():
         return None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.features.base import FeatureMap
@@ -159,8 +160,10 @@ class Trials:
         if self.n_rows <= n_rows:
             return self
         few = copy(self)
-        kept = np.sort(np.random.default_rng(self.seed).choice(self.n_rows, n_rows, replace=False))
+        kept, factors = draw_rows(self.n_rows, self.weight, n_rows, np.random.default_rng(self.seed))
         few.X, few.y, few.weight = self.X[kept], self.y[kept], self.weight[kept]
+        if factors is not None:
+            few.weight = few.weight * factors
         return few
 
     @property

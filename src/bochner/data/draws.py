@@ -1,0 +1,54 @@
+"""Rows drawn by their weights."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def draw_rows(
+    n_rows: int, weight: NDArray | None, size: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
+    """Draw rows without replacement, each with a probability in proportion to its weight, at most 1.
+
+    A uniform sample of rows of very unequal weight misses most of what is summed over them. Sums over these rows with
+    their weights times the factors estimate the sums over all, up to size / n, without bias (Horvitz and Thompson,
+    1952). The draw is systematic, in random order; with equal weights it is a uniform one.
+
+    Parameters
+    ----------
+    n_rows : int
+    weight : array of shape (n_rows,) or None
+        Rows of weight zero are never drawn.
+    size : int
+        Rows to draw; all that have weight where these are no more.
+    rng : Generator
+
+    Returns
+    -------
+    rows : int array of shape (m,)
+        Ascending.
+    factors : array of shape (m,), or None where all are 1
+    """
+    counted = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
+    if len(counted) <= size:
+        return counted, None
+    if weight is None or np.ptp(weight[counted]) == 0:
+        return np.sort(rng.choice(counted, size, replace=False)), None
+    share = _probabilities(weight[counted], size)
+    order = rng.permutation(len(counted))
+    ends = np.cumsum(share[order])
+    drawn = np.searchsorted(ends, (rng.uniform() + np.arange(size)) * ends[-1] / size, side="right")
+    drawn = np.sort(order[np.unique(np.minimum(drawn, len(order) - 1))])
+    return counted[drawn], size / len(counted) / share[drawn]
+
+
+def _probabilities(weight: NDArray, size: int) -> NDArray[np.float64]:
+    """Probabilities in proportion to positive weights that sum to `size`, but for rows that are certain."""
+    share, certain = np.zeros(len(weight)), np.zeros(len(weight), bool)
+    while True:
+        rest = weight[~certain]
+        share[certain], share[~certain] = 1.0, (size - certain.sum()) * rest / rest.sum()
+        if share.max() <= 1.0:
+            return share
+        certain |= share > 1.0
