@@ -450,6 +450,9 @@ def test_models_saved_by_a_program(folder, run, done, refused):
     done("predict", "own.safetensors", "houses.csv", "--out", "p.csv")
     assert read_table("p.csv").column_names == ["target_predicted"]
     assert "--target" in refused("evaluate", "own.safetensors", "houses.csv")
+    assert "'x' is one that the model learns from" in refused(
+        "evaluate", "own.safetensors", "houses.csv", "--target", "x"
+    )
     assert done("evaluate", "own.safetensors", "houses.csv", "--target", "price")["scores"]["r2"]["value"] > 0.5
     assert "not named" in run("inspect", "own.safetensors")[1]
     rows = np.random.default_rng(0).normal(size=(50, 2))

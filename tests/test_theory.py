@@ -703,6 +703,19 @@ class TestStatistics:
         assert sizes.leverage == 2 * np.ceil(waves * s)
         assert sizes.learning == np.ceil(np.sqrt(300) * np.log(300))
 
+    @pytest.mark.parametrize("alpha", [0.01, 1.0, 30.0])
+    @pytest.mark.parametrize("delta", [0.5, 0.01])
+    def test_the_constants_follow_from_matrix_bernstein(self, alpha, delta):
+        """Tropp (2015), Theorem 7.3.1, of the whitened sum, with its own norm, variance and intrinsic dimension."""
+        error, n = 0.5, 300
+        eigenvalues = np.linalg.eigvalsh(Gaussian()(self.X))
+        share = eigenvalues / (eigenvalues + alpha)  # of K (K + alpha I)^(-1)
+        m = statistical_components(Gaussian(), alpha, self.X, spectral_error=error, delta=delta).spectral / 2
+        longest, variance = n / alpha / m, n / alpha / m * share.max()
+        dimension = 2 * share.sum() / share.max()  # of the variances of a matrix and its transpose
+        assert error >= np.sqrt(variance) + longest / 3
+        assert 4 * dimension * np.exp(-(error**2) / 2 / (variance + longest * error / 3)) <= delta
+
     def test_spectral_approximation_holds(self):
         """Generalised eigenvalues of Z Z' + alpha I in K + alpha I are within 1 +- 1/2."""
         X, alpha = normal(60, 1), 5.0

@@ -3,6 +3,7 @@
 import gzip
 import os
 import random
+import re
 import stat
 
 import pyarrow as pa
@@ -185,3 +186,37 @@ def test_kinds_by_name():
     assert kind_by_name("t.txt") is None
     with pytest.raises(ValueError, match=r"must end in one of \.csv"):
         write_table(TABLE, "t.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "notes"),
+    [
+        (
+            "a;b;c\n1,5;x;2\n-2,25e1;y;3\n;z;4\n",
+            [1.5, -22.5, None],
+            ["Fields are separated", "Numbers have decimal commas"],
+        ),
+        ("a\tb\n1,5\t2\n2\t3\n", [1.5, 2.0], ["Fields are separated", "Numbers have decimal commas"]),
+        (
+            "a;b\n1,5;2.5\n2,5;3.5\n",
+            ["1,5", "2,5"],
+            ["Fields are separated", "Column 'a' looks like numbers .* read as text"],
+        ),
+        ('a,b,c\n"1,234",2,"3,4"\n2,3,"4,5"\n', ["1,234", "2"], ["Columns 'a', 'c' look like .* read as text"]),
+        ("a;b\n1.234,5;2\n2.000,5;3\n", ["1.234,5", "2.000,5"], ["Fields are separated", "Column 'a' looks like"]),
+        ("a;b\n1,5;2\nx;3\n", ["1,5", "x"], ["Fields are separated"]),
+    ],
+)
+def test_decimal_commas(tmp_path, text, values, notes):
+    said = []
+    table = read_table(written(tmp_path / "t.csv", text.encode()), note=said.append)
+    assert table["a"].to_pylist() == values
+    assert len(said) == len(notes)
+    assert all(re.match(pattern, line) for pattern, line in zip(notes, said, strict=True))
+
+
+def test_text_with_commas_stays_text_where_it_is_to_be(tmp_path):
+    said = []
+    path = written(tmp_path / "t.csv", b"a;b\n1,5;2\n2,5;3\n")
+    assert read_table(path, as_text=["a"], note=said.append)["a"].to_pylist() == ["1,5", "2,5"]
+    assert len(said) == 1

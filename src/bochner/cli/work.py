@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bochner.cli import scores
 from bochner.cli.facts import model_facts
-from bochner.cli.faults import Fault, about, listed, no_column
+from bochner.cli.faults import Fault, about, listed, no_column, printable
 from bochner.cli.stored import Stored, check_output, read_model, write_model
 from bochner.cli.target import Target, hold_out, labels_of, pose, read_target
 from bochner.data.files import read_table, write_table
@@ -246,6 +246,9 @@ def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
     name = stored.target if name is None else name
     if name is None:
         raise Fault(f"{model_path}: does not name its target; say which column it is by --target")
+    if name in (stored.columns or []):
+        cure = "" if stored.target is None else f"; the model predicts '{printable(stored.target)}'"
+        raise Fault(f"{model_path}: column '{printable(name)}' is one that the model learns from, not its target{cure}")
     stored = replace(stored, target=name)
     table = read_table(data, as_text=stored.text_columns, note=notes.append)
     target = replace(read_target(table, name, data), task=stored.task)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +27,8 @@ FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
 }
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
-HEAD = 1 << 16
+HEAD, LOOKED_AT = 1 << 16, 1000
+WITH_COMMA = re.compile(r"[+-]?\d[\d.,]*([eE][+-]?\d+)?")
 EXPORT = "write it as CSV or Parquet"
 
 
@@ -61,7 +64,8 @@ def read_table(
     """Read a CSV or Parquet file.
 
     In a CSV the first row names the columns; types follow from the values; empty fields, NA, NaN, null and their like
-    are missing. A tab, semicolon or bar is taken for the separator where the first row has one and no comma.
+    are missing. A tab, semicolon or bar is taken for the separator where the first row has one and no comma; then
+    numbers may have decimal commas.
 
     Parameters
     ----------
@@ -140,16 +144,47 @@ def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[s
     separator = "\t" if named == "tsv" else _separator(first)
     if separator != "," and named != "tsv":
         note(f"Fields are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
+    parse = partial(_parse, path, separator, gzipped, as_text)
     try:
-        return _refuse_binary(_parse(path, separator, gzipped, as_text, True), path)
+        return _refuse_binary(_decimals(parse(True), parse, separator, as_text, note), path)
     except UnicodeDecodeError:
         _not_utf8(path, "the column names")
     except (pa.ArrowException, OSError):
         pass  # read in one thread, Arrow tells the row
     try:
-        return _refuse_binary(_parse(path, separator, gzipped, as_text, False), path)
+        return _refuse_binary(parse(False), path)
     except (pa.ArrowException, OSError) as error:
         _explain(path, error)
+
+
+def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
+    """The table, its numbers with decimal commas read as numbers where no separator of fields leaves a doubt."""
+    found = [name for name in table.column_names if name not in as_text and _has_commas(table[name])]
+    if not found:
+        return table
+    if separator != ",":
+        again = parse(True, decimal_point=",")
+        numbers = (pa.types.is_integer, pa.types.is_floating)
+        now = {field.name for field in again.schema if any(test(field.type) for test in numbers)}
+        if {field.name for field in table.schema if any(test(field.type) for test in numbers)} < now:
+            note("Numbers have decimal commas.")
+            table, found = again, [name for name in found if name not in now]
+    if found:
+        what, are = (
+            ("Columns", "look like numbers with commas, and were")
+            if len(found) > 1
+            else ("Column", "looks like numbers with commas, and was")
+        )
+        note(f"{what} {_names(found)} {are} read as text; write a decimal point, and nothing between thousands.")
+    return table
+
+
+def _has_commas(column: pa.ChunkedArray) -> bool:
+    """Whether the first values of a column are text that looks like numbers, some of them with a comma."""
+    if not pa.types.is_string(column.type):
+        return False
+    values = [value.strip() for value in column.slice(0, LOOKED_AT).to_pylist() if value is not None]
+    return any("," in value for value in values) and all(WITH_COMMA.fullmatch(value) for value in values)
 
 
 def _first_row(path: Any, gzipped: bool) -> str:
@@ -173,14 +208,18 @@ def _separator(first: str) -> str:
     return "," if counts[","] else max(counts, key=lambda mark: counts[mark])
 
 
-def _parse(path: Any, separator: str, gzipped: bool, as_text: Collection[str], threads: bool) -> pa.Table:
+def _parse(
+    path: Any, separator: str, gzipped: bool, as_text: Collection[str], threads: bool, decimal_point: str = "."
+) -> pa.Table:
     from pyarrow import csv
 
     options = {
         "read_options": csv.ReadOptions(use_threads=threads),
         "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True, column_types={name: pa.string() for name in as_text}
+            strings_can_be_null=True,
+            column_types={name: pa.string() for name in as_text},
+            decimal_point=decimal_point,
         ),
     }
     with pa.input_stream(os.fspath(path), compression="gzip" if gzipped else None) as stream:

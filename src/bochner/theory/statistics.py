@@ -108,7 +108,8 @@ class StatisticalComponents:
     spectral : int
         D with which (1 - spectral_error) (K + alpha I) <= Z Z' + alpha I <= (1 + spectral_error) (K + alpha I) holds
         with probability at least 1 - delta, for independent frequencies of the kernel's own law (Avron et al., 2017,
-        Theorem 7): 2 (8 / 3) spectral_error^(-2) (n k(0) / alpha) ln(16 s / delta).
+        Theorem 7): 2 (8 / 3) spectral_error^(-2) (n k(0) / alpha) ln(16 s / delta). The constants are those that the
+        matrix Bernstein inequality with intrinsic dimension (Tropp, 2015, Theorem 7.3.1) gives.
     leverage : int
         The same for frequencies drawn by their exact ridge leverage scores: s in the place of n k(0) / alpha. For
         approximate scores, as of sampling="leverage", up to a constant.
@@ -172,7 +173,8 @@ def statistical_components(
     References
     ----------
     Avron, Kapralov, Musco, Musco, Velingker and Zandieh, "Random Fourier Features for Kernel Ridge Regression", ICML
-    2017. Rudi and Rosasco, "Generalization Properties of Learning with Random Features", NIPS 2017.
+    2017. Tropp, "An Introduction to Matrix Concentration Inequalities", Foundations and Trends in Machine Learning 8,
+    2015. Rudi and Rosasco, "Generalization Properties of Learning with Random Features", NIPS 2017.
 
     Examples
     --------
