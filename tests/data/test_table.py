@@ -671,3 +671,31 @@ def test_forgotten_categories_leave_the_encoding_as_it_is():
     encoder.forget_categories()
     np.testing.assert_array_equal(encoder.transform(frame), before)
     assert not any(encoder.statistic_.categories.values())
+
+
+@pytest.mark.parametrize("library", ["pandas", "nullable", "polars", "arrow"])
+@pytest.mark.parametrize("kinds", ["f", "fb", "fib", "fibn"])
+def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
+    """Like the plain array that they are, not column by column."""
+    rng = np.random.default_rng(0)
+    columns = {"f": rng.standard_normal(50), "g": rng.standard_normal(50).astype(np.float32)}
+    columns |= {"i": rng.integers(0, 9, 50)} if "i" in kinds else {}
+    columns |= {"b": rng.integers(0, 2, 50).astype(bool)} if "b" in kinds else {}
+    gaps = "n" in kinds
+    lists = {
+        name: [None if gaps and k == 7 else value for k, value in enumerate(values.tolist())]
+        for name, values in columns.items()
+    }
+    plain = np.array([[np.nan if value is None else float(value) for value in values] for values in lists.values()]).T
+    plain = plain if gaps else np.column_stack([values.astype(float) for values in columns.values()])
+    source = lists if gaps else columns
+    frame = {
+        "pandas": lambda: pd.DataFrame(columns if not gaps else {k: np.array(v, float) for k, v in lists.items()}),
+        "nullable": lambda: pd.DataFrame(source).convert_dtypes(),
+        "polars": lambda: pl.DataFrame(source),
+        "arrow": lambda: pa.table(source),
+    }[library]()
+    expected = TableEncoder().fit_transform(plain)
+    encoder = TableEncoder().fit(frame)
+    monkeypatch.setattr(TableEncoder, "_write_columns", None)
+    np.testing.assert_allclose(encoder.transform(frame), expected, rtol=1e-5, atol=1e-6)

@@ -159,7 +159,8 @@ def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[s
 
 def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
     """The table, its numbers with decimal commas read as numbers where no separator of fields leaves a doubt."""
-    found = [name for name in table.column_names if name not in as_text and _has_commas(table[name])]
+    columns = zip(table.column_names, table.columns, strict=True)
+    found = [name for name, column in columns if name not in as_text and _has_commas(column)]
     if not found:
         return table
     if separator != ",":
