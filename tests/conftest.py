@@ -22,6 +22,7 @@ from bochner.kernels import (
     Hat,
     Kernel,
     Laplacian,
+    Linear,
     Matern,
     Periodic,
     PowerExponential,
@@ -35,6 +36,11 @@ from bochner.kernels import (
 def spread(d):
     """One lengthscale per feature."""
     return np.linspace(0.7, 2.0, d)
+
+
+def combinations(d):
+    """A matrix of two rows that leaves no column out."""
+    return np.round([np.cos(np.arange(d)), np.sin(1 + np.arange(d))], 3)
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,11 @@ CASES = {
     "subspace": Case(
         lambda d: Subspace(Laplacian(spread(1)), [d - 1]) * Gaussian(2.0),
         lambda t: exact.laplacian(t[-1:], spread(1)) * exact.gaussian(t, 2.0),
+        leaf=False,
+    ),
+    "linear": Case(
+        lambda d: Linear(Matern(spread(2)) * Gaussian(2.0), combinations(d)),
+        lambda t: exact.matern(combinations(len(t)) @ t, spread(2)) * exact.gaussian(combinations(len(t)) @ t, 2.0),
         leaf=False,
     ),
     "additive": Case(

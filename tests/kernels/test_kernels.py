@@ -20,6 +20,7 @@ from bochner.kernels import (
     Hamming,
     Hat,
     Laplacian,
+    Linear,
     Matern,
     Periodic,
     PowerExponential,
@@ -145,7 +146,7 @@ class TestContract:
 
 
 LEAVES = (Gaussian, Laplacian, Cauchy, Hat, Matern, RationalQuadratic, StudentT, PowerExponential)
-NODES = (Additive, Gabor, Hamming, Periodic, SpectralMixture, Subspace, Sum, Product, Scaled)
+NODES = (Additive, Gabor, Hamming, Linear, Periodic, SpectralMixture, Subspace, Sum, Product, Scaled)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from bochner.kernels import (
     Hamming,
     Hat,
     Laplacian,
+    Linear,
     Matern,
     Periodic,
     PowerExponential,
@@ -57,6 +58,8 @@ STORABLE = [
     Subspace(Matern(2.0), (1,)),
     Subspace(Subspace(Laplacian(), [0]), np.array([1, 0])),
     Additive(Gaussian(), [[0], (1,), np.array([0, 1])]),
+    Linear(Gaussian() + Laplacian([1.0, 2.0, 3.0]), np.array([[0.5, 0.0], [0.1, 0.2], [0.0, 1.0]])),
+    Linear(Matern(2.0), [[0.5, 0.25]]),
 ]
 ALL = [*STORABLE, Radial(wendland, 5.0)]
 

@@ -191,14 +191,14 @@ def _sample(kernel: Any, d: int, coordinate: int | str, size: int, rng: np.rando
     shares = np.array([variance for variance, _ in terms]) / sum(variance for variance, _ in terms)
     parts = []
     for (_, leaves), count in zip(terms, rng.multinomial(size, shares), strict=True):
-        laws = [(leaf.spectral_measure(), leaf.columns(d), leaf.scales(d).reshape(-1, 1)) for leaf in leaves]
-        dimensions = sum(len(columns) + measure.n_uniforms for measure, columns, _ in laws)
+        laws = [(leaf, leaf.spectral_measure(), leaf.n_coordinates(d)) for leaf in leaves]
+        dimensions = sum(coordinates + measure.n_uniforms for _, measure, coordinates in laws)
         for a in range(0, count, CHUNK):
             uniform = _uniform(dimensions, min(CHUNK, count - a), rng)
             total = np.zeros((d, uniform.shape[1]))
-            for measure, columns, scale in laws:
-                own, rest, uniform = np.split(uniform, np.cumsum([len(columns), measure.n_uniforms]))
-                total[columns] += measure.frequencies(ndtri(own), rest) / scale
+            for leaf, measure, coordinates in laws:
+                own, rest, uniform = np.split(uniform, np.cumsum([coordinates, measure.n_uniforms]))
+                total += leaf.frequencies(measure.frequencies(ndtri(own), rest), d)
             parts.append(_part(total, coordinate))
     return np.concatenate(parts)
 

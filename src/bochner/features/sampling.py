@@ -13,7 +13,7 @@ from scipy.stats.qmc import Sobol
 from bochner.features.structured import FEWEST, Spins, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
 from bochner.kernels.base import Term
-from bochner.kernels.measures import TINY, Isotropic, RadialLaw, SpectralMeasure
+from bochner.kernels.measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
 
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 RESOLVED = 1e5  # frequency over the lengthscale up to which single precision tells the phase of a wave
@@ -93,19 +93,21 @@ def _draw_term(
     leaves: Sequence[Stationary], size: int, n_features: int, sampling: str, rng: np.random.Generator
 ) -> NDArray:
     """Sum of one frequency of each factor, shape (n_features, size)."""
-    columns = [leaf.columns(n_features) for leaf in leaves]
     measures = [leaf.spectral_measure() for leaf in leaves]
-    shapes = [(len(own), measure.n_uniforms) for own, measure in zip(columns, measures, strict=True)]
-    if sampling == "auto":
+    coordinates = [leaf.n_coordinates(n_features) for leaf in leaves]
+    shapes = [(d, measure.n_uniforms) for d, measure in zip(coordinates, measures, strict=True)]
+    if any(isinstance(measure, Drawn) for measure in measures):
+        _require_draws(leaves, sampling)
+        sampling = "iid"
+    elif sampling == "auto":
         sampling = "qmc" if _even(shapes, size) else "orthogonal"
     if sampling == "qmc":
         numbers = _sobol(shapes, size, rng)
     else:
         numbers = [(normal_vectors(d, size, sampling, rng), rng.uniform(TINY, 1.0, (more, size))) for d, more in shapes]
     total = np.zeros((n_features, size))
-    for leaf, own, measure, (normal, uniform) in zip(leaves, columns, measures, numbers, strict=True):
-        unit = unit_frequencies(measure, normal, uniform)
-        total[own] += unit / leaf.scales(n_features).reshape(-1, 1)
+    for leaf, measure, (normal, uniform) in zip(leaves, measures, numbers, strict=True):
+        total += leaf.frequencies(unit_frequencies(measure, normal, uniform), n_features)
     return total
 
 
@@ -118,7 +120,7 @@ def unit_frequencies(measure: SpectralMeasure, normal: NDArray, uniform: NDArray
     """
     unit = measure.frequencies(normal, uniform)
     size = np.abs(unit)
-    if size.max(initial=0.0) <= RESOLVED or np.isfinite(measure.moments(len(unit))).all():
+    if size.max(initial=0.0) <= RESOLVED or isinstance(measure, Drawn) or np.isfinite(measure.moments(len(unit))).all():
         return unit
     octaves = np.log(np.maximum(size, RESOLVED) / RESOLVED)
     return np.where(octaves > 0, np.sign(unit) * RESOLVED * (1 + np.log1p(octaves)), unit)
@@ -182,7 +184,7 @@ def _has_directions(leaf: Stationary) -> bool:
 def _spins_alone(terms: Sequence[Term]) -> bool:
     """Whether the kernel is one leaf, of all columns, whose frequencies have directions."""
     leaf = terms[0][1][0]
-    alone = len(terms) == 1 and len(terms[0][1]) == 1 and type(leaf).columns is Stationary.columns
+    alone = len(terms) == 1 and len(terms[0][1]) == 1 and type(leaf).frequencies is Stationary.frequencies
     return alone and _has_directions(leaf)
 
 
@@ -192,6 +194,15 @@ def _require_directions(terms: Sequence[Term]) -> None:
             raise ValueError(
                 f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: take "
                 "sampling='orthogonal' or 'qmc'."
+            )
+
+
+def _require_draws(leaves: Sequence[Stationary], sampling: str) -> None:
+    for leaf in leaves:
+        if isinstance(leaf.spectral_measure(), Drawn) and sampling not in ("auto", "iid", "leverage"):
+            raise ValueError(
+                f"sampling={sampling!r} computes frequencies from its own points, and those of {leaf!r} are drawn by "
+                "its sampler: take sampling='iid'."
             )
 
 

@@ -256,4 +256,6 @@ def _hashable(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    return np.array2string(value, separator=", ", threshold=6) if isinstance(value, np.ndarray) else repr(value)
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return " ".join(np.array2string(value, separator=", ", threshold=6).split())

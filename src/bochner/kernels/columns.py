@@ -118,6 +118,28 @@ class Restricted(Stationary):
         """Raise ValueError where the leaf does not serve the chosen columns."""
         self.leaf.check_columns(X, columns)
 
+    def n_coordinates(self, n_features: int) -> int:
+        """Coordinates of the frequencies of the leaf."""
+        return self.leaf.n_coordinates(len(self.columns(n_features)))
+
+    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+        """Frequencies of the leaf along the chosen columns, 0 along the others."""
+        total, chosen = np.zeros((n_features, unit.shape[1])), self.columns(n_features)
+        total[chosen] = self.leaf.frequencies(unit, len(chosen))
+        return total
+
+    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+        """Those of the leaf along the chosen columns, 0 along the others."""
+        total, chosen = np.zeros(n_features), self.columns(n_features)
+        total[chosen] = self.leaf.second_moments(len(chosen))
+        return total
+
+    def covariance(self, n_features: int) -> NDArray[np.float64]:
+        """That of the leaf along the chosen columns, 0 along the others."""
+        total, chosen = np.zeros((n_features, n_features)), self.columns(n_features)
+        total[np.ix_(chosen, chosen)] = self.leaf.covariance(len(chosen))
+        return total
+
     def __repr__(self) -> str:
         return f"Subspace({self.leaf!r}, {list(self.chosen)})"
 

@@ -1,5 +1,6 @@
 """Laws of frequencies, which Bochner's theorem pairs with kernels, and of grid pitches, at unit lengthscale."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from scipy.special import ndtr, sici
 
 TINY = np.finfo(float).tiny
 EXPANDED_FREQUENCY = 50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
+SEEDS = 4  # uniform numbers whose bits are the seed of a sampler
 SETTLED = 1e-13  # relative error of the tail probability at which a quantile is found
 
 NODES_PER_OCTAVE = 512
@@ -19,8 +21,20 @@ STEADY = 1.001  # growth of a slope by octave towards 0, above which it is taken
 ROUNDING = 4 * 16 * np.finfo(float).eps / SPACING  # of a weight, from three values each wrong by up to 16 ulp
 
 
+class Uncorrelated:
+    """Frequencies whose coordinates are uncorrelated."""
+
+    @abstractmethod
+    def moments(self, n_features: int) -> NDArray:
+        """Second moments of the coordinates, shape (n_features,)."""
+
+    def covariance(self, n_features: int) -> NDArray:
+        """E[w w'], shape (n_features, n_features)."""
+        return np.diag(self.moments(n_features))
+
+
 @dataclass(frozen=True)
-class Isotropic:
+class Isotropic(Uncorrelated):
     """Frequencies of uniform direction: a normal vector times the root of a random scale.
 
     A kernel that is a scale mixture of Gaussians in the Euclidean distance, k(r) = E exp(-s r^2 / 2), has the
@@ -49,7 +63,7 @@ class Isotropic:
 
 
 @dataclass(frozen=True)
-class RadialLaw:
+class RadialLaw(Uncorrelated):
     """Frequencies of uniform direction, whose length has a law that is known as numbers, one for each dimension.
 
     Parameters
@@ -74,7 +88,7 @@ class RadialLaw:
 
 
 @dataclass(frozen=True)
-class Separable:
+class Separable(Uncorrelated):
     """Frequencies with independent coordinates.
 
     Parameters
@@ -118,8 +132,35 @@ class Shifted:
         """Second moments of the coordinates, shape (n_features,)."""
         return np.broadcast_to(1 + np.asarray(self.centre) ** 2, n_features)
 
+    def covariance(self, n_features: int) -> NDArray:
+        """E[w w'], shape (n_features, n_features)."""
+        centre = np.broadcast_to(self.centre, n_features)
+        return np.eye(n_features) + np.outer(centre, centre)
 
-SpectralMeasure = Isotropic | RadialLaw | Separable | Shifted
+
+@dataclass(frozen=True)
+class Drawn(Uncorrelated):
+    """Frequencies that a sampler draws by itself, of a law that is not known otherwise.
+
+    Parameters
+    ----------
+    sampler : callable (size, d, rng) -> array of shape (size, d)
+    """
+
+    sampler: Callable[[int, int, np.random.Generator], NDArray]
+    n_uniforms: int = 1
+
+    def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
+        """Frequencies, shape (d, size), drawn with the bits of uniform numbers for a seed."""
+        seed = np.ascontiguousarray(uniform[0, :SEEDS]).view(np.uint64)
+        return self.sampler(uniform.shape[1], len(normal), np.random.default_rng(seed)).T
+
+    def moments(self, n_features: int) -> NDArray:
+        """NaN: not known."""
+        return np.full(n_features, np.nan)
+
+
+SpectralMeasure = Isotropic | RadialLaw | Separable | Shifted | Drawn
 
 
 @dataclass(frozen=True)

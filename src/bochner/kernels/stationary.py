@@ -77,6 +77,29 @@ class Stationary(Kernel):
     def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
         """Raise ValueError where those columns of the rows hold values that the maps of this kernel do not serve."""
 
+    def n_coordinates(self, n_features: int) -> int:
+        """Coordinates of a frequency at unit lengthscale: one for each column that the kernel compares."""
+        return len(self.columns(n_features))
+
+    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+        """Frequencies along all columns, shape (n_features, size), from those at unit lengthscale."""
+        total = np.zeros((n_features, unit.shape[1]))
+        total[self.columns(n_features)] = unit / self.scales(n_features).reshape(-1, 1)
+        return total
+
+    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+        """E[w_j^2] of the frequencies w along all columns, shape (n_features,); may be infinite, or NaN if unknown."""
+        total, columns = np.zeros(n_features), self.columns(n_features)
+        total[columns] = self.spectral_measure().moments(len(columns)) / self.scales(n_features) ** 2
+        return total
+
+    def covariance(self, n_features: int) -> NDArray[np.float64]:
+        """E[w w'], shape (n_features, n_features)."""
+        total, columns = np.zeros((n_features, n_features)), self.columns(n_features)
+        scale = np.broadcast_to(self.scales(n_features), len(columns))
+        total[np.ix_(columns, columns)] = self.spectral_measure().covariance(len(columns)) / np.outer(scale, scale)
+        return total
+
     def terms(self) -> list[Term]:
         """One term of one factor, with variance 1."""
         return [(1.0, (self,))]

@@ -35,6 +35,7 @@ CLASSES: Registry = {
         "bochner.kernels.radial": ["PowerExponential"],
         "bochner.kernels.waves": ["Gabor", "Periodic", "SpectralMixture"],
         "bochner.kernels.columns": ["Additive", "Hamming", "Subspace"],
+        "bochner.kernels.linear": ["Linear"],
         "bochner.kernels.base": ["Sum", "Product", "Scaled"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],

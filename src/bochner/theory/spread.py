@@ -61,15 +61,20 @@ def spectral_variance(kernel: Kernel, n_features: int) -> float:
 def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     """E[w_j^2], shape (d,); ValueError where one is infinite."""
 
-    def of_leaf(leaf: Stationary, n_columns: int) -> NDArray:
-        moments = np.asarray(leaf.spectral_measure().moments(n_columns), np.float64)
+    def of_leaf(leaf: Stationary) -> NDArray:
+        moments = leaf.second_moments(n_features)
+        if np.isnan(moments).any():
+            raise ValueError(
+                f"The frequencies of {leaf!r} are known by draws alone, not their variance, which Claim 1 needs: use "
+                "pointwise_failure_bound, or measure the error by kernel_error."
+            )
         if not np.isfinite(moments).all():
             raise ValueError(
                 f"The frequencies of {leaf!r} have no finite variance, for it is not twice differentiable at 0: "
                 "Claim 1 does not apply. Take one that is (Gaussian, Matern with nu > 1, "
                 "RationalQuadratic), use pointwise_failure_bound, or measure the error by kernel_error."
             )
-        return moments / leaf.scales(n_features) ** 2
+        return moments
 
     return _averaged(kernel, n_features, of_leaf)
 
@@ -112,20 +117,22 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     array([1.  , 0.25])
     """
 
-    def of_leaf(leaf: Stationary, n_columns: int) -> NDArray:
-        law = leaf.pitch_measure()
+    def of_leaf(leaf: Stationary) -> NDArray:
+        law, columns = leaf.pitch_measure(), leaf.columns(n_features)
         if law.smooth:
             raise ValueError(
                 f"Claim 2 is about estimates that are constant inside of bins, and {leaf!r} weights rows there. Take "
                 "Laplacian, or measure the error by kernel_error."
             )
-        rates = np.broadcast_to(np.asarray(law.mean_inverse, np.float64), n_columns)
+        rates = np.broadcast_to(np.asarray(law.mean_inverse, np.float64), len(columns))
         if not np.isfinite(rates).all():
             raise ValueError(
                 f"The grids of {leaf!r} have infinitely many breaks per unit, E[1 / pitch] = inf: Claim 2 does not "
                 "apply. Take a kernel of finite slope at 0, such as Laplacian, or measure the error by kernel_error."
             )
-        return rates / leaf.scales(n_features)
+        total = np.zeros(n_features)
+        total[columns] = rates / leaf.scales(n_features)
+        return total
 
     return _averaged(kernel, n_features, of_leaf)
 
@@ -165,7 +172,7 @@ def lipschitz_constant(kernel: Kernel, n_features: int) -> float:
     return float(break_rates(kernel, n_features).max())
 
 
-def _averaged(kernel: Kernel, n_features: int, of_leaf: Callable[[Stationary, int], NDArray]) -> NDArray[np.float64]:
+def _averaged(kernel: Kernel, n_features: int, of_leaf: Callable[[Stationary], NDArray]) -> NDArray[np.float64]:
     """Sum over the factors of each term and mean over the terms, shape (d,)."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a bochner kernel such as Gaussian(2.0), got {kernel!r}.")
@@ -173,9 +180,8 @@ def _averaged(kernel: Kernel, n_features: int, of_leaf: Callable[[Stationary, in
     total = np.zeros(n_features)
     for variance, leaves in kernel.terms():
         for leaf in leaves:
-            columns = leaf.columns(n_features)
             leaf.scales(n_features)  # fails first where they do not fit
-            total[columns] += variance * of_leaf(leaf, len(columns))
+            total += variance * of_leaf(leaf)
     return total / kernel.variance
 
 
