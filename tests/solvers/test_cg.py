@@ -327,7 +327,7 @@ class TestPreconditioners:
     def test_sampled_rows(self):
         S, R, penalty = rows(24, 60, 1e-2), normal(3, 60), np.array([0.5, 0.5, 20.0])
         sampled = SampledRows(S)
-        assert sampled.m == 18
+        assert len(sampled.S) == 18
         first, others = S[:18], S[18:]
         ridge = 1e-3 * (S**2).sum() / 24
         left = others - others @ np.linalg.solve(first.T @ first + ridge * np.eye(60), first.T @ first)

@@ -50,6 +50,7 @@ class Solver(StrEnum):
     auto = "auto"
     direct = "direct"
     cg = "cg"
+    exact = "exact"
 
 
 def _version(asked: bool) -> None:
@@ -90,6 +91,10 @@ def _check_together(features: Features, kernel: str, solver: Solver, alpha: str,
     if binning and solver is Solver.direct:
         raise typer.BadParameter(
             "'direct' needs dense features, bins are sparse; use cg or auto", param_hint="'--solver'"
+        )
+    if binning and solver is Solver.exact:
+        raise typer.BadParameter(
+            "'exact' has no features; use --kernel laplacian for the kernel of bins", param_hint="'--solver'"
         )
     if criterion and (binning or solver is Solver.cg):
         without = "--features fourier" if binning else "--solver direct"
@@ -222,7 +227,7 @@ def fit(
         str, typer.Option(metavar="A", callback=_alpha, help="Ridge term: a number, or auto, loo, gcv.")
     ] = "auto",
     solver: Annotated[
-        Solver, typer.Option(metavar="NAME", help="direct, cg: conjugate gradients, or auto: by their costs.")
+        Solver, typer.Option(metavar="NAME", help="direct, cg, exact: all kernel values, or auto: by their costs.")
     ] = Solver.auto,
     metric: Annotated[
         Metric,

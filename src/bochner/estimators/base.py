@@ -29,6 +29,7 @@ from bochner.estimators.solving import (
     given_alphas,
     solve_as_chosen,
     solve_directly,
+    solve_exactly,
     solve_iteratively,
 )
 from bochner.features import BinningFeatures, FourierFeatures
@@ -49,7 +50,7 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "binning": BinningFeatures,
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
-NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients"}
+NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 DOUBLE_PRECISION_WORK = 3e10
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
@@ -108,6 +109,7 @@ class KernelMachine(Insight, KernelParameter):
         self._draw(source, seed)
         self.kernel_ = getattr(self.features_, "kernel", None)
         fitted = self._solve(source, choice, dtype, seed)
+        self.features_ = self.features_ if fitted.features is None else fitted.features
         if choice is None:  # else rows that are held out have judged the bins
             self.features_.caution()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
@@ -143,6 +145,8 @@ class KernelMachine(Insight, KernelParameter):
                 held_out = choice.held_out
                 if isinstance(alpha, str) and alpha == "auto":
                     alpha = choice.alpha_per_weight * source.total_weight
+            if chosen.solver == "exact":
+                return solve_exactly(design, alpha, self.tol, seed, calibrated)
             if chosen.solver == "direct":
                 return solve_directly(design, alpha, seed, calibrated, held_out)
             return solve_iteratively(design, alpha, self.tol, seed, calibrated, held_out)
@@ -184,13 +188,15 @@ class KernelMachine(Insight, KernelParameter):
 
     def _wanted_features(self) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
-        direct = self.solver == "direct" or (isinstance(self.alpha, str) and self.alpha != "auto")
+        direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
         if self.features in ("binning", "hybrid"):
             return self.features if self.kernel in ("auto", "laplacian") and not direct else None
         return "fourier" if direct or self.kernel != "auto" or self.features == "fourier" else "auto"
 
     def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
         """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
+        if self.solver == "exact":
+            return np.dtype(np.float64)
         given = given_alphas(self.alpha)
         lost = given is not None and (self.tol < SINGLE_TOL_A_ROW * n_rows or given[0] < SINGLE_ALPHA_A_ROW * n_rows)
         if self.tol < SINGLE_TOL or lost:
@@ -215,7 +221,7 @@ class KernelMachine(Insight, KernelParameter):
             raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} take alpha='auto'.")
         if self.solver == "auto" and features.learns_weights:
             return "cg"
-        return "direct" if criteria else self.solver
+        return "direct" if criteria and self.solver == "auto" else self.solver
 
     def _features(self, source: ArraySource, seed: int, clock: Clock) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""

@@ -58,14 +58,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
         These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
     loss : {"squared"}, default="squared"
-    solver : {"auto", "direct", "cg"}, default="auto"
+    solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
         that are held in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
-        memory, and for large problems for which it is estimated to take less than half the time.
+        memory, and for large problems for which it is estimated to take less than half the time. "exact" has no
+        features but the kernel matrix of all rows, n x n, factorised up to 20,000 rows and taken by preconditioned
+        conjugate gradients beyond: the machine that features approximate, with the same alpha, to compare them with.
     tol : float, default=1e-2
-        Relative error of the solution by "cg", in the norm of the equations' matrix. Where alpha is chosen, the
-        iterations may stop earlier, as soon as that is best for rows that are held out; so they do in any model with
-        learned bins. Below 5e-3, and below 1e-8 n where alpha is given, all is computed in double precision.
+        Relative error of the solution by "cg", in the norm of the equations' matrix; of "exact" at most 1e-3. Where
+        alpha is chosen, the iterations of "cg" may stop earlier, as soon as that is best for rows that are held out; so
+        they do in any model with learned bins. Below 5e-3, and below 1e-8 n where alpha is given, all is computed in double precision.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of their rows are multiplied; as in scikit-learn.
     time_limit : float or None, default=None
@@ -83,14 +85,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         In units of the encoded columns, or of the learned coordinates; None where the map has no single kernel
         (`ConcatenatedFeatures`, `LinearFeatures`).
     features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
-        The fitted map.
+        The fitted map; `KernelRows`, the kernel with all training rows, of the exact solver.
     metric_ : Metric or None
         The learned metric, of the last map where there are several; or that of the kernel's lengthscales.
     report_ : Report or None
         What was tried and why the choice fell as it did: ``print(model.report_)``. None where nothing was learned.
     feature_importances_ : array of shape (d,)
         Share of each input column in the mean distance of two rows.
-    solver_ : {"direct", "cg"}
+    solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
         Why this solver, for people.
     n_iter_ : int or None
@@ -119,7 +121,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         negative weights; a target that is missing, continuous, or different in every row; "binning" with a kernel that
         is no mixture of hats, as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
-        Before any work, where D^2 moments of the direct solver do not fit the memory that is free.
+        Before any work, where D^2 moments of the direct solver do not fit the memory that is free, or blocks of the
+        exact one.
 
     Warns
     -----

@@ -16,7 +16,7 @@ CHOICES = {
     "features": ("auto", "fourier", "binning", "hybrid"),
     "metric": ("auto", "isotropic", "ard", "full"),
     "loss": ("squared",),
-    "solver": ("auto", "direct", "cg"),
+    "solver": ("auto", "direct", "cg", "exact"),
 }
 CRITERIA = ("auto", "gcv", "loo")
 
@@ -40,6 +40,11 @@ def check_parameters(model: Any) -> None:
     _check_numbers(model)
     _check_alpha(model.alpha)
     _check_learned(model)
+    if model.solver == "exact" and isinstance(model.features, str) and model.features in ("binning", "hybrid"):
+        raise ValueError(
+            f"solver='exact' computes the kernel itself, without features={model.features!r}: leave features='auto'; "
+            "the kernel of bins is kernel='laplacian'."
+        )
 
 
 def _check_map(features: Any) -> None:

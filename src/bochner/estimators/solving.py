@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,16 @@ from numpy.typing import NDArray
 from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource, row_keys
 from bochner.design import Design
+from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.rows import exact_map
+from bochner.solvers.exact import centred_kernel, solve_exact
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.solvers.ridge import (
     DualFactor,
     DualLeaveOneOut,
     Factor,
+    FeatureFactor,
+    KernelFactor,
     PrimalLeaveOneOut,
     Score,
     best_alpha,
@@ -34,7 +40,7 @@ from bochner.tuning.held_out import (
     trial,
 )
 
-SCORED_ROWS = 4096
+SCORED_ROWS, EXACT_ROWS = 4096, 2048
 USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, in proportion to its logarithm
 
 
@@ -55,6 +61,8 @@ class Fitted:
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
     n_iter : int or None
     residual : float or None
+    features : FeatureMap or None
+        The map that the coefficients are of, where it is another one.
     """
 
     coef: NDArray
@@ -65,6 +73,7 @@ class Fitted:
     unseen: OutOfSample | None
     n_iter: int | None = None
     residual: float | None = None
+    features: FeatureMap | None = None
 
 
 def given_alphas(alpha: object) -> NDArray | None:
@@ -96,7 +105,9 @@ def solve_directly(
     return Fitted(coef, factor.intercept(coef), best, alphas, scores, unseen)
 
 
-def _scored(design: Design, factor: Factor, alpha: object, seed: int, held_out: NDArray | None) -> PrimalLeaveOneOut:
+def _scored(
+    design: Design, factor: FeatureFactor, alpha: object, seed: int, held_out: NDArray | None
+) -> PrimalLeaveOneOut:
     """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one."""
     source = design.source
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
@@ -122,6 +133,42 @@ def _decide(score: Score, given: NDArray | None, factor: Factor) -> tuple[float,
         return float(given[0]), given, None
     scores = score(given)
     return best_alpha(given, scores), given, scores
+
+
+def solve_exactly(design: Design, alpha: object, tol: float, seed: int, calibrated: bool) -> Fitted:
+    """Solve by the kernel matrix of all rows.
+
+    Parameters
+    ----------
+    alpha : float, sequence of float, "auto", "loo" or "gcv"
+        What is open is chosen on all distinct rows, or 2,048 of more, by the leave-one-out errors of an exact machine
+        of these: like the variance of noise, which it stands for, it is no matter of the number of rows.
+    tol : float
+        Relative error of conjugate gradients, which serve where there are too many rows to factorise the matrix.
+    calibrated : bool
+        Whether leave-one-out predictions are wanted.
+    """
+    given, rng = given_alphas(alpha), np.random.default_rng(seed)
+    source = design.counted().source.distinct()
+    ((X, y, weight),) = source.blocks(source.n_rows)
+    features = cast(DenseFeatureMap, exact_map(design.features).fit(X))
+    some, factors = draw_rows(len(y), weight, EXACT_ROWS, rng)
+    if given is not None and len(given) == 1:
+        best, alphas, scores = float(given[0]), given, None
+    else:
+        sample = cast(DenseFeatureMap, exact_map(design.features).fit(X[some]))
+        counts = None if weight is None else weight[some]
+        kernel = centred_kernel(sample, X[some], counts)
+        factor = KernelFactor(kernel, y[some], counts, 2 if given is None else len(given))
+        best, alphas, scores = _decide(factor.gcv if alpha == "gcv" else DualLeaveOneOut(factor), given, factor)
+    found = solve_exact(features, X, y, weight, best, tol, seed, some if calibrated else None)
+    unseen = None
+    if found.errors is not None:
+        counts = np.ones(len(some)) if weight is None else weight[some]
+        unseen = OutOfSample(y[some] - found.errors, y[some], counts if factors is None else counts * factors)
+    elif calibrated and design.features.is_dense:
+        unseen = solve_directly(design, best, seed, True).unseen
+    return Fitted(found.coef, found.intercept, best, alphas, scores, unseen, found.n_iter, found.residual, features)
 
 
 def solve_iteratively(

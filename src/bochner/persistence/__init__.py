@@ -29,6 +29,7 @@ CLASSES: Registry = {
         "bochner.features.concatenate": ["ConcatenatedFeatures"],
         "bochner.features.linear": ["LinearFeatures"],
         "bochner.features.metric": ["Metric", "MetricFeatures"],
+        "bochner.features.rows": ["KernelRows"],
         "bochner.tuning.report": ["Report", "Candidate"],
         "bochner.kernels.stationary": ["Gaussian", "Matern", "RationalQuadratic", "StudentT"],
         "bochner.kernels.separable": ["Laplacian", "Cauchy", "Hat", "SmoothBins"],

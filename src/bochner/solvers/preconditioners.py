@@ -90,34 +90,33 @@ class SampledGram:
         return Preconditioner(apply)
 
 
-class SampledRows:
-    """Inverse of S'S + a I, S the centred features of m < D sampled rows, scaled to all rows.
+class LowRank:
+    """Inverse of (w / m) S'S + a I for a matrix S of m rows, fewer than columns.
 
     Only an m x m matrix is factorised, for (S'S + a I)^-1 = (I - S'(SS' + a I)^-1 S) / a. The directions that m < D
-    rows do not span have eigenvalues too; a = alpha + tail gives them their mean, tail, which is measured on further
-    rows as what the span leaves of them. With a = alpha alone five times as many iterations are needed.
+    rows do not span have eigenvalues too; a = alpha + w tail gives them their mean. With a = alpha alone five times as
+    many iterations are needed.
 
     Parameters
     ----------
-    S : array of shape (m + h, D)
-        Centred features times the roots of the rows' weights, of mean 1; the last h rows, a quarter and 512 at most,
-        are those that measure the tail; of fewer than four rows none, and the tail is zero.
+    S : array of shape (m, D)
+    products : array of shape (m, m)
+        SS'.
+    tail : float
+        Mean eigenvalue, for w = 1, of what the rows do not span.
 
     References
     ----------
     Frangella, Tropp and Udell, "Randomized Nystrom Preconditioning", 2023 (what to do about the tail).
     """
 
-    def __init__(self, S: NDArray) -> None:
-        self.m = m = len(S) - min(JUDGES, len(S) // 4)
-        products = gram(S.T, np.empty((len(S), len(S)), S.dtype))
-        self.S, self.gram = S[:m], products[:m, :m]
-        self.tail = max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
+    def __init__(self, S: NDArray, products: NDArray, tail: float) -> None:
+        self.S, self.gram, self.tail = S, products, tail
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
-        """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
+        """Preconditioner for a weight w and ridge terms of shape (K,)."""
         shifts, choice = np.unique(penalty + weight * self.tail, return_inverse=True)
-        factors = [_factor(self.gram, shift * self.m / weight) for shift in shifts]
+        factors = [_factor(self.gram, shift * len(self.S) / weight) for shift in shifts]
 
         def apply(R: NDArray, Z: NDArray) -> NDArray:
             scaled, size = _scaled(R, self.S.dtype)
@@ -129,6 +128,25 @@ class SampledRows:
             return dots(R, Z)
 
         return Preconditioner(apply)
+
+
+class SampledRows(LowRank):
+    """Inverse of w G + alpha I, G the mean Gram matrix S'S / m of the centred features of m < D sampled rows.
+
+    The tail is measured on further rows, as what the span of the others leaves of them.
+
+    Parameters
+    ----------
+    S : array of shape (m + h, D)
+        Centred features times the roots of the rows' weights, of mean 1; the last h rows, a quarter and 512 at most,
+        are those that measure the tail; of fewer than four rows none, and the tail is zero.
+    """
+
+    def __init__(self, S: NDArray) -> None:
+        m = len(S) - min(JUDGES, len(S) // 4)
+        products = gram(S.T, np.empty((len(S), len(S)), S.dtype))
+        tail = max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
+        super().__init__(S[:m], products[:m, :m], tail)
 
 
 def _scaled(R: NDArray, dtype: np.dtype) -> tuple[NDArray, NDArray]:

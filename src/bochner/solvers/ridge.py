@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bochner.engines.algebra import gram, product
 from bochner.moments import Moments
@@ -53,7 +53,6 @@ class Factor(ABC):
         Sum of the weights.
     trace : float
         Of G and K: the total variance of the features.
-    feature_mean : array of shape (D,)
     target_mean : array of shape (n_outputs,)
     """
 
@@ -61,7 +60,6 @@ class Factor(ABC):
     n_rows: int
     weight: float
     trace: float
-    feature_mean: NDArray
     target_mean: NDArray
 
     @property
@@ -74,6 +72,30 @@ class Factor(ABC):
         """Range of sensible alphas: from where rounding errors would show to the whole trace."""
         trace = self.trace or 1.0
         return 1e-7 * trace, trace
+
+    @abstractmethod
+    def residual(self, alphas: ArrayLike) -> NDArray:
+        """Weighted residual sums of squares on the training rows, shape (A, K)."""
+
+    @abstractmethod
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        """Trace of the hat matrix, intercept included, shape (A,)."""
+
+    def gcv(self, alphas: ArrayLike) -> NDArray:
+        """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over the outputs, shape (A,)."""
+        left = np.maximum(1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9)
+        return self.residual(alphas).sum(axis=1) / self.weight / left**2
+
+
+class FeatureFactor(Factor):
+    """A factorisation for coefficients of features.
+
+    Attributes
+    ----------
+    feature_mean : array of shape (D,)
+    """
+
+    feature_mean: NDArray
 
     def intercept(self, coef: NDArray) -> NDArray:
         """Intercepts that go with the coefficients, shape (K,)."""
@@ -91,21 +113,8 @@ class Factor(ABC):
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
         """Quadratic form u'(G + alpha I)^-1 u of each centred row u of U, shape (A, n)."""
 
-    @abstractmethod
-    def residual(self, alphas: ArrayLike) -> NDArray:
-        """Weighted residual sums of squares on the training rows, shape (A, K)."""
 
-    @abstractmethod
-    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
-        """Trace of the hat matrix, intercept included, shape (A,)."""
-
-    def gcv(self, alphas: ArrayLike) -> NDArray:
-        """Generalised cross-validation (Golub, Heath and Wahba, 1979), summed over the outputs, shape (A,)."""
-        left = np.maximum(1 - self.degrees_of_freedom(alphas) / self.n_rows, 1e-9)
-        return self.residual(alphas).sum(axis=1) / self.weight / left**2
-
-
-class PrimalFactor(Factor):
+class PrimalFactor(FeatureFactor):
     """A factorisation of the centred moments, for no more features than rows.
 
     Parameters
@@ -140,12 +149,74 @@ class PrimalFactor(Factor):
         return np.maximum(sums, 0.0)
 
 
-class DualFactor(Factor):
+class KernelFactor(Factor):
+    """A factorisation of a kernel matrix K of distinct rows, centred in feature space.
+
+    With u_i = sqrt(w_i / sum of w) the matrix has K u = 0; K + c u u', c the mean of its eigenvalues, is factorised in
+    its place, for its inverse has no 1 / alpha along u that would be subtracted again, and is the same on what is
+    orthogonal to u, as all targets are.
+
+    Parameters
+    ----------
+    kernel : array of shape (n, n)
+        Centred, times the roots of the weights from both sides; overwritten.
+    y : array of shape (n, n_outputs)
+    weight : array of shape (n,) or None
+    n_alphas : int
+        How many are to be tried.
+    precision : dtype, default=float64
+        Of the values of the kernel.
+
+    Attributes
+    ----------
+    y : array of shape (n, n_outputs)
+    row_weight : array of shape (n,)
+    """
+
+    within: NDArray | float = 0.0  # squares of the targets about the means of equal rows
+
+    def __init__(
+        self, kernel: NDArray, y: NDArray, weight: NDArray | None, n_alphas: int, precision: DTypeLike = np.float64
+    ) -> None:
+        n = self.n_rows = len(y)
+        self.y, self.row_weight = y, np.ones(n) if weight is None else weight
+        self.weight, self.trace = float(self.row_weight.sum()), float(np.trace(kernel))
+        share, self.root = self.row_weight / self.weight, np.sqrt(self.row_weight)[:, np.newaxis]
+        self.target_mean = share @ y
+        self.targets = (y - self.target_mean) * self.root
+        self.lift = self.trace / n or 1.0
+        kernel += self.lift * np.sqrt(np.outer(share, share))
+        self.inverse = shifted_inverse(kernel, n_alphas, self.trace * ROUNDING[np.dtype(precision)])
+
+    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
+        return len(self.y) - alphas * (self.inverse.traces(alphas) - 1 / (self.lift + alphas))
+
+    def duals(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        """(K + alpha I)^-1 b, shape (A, n_outputs, n)."""
+        targets = self.targets if mix is None else self.targets @ mix
+        return self.inverse.solve(alphas, targets.T)
+
+    def residual(self, alphas: ArrayLike) -> NDArray:
+        alphas = np.atleast_1d(alphas)
+        return self.within + alphas[:, np.newaxis] ** 2 * np.square(self.duals(alphas)).sum(axis=2)
+
+    def leave_one_out(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+        """Errors of the distinct rows' targets by the model that is left without them, shape (A, n, n_outputs).
+
+        (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y - f and 1 - w h are alpha times
+        these: without alpha nothing cancels where the rows are interpolated.
+        """
+        eye, share = np.eye(len(self.y)), self.row_weight / self.weight
+        diagonal = self.inverse.forms(alphas, eye)
+        left = np.maximum(diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal)
+        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (left[:, :, np.newaxis] * self.root)
+
+
+class DualFactor(KernelFactor, FeatureFactor):
     """A factorisation of the kernel matrix of the rows' features, for fewer rows than features.
 
-    Equal rows are one, of their weight and mean target. With u_i = sqrt(w_i / sum of w) the matrix has K u = 0, for the
-    features are centred; K + c u u', c the mean of its eigenvalues, is factorised in its place, for its inverse has no
-    1 / alpha along u that would be subtracted again, and is the same on what is orthogonal to u, as all targets are.
+    Equal rows are one, of their weight and mean target.
 
     Parameters
     ----------
@@ -153,40 +224,19 @@ class DualFactor(Factor):
         Of dense features.
     n_alphas : int
         How many are to be tried.
-
-    Attributes
-    ----------
-    y : array of shape (n, K)
-        Of the distinct rows.
-    row_weight : array of shape (n,)
     """
 
     def __init__(self, design: Design, n_alphas: int) -> None:
         counted = design.counted()
-        Z, self.y, weight = counted.distinct().whole()
-        self.row_weight = np.ones(len(self.y)) if weight is None else weight
-        self.n_rows, self.weight = counted.source.n_rows, float(self.row_weight.sum())
-        share, self.root = self.row_weight / self.weight, np.sqrt(self.row_weight)[:, np.newaxis]
-        self.feature_mean, self.target_mean = np.einsum("i,ij->j", share, Z, dtype=np.float64), share @ self.y
+        Z, y, weight = counted.distinct().whole()
+        own = np.ones(len(y)) if weight is None else weight
+        self.feature_mean = np.einsum("i,ij->j", own / own.sum(), Z, dtype=np.float64)
         Z -= self.feature_mean.astype(Z.dtype)
-        Z *= self.root.astype(Z.dtype)
-        self.rows, self.targets = Z, (self.y - self.target_mean) * self.root
+        Z *= np.sqrt(own)[:, np.newaxis].astype(Z.dtype)
+        kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(np.float64, copy=False)
+        super().__init__(kernel, y, weight, n_alphas, Z.dtype)
+        self.rows, self.n_rows = Z, counted.source.n_rows
         self.within = _squares(counted, self.target_mean) - np.square(self.targets).sum(axis=0)
-        n = len(self.y)
-        kernel = gram(Z.T, np.empty((n, n), Z.dtype)).astype(np.float64, copy=False)
-        self.trace = float(np.trace(kernel))
-        self.lift = self.trace / n or 1.0
-        kernel += self.lift * np.sqrt(np.outer(share, share))
-        self.inverse = shifted_inverse(kernel, n_alphas, self.trace * ROUNDING[Z.dtype])
-
-    def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
-        alphas = np.atleast_1d(alphas)
-        return len(self.y) - alphas * (self.inverse.traces(alphas) - 1 / (self.lift + alphas))
-
-    def duals(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
-        """(K + alpha I)^-1 b, shape (A, K, n)."""
-        targets = self.targets if mix is None else self.targets @ mix
-        return self.inverse.solve(alphas, targets.T)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         duals = self.duals(alphas, mix)
@@ -198,21 +248,6 @@ class DualFactor(Factor):
         squares = np.square(U, dtype=np.float64).sum(axis=1)
         return np.maximum(squares - self.inverse.forms(alphas, inner), 0.0) / alphas[:, np.newaxis]
 
-    def residual(self, alphas: ArrayLike) -> NDArray:
-        alphas = np.atleast_1d(alphas)
-        return self.within + alphas[:, np.newaxis] ** 2 * np.square(self.duals(alphas)).sum(axis=2)
-
-    def leave_one_out(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
-        """Errors of the distinct rows' targets by the model that is left without them, shape (A, n, K).
-
-        (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y - f and 1 - w h are alpha times
-        these: without alpha nothing cancels where the rows are interpolated.
-        """
-        eye, share = np.eye(len(self.y)), self.row_weight / self.weight
-        diagonal = self.inverse.forms(alphas, eye)
-        left = np.maximum(diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal)
-        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (left[:, :, np.newaxis] * self.root)
-
 
 def _squares(design: Design, mean: NDArray) -> NDArray:
     """Weighted sums of squares of the targets about their mean, shape (K,)."""
@@ -223,7 +258,7 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
     return totals
 
 
-def factorise(design: Design, n_alphas: int) -> Factor:
+def factorise(design: Design, n_alphas: int) -> FeatureFactor:
     """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for the only one."""
     if design.counted().source.n_rows < design.features.n_features_out:
         return DualFactor(design, n_alphas)
@@ -330,14 +365,14 @@ class PrimalLeaveOneOut(LeaveOneOut):
         How much the rows count in the mean, where they stand for others; by default their weights.
     """
 
-    def __init__(self, design: Design, factor: Factor, counts: NDArray | None = None) -> None:
+    def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
         self.design, self._factor, source = design, factor, design.source
         self.y = source.targets(source.y)
         own = np.ones(source.n_rows) if source.weight is None else source.weight
         self.weight = own if counts is None else counts
 
     @property
-    def factor(self) -> Factor:
+    def factor(self) -> FeatureFactor:
         return self._factor
 
     def _leverage(self, Z: NDArray, weight: NDArray | None, alphas: NDArray) -> NDArray:
@@ -369,14 +404,14 @@ class PrimalLeaveOneOut(LeaveOneOut):
 
 
 class DualLeaveOneOut(LeaveOneOut):
-    """Of all distinct rows of a dual factor.
+    """Of all distinct rows of a kernel matrix.
 
     Parameters
     ----------
-    factor : DualFactor
+    factor : KernelFactor
     """
 
-    def __init__(self, factor: DualFactor) -> None:
+    def __init__(self, factor: KernelFactor) -> None:
         self._factor, self.y, self.weight = factor, factor.y, factor.row_weight
 
     @property
@@ -390,12 +425,12 @@ class DualLeaveOneOut(LeaveOneOut):
         return self.y - self._factor.leave_one_out(np.array([alpha]))[0]
 
 
-def leave_one_out(factor: Factor, rows: Callable[[], Design]) -> LeaveOneOut:
+def leave_one_out(factor: FeatureFactor, rows: Callable[[], Design]) -> LeaveOneOut:
     """Leave-one-out predictions of some rows, or of all distinct ones where there are fewer than features.
 
     Parameters
     ----------
-    factor : Factor
+    factor : FeatureFactor
     rows : callable () -> Design
     """
     return DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else PrimalLeaveOneOut(rows(), factor)

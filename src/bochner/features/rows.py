@@ -1,0 +1,99 @@
+"""The exact kernel with rows that are kept, as features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.engines.local import require_memory
+from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.metric import MetricFeatures
+from bochner.kernels import Kernel
+
+
+class KernelRows(DenseFeatureMap):
+    """Kernel values with all rows of the fit, z(x) = [k(x, x_1), ..., k(x, x_n)]: what exact kernel machines sum.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Attributes
+    ----------
+    rows_ : array of shape (n, d)
+        The rows of the fit, dense.
+    n_features_in_ : int
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def fit(self, X: Any, y: Any = None) -> KernelRows:
+        """Keep the rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._checked(X)
+        self.kernel.check_features(X.shape[1])
+        if not isinstance(X, np.ndarray):
+            require_memory(8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", CURE)
+        self.rows_ = np.array(X) if isinstance(X, np.ndarray) else X.toarray()
+        return self
+
+    def draw(self, n_features: int) -> KernelRows:
+        """Keep no rows yet."""
+        self.kernel.check_features(n_features)
+        self.n_features_in_, self.rows_ = n_features, np.empty((0, n_features))
+        return self
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of rows that are kept."""
+        return len(self.rows_)
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the kernel values of a few rows into the first columns of `out`."""
+        out[:, : len(self.rows_)] = self.kernel(X if isinstance(X, np.ndarray) else X.toarray(), self.rows_)
+
+    def transform(self, X: Any) -> NDArray:
+        """Compute the kernel matrix.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (m, d)
+
+        Returns
+        -------
+        array of shape (m, n)
+        """
+        X = self._checked(X, reset=False)
+        self._require_output(X)
+        return self.rows(X)
+
+
+CURE = "Take fewer rows, or solver='auto', whose random features need none of this."
+
+
+def exact_map(features: FeatureMap) -> FeatureMap:
+    """Return the map whose features are exact kernel values, not fitted, for a map that estimates them.
+
+    Raises ValueError for a map whose kernel is not known, or not one kernel.
+    """
+    if isinstance(features, MetricFeatures):
+        return MetricFeatures(features.metric, exact_map(features.features))
+    kernel = getattr(features, "kernel", None)
+    if not isinstance(kernel, Kernel) or getattr(features, "column_share", 1.0) != 1.0:
+        raise ValueError(
+            f"solver='exact' computes one exact kernel, and {type(features).__name__} have none that is known: give "
+            "kernel= in the place of features=."
+        )
+    return KernelRows(kernel)

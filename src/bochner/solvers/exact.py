@@ -1,0 +1,205 @@
+"""Kernel ridge regression without features: the kernel matrix of all rows.
+
+The minimiser of sum_i w_i (y_i - b - f(x_i))^2 + alpha ||f||^2 over the functions f of the kernel is
+f = sum_i c_i k(., x_i) with
+
+    (K + alpha W^-1) c = y - b 1,    sum_i c_i = 0.
+
+With M = K + alpha W^-1 it takes the solutions u = M^-1 y and v = M^-1 1: b = sum(u) / sum(v), c = u - b v. A row that
+is left out is missed by c_i / P_ii, P = M^-1 - v v' / sum(v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from numpy.typing import NDArray
+
+from bochner.data.draws import draw_rows
+from bochner.engines.algebra import cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
+from bochner.engines.local import available_memory, pause, require_memory
+from bochner.features.base import DenseFeatureMap, Rows
+from bochner.solvers.cg import conjugate_gradients
+from bochner.solvers.preconditioners import LowRank
+
+LARGEST_FACTORISED = 20_000  # rows; some 50 s of two cores
+FACTORISED_SHARE, HELD_SHARE = 0.9, 0.6  # of the free memory
+LANDMARKS, MOST_ITERATIONS, BLOCK_ROWS, COLUMNS = 2048, 500, 2048, 1024
+LEAST_TOL = 1e-3  # of an oracle
+
+
+class ExactSolution(NamedTuple):
+    """Coefficients of the rows, and how they were found.
+
+    Attributes
+    ----------
+    coef : array of shape (n, K)
+    intercept : array of shape (K,)
+    n_iter : int or None
+        Of conjugate gradients; None where the matrix was factorised.
+    residual : float or None
+    errors : array of shape (m, K) or None
+        y - f of the rows that were asked for, by the model that is left without each; None of conjugate gradients.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    n_iter: int | None = None
+    residual: float | None = None
+    errors: NDArray[np.float64] | None = None
+
+
+def solve_exact(
+    features: DenseFeatureMap,
+    X: Rows,
+    y: NDArray,
+    weight: NDArray | None,
+    alpha: float,
+    tol: float,
+    seed: int,
+    scored: NDArray[np.intp] | None = None,
+) -> ExactSolution:
+    """Solve for the coefficients of all rows.
+
+    Up to 20,000 rows by a Cholesky factorisation, where the matrix fits the memory; else by conjugate gradients,
+    preconditioned by the Nystroem approximation from 2,048 rows. Their matrix is held where it fits, and else computed
+    anew in every iteration.
+
+    Parameters
+    ----------
+    features : DenseFeatureMap
+        Fitted on X: kernel values with its rows.
+    X : array of shape (n, d)
+    y : array of shape (n, K)
+    weight : array of shape (n,) or None
+        Positive.
+    alpha : float
+    tol : float
+        Relative error of conjugate gradients in the norm of the matrix, at most 1e-3.
+    seed : int
+        Of the rows of the preconditioner.
+    scored : int array of shape (m,), optional
+        Rows whose leave-one-out errors are wanted.
+
+    Raises
+    ------
+    MemoryError
+        Before any work, where not even blocks of the matrix fit the memory that is free.
+    """
+    n, free = len(y), available_memory()
+    weight = np.ones(n) if weight is None else weight
+    mean = weight @ y / weight.sum()
+    targets = np.column_stack([y - mean, np.ones(n)])
+    fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
+    if n > LARGEST_FACTORISED or not fits:
+        solved, n_iter, residual = _by_conjugate_gradients(features, X, targets, weight, alpha, tol, seed)
+        coef, intercept = _without_sum(solved)
+        return ExactSolution(coef, intercept + mean, n_iter, residual)
+    lower = _factorised(features, X, alpha / weight)
+    solved = solve_cholesky(lower, targets)
+    coef, intercept = _without_sum(solved)
+    errors = None
+    if scored is not None:
+        v = solved[:, -1]
+        left = _inverse_diagonal(lower, scored) - v[scored] ** 2 / v.sum()
+        errors = coef[scored] / left[:, np.newaxis]
+    return ExactSolution(coef, intercept + mean, errors=errors)
+
+
+def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
+    """Coefficients that sum to zero, and the intercepts that make them."""
+    u, v = solved[:, :-1], solved[:, -1:]
+    intercept = u.sum(axis=0) / v.sum()
+    return u - v * intercept, intercept
+
+
+def _factorised(features: DenseFeatureMap, X: Rows, ridge: NDArray) -> NDArray:
+    """Lower Cholesky factor of the kernel matrix with a ridge term for each row."""
+    n, rounding = X.shape[0], 0.0
+    while True:
+        K = np.empty((n, n))
+        features.rows(X, out=K)
+        trace = float(np.trace(K))
+        K.flat[:: n + 1] += ridge + rounding
+        try:
+            return cholesky(K)
+        except LinAlgError:  # the ridge term is below the rounding of the kernel's values
+            if not np.isfinite(trace):
+                raise
+            del K
+            rounding = 3 * rounding + np.finfo(np.float64).eps * trace
+
+
+def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
+    """Entries of the diagonal of the inverse: squared lengths of columns of L^-1."""
+    n, diagonal = len(lower), np.empty(len(chosen))
+    for a in range(0, len(chosen), COLUMNS):
+        part = chosen[a : a + COLUMNS]
+        unit = np.zeros((n, len(part)))
+        unit[part, np.arange(len(part))] = 1.0
+        diagonal[a : a + COLUMNS] = np.square(solve_lower(lower, unit)).sum(axis=0)
+    return diagonal
+
+
+def centred_kernel(features: DenseFeatureMap, X: Rows, weight: NDArray | None) -> NDArray:
+    """Kernel matrix of rows about the mean of their features, times the roots of the weights from both sides."""
+    n = X.shape[0]
+    K = features.rows(X, out=np.empty((n, n)))
+    share = np.full(n, 1 / n) if weight is None else weight / weight.sum()
+    mean = share @ K
+    K -= mean
+    K -= (mean - share @ mean)[:, np.newaxis]
+    root = np.sqrt(share * (n if weight is None else weight.sum()))
+    K *= root
+    K *= root[:, np.newaxis]
+    return K
+
+
+def _by_conjugate_gradients(
+    features: DenseFeatureMap, X: Rows, targets: NDArray, weight: NDArray, alpha: float, tol: float, seed: int
+) -> tuple[NDArray, int, float]:
+    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge term is the same for all rows."""
+    n, root = X.shape[0], np.sqrt(weight)
+    m = min(LANDMARKS, n)
+    require_memory(8 * n * (3 * m + BLOCK_ROWS), f"An exact kernel machine of {n:,} rows", "Take fewer of them.")
+    preconditioner = _nystroem(features, X, root, m, seed)
+    multiply = _multiplier(features, X)
+
+    def operator(P: NDArray, Q: NDArray) -> NDArray:
+        pause()
+        moved = multiply((P * root).T).T * root
+        Q += moved
+        return np.einsum("kn,kn->k", P, moved)
+
+    rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
+    penalty = np.full((len(rhs), 1), alpha)
+    apply, tol = preconditioner.at(float(m), penalty[:, 0]), min(tol, LEAST_TOL)
+    solution = conjugate_gradients(operator, rhs, penalty, apply, tol, MOST_ITERATIONS)
+    solution.warn(tol)
+    return (solution.coef * root).T, solution.n_iter, solution.residual
+
+
+def _multiplier(features: DenseFeatureMap, X: Rows) -> Callable[[NDArray], NDArray]:
+    """Products of the kernel matrix, which is held where it fits the memory."""
+    n, free = X.shape[0], available_memory()
+    if free is None or 8 * n * n <= HELD_SHARE * free:
+        K = features.rows(X, out=np.empty((n, n)))
+        return lambda B: product(K, np.ascontiguousarray(B))
+    return lambda B: features.dot(X, np.ascontiguousarray(B))
+
+
+def _nystroem(features: DenseFeatureMap, X: Rows, root: NDArray, m: int, seed: int) -> LowRank:
+    """R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1 K_mn R, L L' = K_mm."""
+    n = X.shape[0]
+    chosen, _ = draw_rows(n, np.square(root), m, np.random.default_rng(seed))
+    across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
+    within = np.ascontiguousarray(across[:, chosen])
+    lower = shifted_cholesky(within, 0.0, float(np.finfo(np.float64).eps * np.trace(within)))
+    S = solve_lower(lower, across)
+    S *= root
+    variance = float(within[0, 0])
+    tail = max(variance * float(root @ root) - float(np.square(S).sum()), 0.0) / max(n - m, 1)
+    return LowRank(S, gram(np.ascontiguousarray(S.T), np.empty((len(S), len(S)))), tail / m)
