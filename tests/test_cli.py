@@ -368,6 +368,9 @@ def test_solver(folder, run, done):
     assert found[0]["scores"] == found[1]["scores"]
     assert found[2]["scores"]["r2"]["value"] == pytest.approx(found[0]["scores"]["r2"]["value"], abs=0.02)
     assert "the Gram matrix" in run(*fit)[1]
+    out = run(*fit, "--solver", "exact")[1]
+    assert "the kernel matrix of all rows" in out
+    assert " rows; alpha" in out
 
 
 def test_warnings_are_single_lines(folder, run, done, monkeypatch):

@@ -67,7 +67,13 @@ def test_equal_weights_are_drawn_uniformly():
 
 
 def test_extreme_weights():
-    for weight in (np.geomspace(1e-300, 1e300, 40), np.r_[np.full(39, 1e-17), 1.0]):
+    for weight in (
+        np.geomspace(1e-300, 1e300, 40),
+        np.r_[np.full(39, 1e-17), 1.0],
+        np.linspace(1, 2, 40) * 5e306,
+        np.arange(40, dtype=np.uint8) + 1,
+        np.r_[np.full(39, 5e-324), 1.0],
+    ):
         rows, factors = draw_rows(40, weight, 20, np.random.default_rng(0))
         assert len(rows) == 20
         assert np.isfinite(factors).all()

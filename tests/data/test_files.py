@@ -205,6 +205,9 @@ def test_kinds_by_name():
         ('a,b,c\n"1,234",2,"3,4"\n2,3,"4,5"\n', ["1,234", "2"], ["Columns 'a', 'c' look like .* read as text"]),
         ("a;b\n1.234,5;2\n2.000,5;3\n", ["1.234,5", "2.000,5"], ["Fields are separated", "Column 'a' looks like"]),
         ("a;b\n1,5;2\nx;3\n", ["1,5", "x"], ["Fields are separated"]),
+        ("a;b\n1,234;2\n12,345;3\n999;4\n", ["1,234", "12,345", "999"], ["Fields are separated", "Column 'a' looks"]),
+        ("a;b\n1,234;2,5\n9;3,5\n", ["1,234", "9"], ["Fields", "Numbers have", "Column 'a' looks"]),
+        ("a;b\n,5;1\n-,25;2\n", [0.5, -0.25], ["Fields are separated", "Numbers have decimal commas"]),
     ],
 )
 def test_decimal_commas(tmp_path, text, values, notes):
@@ -220,3 +223,10 @@ def test_text_with_commas_stays_text_where_it_is_to_be(tmp_path):
     path = written(tmp_path / "t.csv", b"a;b\n1,5;2\n2,5;3\n")
     assert read_table(path, as_text=["a"], note=said.append)["a"].to_pylist() == ["1,5", "2,5"]
     assert len(said) == 1
+
+
+def test_a_late_decimal_comma(tmp_path):
+    said = []
+    table = read_table(written(tmp_path / "t.csv", "a;b\n" + "1;k\n" * 1200 + "1,5;k\n"), note=said.append)
+    assert table["a"].to_pylist() == [1.0] * 1200 + [1.5]
+    assert said[1:] == ["Numbers have decimal commas."]

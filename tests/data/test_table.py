@@ -699,3 +699,8 @@ def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
     encoder = TableEncoder().fit(frame)
     monkeypatch.setattr(TableEncoder, "_write_columns", None)
     np.testing.assert_allclose(encoder.transform(frame), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_integers_beyond_64_bits():
+    frame = pl.DataFrame({"a": pl.Series(range(6), dtype=pl.Int128), "b": np.arange(6.0)})
+    np.testing.assert_allclose(np.diff(TableEncoder().fit_transform(frame)[:, 0]), 1 / np.std(np.arange(6)), rtol=1e-6)

@@ -122,6 +122,36 @@ def test_alpha_of_a_path(criterion):
     assert noisy.score(X, Y) > 0.95
 
 
+@pytest.mark.parametrize("alphas", ["gcv", "auto"])
+def test_alpha_of_repeated_rows(alphas):
+    """Chosen as by many features, whose leave-one-out errors and generalised cross-validation they share."""
+    rows, y = (
+        np.repeat(X[:60], 5, axis=0),
+        np.repeat(Y[:60, 0], 5) + 0.5 * np.random.default_rng(1).standard_normal(300),
+    )
+    options = {"kernel": Gaussian(1.5), "alpha": alphas, "random_state": 0}
+    exact = KernelMachineRegressor(solver="exact", **options).fit(rows, y)
+    direct = KernelMachineRegressor(solver="direct", n_components=20_000, **options).fit(rows, y)
+    assert exact.alpha_scores_.min() == pytest.approx(direct.alpha_scores_.min(), rel=0.02)
+    assert 1 / 1.6 < exact.alpha_ / direct.alpha_ < 1.6  # a step of the path
+
+
+def test_alpha_of_weighted_rows_of_which_some_are_looked_at(monkeypatch):
+    """Errors count by weight once, though rows are drawn by weight too: as those of all rows."""
+    rng = np.random.default_rng(0)
+    rows, heavy = rng.standard_normal((3000, 2)), np.arange(3000) % 10 == 0
+    y = np.sin(2 * rows[:, 0]) + np.where(heavy, 0.1, 2.0) * rng.standard_normal(3000)
+    weight = np.where(heavy, 1.0, 0.02)
+    monkeypatch.setattr("bochner.estimators.solving.EXACT_ROWS", 600)
+    scores = []
+    for seed in range(8):
+        model = KernelMachineRegressor(Gaussian(), alpha=[0.1, 1.0], solver="exact", random_state=seed)
+        scores.append(model.fit(rows, y, sample_weight=weight).alpha_scores_[1])
+    variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
+    noise = np.average(np.where(heavy, 0.1, 2.0) ** 2, weights=weight) / variance
+    assert np.mean(scores) > 0.8 * noise  # the noise of light rows too, which is most of it
+
+
 def test_equal_rows_and_rows_without_weight():
     counts = RNG.integers(0, 4, 300)
     options = {"kernel": Gaussian(1.5), "alpha": 0.3, "solver": "exact"}
@@ -145,6 +175,29 @@ class TestClasses:
         np.testing.assert_allclose(model.decision_function(NEW), expected, atol=1e-9)
         direct = KernelMachineClassifier(Gaussian(1.5), alpha=0.5, n_components=20_000, random_state=0).fit(X, y)
         np.testing.assert_allclose(model.predict_proba(NEW), direct.predict_proba(NEW), atol=0.02)
+
+    def test_one_row_that_counts(self):
+        for rows, y, weight in (
+            (np.ones((60, 3)), np.arange(60) % 3 > 0, None),
+            (X[:60], np.arange(60) > 30, np.eye(60)[0]),
+        ):
+            model = KernelMachineClassifier(Gaussian(), solver="exact").fit(rows, y, sample_weight=weight)
+            assert np.isfinite(model.predict_proba(NEW)).all()
+
+    def test_rows_that_a_metric_has_not_seen_calibrate(self, monkeypatch):
+        monkeypatch.setattr("bochner.estimators.solving.SCORED_ROWS", 100)
+        seen = []
+        original = exact_solver.solve_exact
+
+        def spy(features, rows, y, weight, alpha, tol, seed, scored=None):
+            seen.append((len(y), len(scored)))
+            return original(features, rows, y, weight, alpha, tol, seed, scored)
+
+        monkeypatch.setattr("bochner.estimators.solving.solve_exact", spy)
+        rows = np.random.default_rng(2).standard_normal((400, 3))
+        model = KernelMachineClassifier(solver="exact", random_state=0).fit(rows, rows[:, 0] > 0)
+        assert model.report_ is not None
+        assert seen == [(400, 80)]
 
     def test_calibration_of_many_rows(self, monkeypatch):
         monkeypatch.setattr(exact_solver, "LARGEST_FACTORISED", 10)
@@ -195,6 +248,17 @@ class TestMaps:
         ):
             save(model, tmp_path / "model")
             np.testing.assert_array_equal(load(tmp_path / "model").predict(NEW), model.predict(NEW))
+
+    @pytest.mark.parametrize("solver", ["auto", "cg", "direct"])
+    def test_kernel_rows_are_for_the_exact_solver(self, solver):
+        rows = KernelMachineRegressor(Gaussian(1.5), alpha=0.5, solver="exact").fit(X, Y).features_
+        metric = learn_metric(X, Y[:, 0], "gaussian", random_state=0)
+        for features in (rows, ConcatenatedFeatures([rows]), MetricFeatures(metric, rows)):
+            with pytest.raises(ValueError, match="take solver='exact'"):
+                KernelMachineRegressor(features=features, solver=solver).fit(X, Y)
+        again = KernelMachineRegressor(features=rows, alpha=0.5, solver="exact").fit(X, Y)
+        np.testing.assert_allclose(again.predict(NEW), dense(Gaussian(1.5), 0.5, X, Y, NEW), atol=1e-9)
+        assert list(rows.get_feature_names_out()[:2]) == ["kernelrows0", "kernelrows1"]
 
     @pytest.mark.parametrize(
         ("options", "match"),

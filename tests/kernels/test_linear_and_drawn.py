@@ -89,6 +89,8 @@ class TestLinear:
     def test_infinite_spectral_variance(self):
         with pytest.raises(ValueError, match="no finite variance"):
             spectral_variance(Linear(Laplacian(), A), 3)
+        ((_, (leaf,)),) = Linear(Subspace(Laplacian(), [0]), np.eye(3)[:2]).terms()
+        np.testing.assert_array_equal(leaf.second_moments(3), [np.inf, 0, 0])
 
     def test_estimator(self):
         X = normal(400, 3)
@@ -113,9 +115,10 @@ class TestLinear:
             (lambda: Linear("gaussian", A), TypeError, "kernels"),
             (lambda: Linear(Gaussian(), [1.0, 2.0]), TypeError, "matrix of numbers"),
             (lambda: Linear(Gaussian(), [["a"]]), TypeError, "matrix of numbers"),
+            (lambda: Linear(Gaussian(), [[1.0, 2.0], [3.0]]), TypeError, "matrix of numbers"),
             (lambda: Linear(Gaussian(), [[np.nan]]), ValueError, "finite"),
             (lambda: Linear(Gaussian(), np.empty((0, 3))), ValueError, "not empty"),
-            (lambda: Linear(Gaussian([1.0, 2.0, 3.0]), A), ValueError, "3 lengthscales and the data have 2"),
+            (lambda: Linear(Gaussian([1.0, 2.0, 3.0]), A), ValueError, "matrix has 2 rows.*3 lengthscales"),
             (lambda: Linear(Gaussian(), A)(np.eye(2)), ValueError, "maps 3 features by its matrix.* have 2"),
             (lambda: FourierFeatures(Linear(Gaussian(), A), 10).fit(np.eye(2)), ValueError, "maps 3 features"),
             (lambda: BinningFeatures(Linear(Laplacian(), A), 10).fit(np.eye(3)), ValueError, "X @ matrix.T"),
@@ -192,7 +195,7 @@ class TestFromSpectrum:
             (
                 lambda: FourierFeatures(FromSpectrum(gaussian), 10, sampling="structured").fit(np.eye(2)),
                 ValueError,
-                "uniform direction",
+                "take sampling='iid'",
             ),
             (lambda: BinningFeatures(FromSpectrum(gaussian), 10).fit(np.eye(2)), ValueError, "frequencies alone"),
             (lambda: required_components(0.1, 0.1, FromSpectrum(gaussian), np.eye(2)), ValueError, "by draws alone"),

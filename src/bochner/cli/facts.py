@@ -62,7 +62,7 @@ def _map_facts(part: Any) -> dict[str, Any]:
         metric = part.metric
         return {**_map_facts(part.features_), "metric": "full" if metric.linear_.size else "ard"}
     kernel = getattr(part, "kernel", None)
-    leaves = [leaf for _, leaves in kernel.terms() for leaf in leaves] if kernel is not None else []
+    leaves = [_bare(leaf) for _, leaves in kernel.terms() for leaf in leaves] if kernel is not None else []
     scales = [scale for leaf in leaves for scale in np.ravel(getattr(leaf, "lengthscale", []))]
     size = int(part.n_features_out)
     facts: dict[str, Any] = {
@@ -76,6 +76,11 @@ def _map_facts(part: Any) -> dict[str, Any]:
         facts |= {"n_components": len(part.values_), "n_buckets": part.n_buckets}
         facts |= {"rows_per_bin": part.rows_per_bin_, "alone": part.alone_}
     return facts
+
+
+def _bare(leaf: Any) -> Any:
+    """The kernel of a leaf that sees some of the columns, or combinations of them."""
+    return _bare(leaf.leaf) if hasattr(leaf, "leaf") else leaf
 
 
 def _spread(values: np.ndarray) -> dict[str, float]:

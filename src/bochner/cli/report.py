@@ -178,9 +178,11 @@ def _model(facts: dict[str, Any]) -> dict[str, str]:
         lines["matter most"] = ", ".join(shares)
     if facts.get("choice"):
         lines |= _choice(facts["choice"])
+    times = f"{facts['n_iter']:,} iteration{'' if facts['n_iter'] == 1 else 's'}" if facts["n_iter"] else ""
     if facts["solver"] == "cg":
-        times = "1 iteration" if facts["n_iter"] == 1 else f"{facts['n_iter']:,} iterations"
         lines["solved by"] = f"conjugate gradients in {times} ({facts['solver_reason']})"
+    elif facts["solver"] == "exact":
+        lines["solved by"] = "the kernel matrix of all rows" + (f", conjugate gradients in {times}" if times else "")
     elif facts["solver"]:
         lines["solved by"] = "the Gram matrix"
     return lines
@@ -207,7 +209,7 @@ def _map(facts: dict[str, Any]) -> str:
     elif scale:
         text += f", lengthscales {number(scale['min'])} to {number(scale['max'])}, median {number(scale['median'])}"
     if "rows_per_bin" not in facts:
-        return f"{text}; {facts['n_features']:,} features"
+        return f"{text}; {facts['n_features']:,} {'rows' if facts['map'] == 'KernelRows' else 'features'}"
     text += f"; {facts['n_components']:,} grids"
     if facts["n_buckets"]:
         return f"{text} of {facts['n_buckets']:,} buckets"

@@ -33,9 +33,10 @@ def draw_rows(
     counted = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
     if len(counted) <= size:
         return counted, None
-    if weight is None or np.ptp(weight[counted]) == 0:
+    own = np.ones(len(counted)) if weight is None else weight[counted] / float(weight.max())
+    if np.ptp(own) == 0:
         return np.sort(rng.choice(counted, size, replace=False)), None
-    share = _probabilities(weight[counted], size)
+    share = _probabilities(own, size)
     order = rng.permutation(len(counted))
     ends = np.cumsum(share[order])
     drawn = np.searchsorted(ends, (rng.uniform() + np.arange(size)) * ends[-1] / size, side="right")
@@ -44,11 +45,11 @@ def draw_rows(
 
 
 def _probabilities(weight: NDArray, size: int) -> NDArray[np.float64]:
-    """Probabilities in proportion to positive weights that sum to `size`, but for rows that are certain."""
-    share, certain = np.zeros(len(weight)), np.zeros(len(weight), bool)
+    """Probabilities that sum to `size`, in proportion to weights of 1 at most but for rows that are certain."""
+    certain = np.zeros(len(weight), bool)
     while True:
-        rest = weight[~certain]
-        share[certain], share[~certain] = 1.0, (size - certain.sum()) * rest / rest.sum()
-        if share.max() <= 1.0:
+        rest = np.where(certain, 0.0, weight)
+        share = np.where(certain, 1.0, (size - certain.sum()) * rest / rest.sum())
+        if not (share > 1.0).any():
             return share
         certain |= share > 1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
@@ -27,8 +26,9 @@ FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
 }
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
-HEAD, LOOKED_AT = 1 << 16, 1000
-WITH_COMMA = re.compile(r"[+-]?\d[\d.,]*([eE][+-]?\d+)?")
+HEAD = 1 << 16
+WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
+THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})*\s*$"  # which may be meant
 EXPORT = "write it as CSV or Parquet"
 
 
@@ -144,48 +144,56 @@ def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[s
     separator = "\t" if named == "tsv" else _separator(first)
     if separator != "," and named != "tsv":
         note(f"Fields are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
-    parse = partial(_parse, path, separator, gzipped, as_text)
+    parse = partial(_parse, path, separator, gzipped)
     try:
-        return _refuse_binary(_decimals(parse(True), parse, separator, as_text, note), path)
+        return _refuse_binary(_decimals(parse(as_text), parse, separator, as_text, note), path)
     except UnicodeDecodeError:
         _not_utf8(path, "the column names")
     except (pa.ArrowException, OSError):
         pass  # read in one thread, Arrow tells the row
     try:
-        return _refuse_binary(parse(False), path)
+        return _refuse_binary(parse(as_text, threads=False), path)
     except (pa.ArrowException, OSError) as error:
         _explain(path, error)
 
 
 def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
-    """The table, its numbers with decimal commas read as numbers where no separator of fields leaves a doubt."""
+    """The table, its numbers with decimal commas read as such, where commas separate neither fields nor thousands."""
     columns = zip(table.column_names, table.columns, strict=True)
-    found = [name for name, column in columns if name not in as_text and _has_commas(column)]
-    if not found:
-        return table
-    if separator != ",":
-        again = parse(True, decimal_point=",")
-        numbers = (pa.types.is_integer, pa.types.is_floating)
-        now = {field.name for field in again.schema if any(test(field.type) for test in numbers)}
-        if {field.name for field in table.schema if any(test(field.type) for test in numbers)} < now:
+    found = {name: column for name, column in columns if name not in as_text and _all_match(column, WITH_COMMAS)}
+    found = {name: column for name, column in found.items() if _any_comma(column)}
+    doubtful = [name for name, column in found.items() if separator == "," or _all_match(column, THOUSANDS)]
+    if len(doubtful) < len(found):
+        again, before = parse([*as_text, *doubtful], decimal_point=","), _numbers(table)
+        if before < _numbers(again):
             note("Numbers have decimal commas.")
-            table, found = again, [name for name in found if name not in now]
-    if found:
-        what, are = (
-            ("Columns", "look like numbers with commas, and were")
-            if len(found) > 1
-            else ("Column", "looks like numbers with commas, and was")
+            table = again
+        doubtful = [name for name in found if name not in _numbers(table)]
+    if doubtful:
+        what, are = ("Columns", "look") if len(doubtful) > 1 else ("Column", "looks")
+        were = "were" if len(doubtful) > 1 else "was"
+        note(
+            f"{what} {_names(doubtful)} {are} like numbers with commas, and {were} read as text; write a decimal "
+            "point, and nothing between thousands."
         )
-        note(f"{what} {_names(found)} {are} read as text; write a decimal point, and nothing between thousands.")
     return table
 
 
-def _has_commas(column: pa.ChunkedArray) -> bool:
-    """Whether the first values of a column are text that looks like numbers, some of them with a comma."""
-    if not pa.types.is_string(column.type):
-        return False
-    values = [value.strip() for value in column.slice(0, LOOKED_AT).to_pylist() if value is not None]
-    return any("," in value for value in values) and all(WITH_COMMA.fullmatch(value) for value in values)
+def _numbers(table: pa.Table) -> set[str]:
+    return {field.name for field in table.schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)}
+
+
+def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
+    """Whether all values of a column are text of this pattern."""
+    import pyarrow.compute as pc
+
+    return pa.types.is_string(column.type) and pc.all(pc.match_substring_regex(column, pattern)).as_py() is True
+
+
+def _any_comma(column: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc
+
+    return pc.any(pc.match_substring(column, ",")).as_py() is True
 
 
 def _first_row(path: Any, gzipped: bool) -> str:
@@ -210,7 +218,12 @@ def _separator(first: str) -> str:
 
 
 def _parse(
-    path: Any, separator: str, gzipped: bool, as_text: Collection[str], threads: bool, decimal_point: str = "."
+    path: Any,
+    separator: str,
+    gzipped: bool,
+    as_text: Collection[str],
+    threads: bool = True,
+    decimal_point: str = ".",
 ) -> pa.Table:
     from pyarrow import csv
 

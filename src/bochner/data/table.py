@@ -20,6 +20,13 @@ from bochner.data.table_statistic import BLOCK, TableStatistic, table_columns
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn"]
 
 
+PLAIN = (
+    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
+    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
+    *(nw.Float32, nw.Float64),
+)
+
+
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode a table as a float32 matrix on whose rows distances make sense.
 
@@ -31,8 +38,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     A missing number or date becomes the column's mean (a point on a circle: its centre) and, where the
     fit saw one, a 1 in an extra column `<name>_missing`. A missing category is a category. Columns
     without any value in the fit, and circles on which the fit saw one point only, have no output; a
-    number that was the same in all rows of the fit becomes 0, also where it differs later on. Numbers whose squares
-    overflow or vanish, as of 1e200, are scaled by their range.
+    number that was the same in all rows of the fit becomes 0, also where it differs later on (unless
+    with_std=False). Numbers whose squares overflow or vanish, as of 1e200, are scaled by their range.
 
     Sparse input stays sparse: it is scaled but not centred, a shift that these kernels do not see. Random features of
     it are others of the same law: with one seed, the grids of bins lie elsewhere on sparse rows than on dense ones.
@@ -288,7 +295,7 @@ def _numbers(X: Any) -> Any:
     frame = nw.from_native(X, eager_only=True)
     schema = frame.schema
     truths = [name for name, dtype in schema.items() if dtype == nw.Boolean]
-    if not all((dtype.is_numeric() and dtype != nw.Decimal) or dtype == nw.Boolean for dtype in schema.values()):
+    if not all(dtype in PLAIN or dtype == nw.Boolean for dtype in schema.values()):
         return X
     array = (frame.with_columns(nw.col(truths).cast(nw.Float32)) if truths else frame).to_numpy()
     return array if array.dtype.kind in "iuf" else X

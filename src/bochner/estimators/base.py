@@ -146,7 +146,7 @@ class KernelMachine(Insight, KernelParameter):
                 if isinstance(alpha, str) and alpha == "auto":
                     alpha = choice.alpha_per_weight * source.total_weight
             if chosen.solver == "exact":
-                return solve_exactly(design, alpha, self.tol, seed, calibrated)
+                return solve_exactly(design, alpha, self.tol, seed, calibrated, held_out)
             if chosen.solver == "direct":
                 return solve_directly(design, alpha, seed, calibrated, held_out)
             return solve_iteratively(design, alpha, self.tol, seed, calibrated, held_out)

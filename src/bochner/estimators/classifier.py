@@ -73,7 +73,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         Weights of the classes, by which those of their rows are multiplied; as in scikit-learn.
     time_limit : float or None, default=None
         Seconds that the fit may take, once compiled code is there: fewer candidates, steps and grids, or more grids
-        than by default. None is as long as the defaults take.
+        than by default. None is as long as the defaults take. The exact solver heeds no limit.
     random_state : int, RandomState or None, default=None
         Seed of the features and of the samples on which choices are made.
     verbose : int, default=0
@@ -97,10 +97,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     solver_reason_ : str
         Why this solver, for people.
     n_iter_ : int or None
-        Iterations of "cg"; None for "direct".
+        Iterations of conjugate gradients, where "cg" or "exact" took them.
     residual_ : float or None
         Length of the residual of the equations over that of their right-hand side, the largest over the targets; None
-        for "direct".
+        where there were no iterations.
     encoder_ : TableEncoder
         From the rows as they come to the columns that the kernel sees.
     alpha_ : float

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner.features.rows import has_kernel_rows
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_positive
@@ -40,6 +41,8 @@ def check_parameters(model: Any) -> None:
     _check_numbers(model)
     _check_alpha(model.alpha)
     _check_learned(model)
+    if given and model.solver != "exact" and has_kernel_rows(model.features):
+        raise ValueError("KernelRows are what solver='exact' makes of a kernel: take solver='exact', or kernel=.")
     if model.solver == "exact" and isinstance(model.features, str) and model.features in ("binning", "hybrid"):
         raise ValueError(
             f"solver='exact' computes the kernel itself, without features={model.features!r}: leave features='auto'; "

@@ -135,40 +135,64 @@ def _decide(score: Score, given: NDArray | None, factor: Factor) -> tuple[float,
     return best_alpha(given, scores), given, scores
 
 
-def solve_exactly(design: Design, alpha: object, tol: float, seed: int, calibrated: bool) -> Fitted:
+def solve_exactly(
+    design: Design, alpha: object, tol: float, seed: int, calibrated: bool, held_out: NDArray | None = None
+) -> Fitted:
     """Solve by the kernel matrix of all rows.
 
     Parameters
     ----------
     alpha : float, sequence of float, "auto", "loo" or "gcv"
         What is open is chosen on all distinct rows, or 2,048 of more, by the leave-one-out errors of an exact machine
-        of these: like the variance of noise, which it stands for, it is no matter of the number of rows.
+        of these: like the variance of noise, which it stands for, it is no matter of the number of rows. Of 2,048 and
+        less "gcv" is what it says.
     tol : float
         Relative error of conjugate gradients, which serve where there are too many rows to factorise the matrix.
     calibrated : bool
         Whether leave-one-out predictions are wanted.
+    held_out : bool array of shape (n,), optional
+        Rows that the features were not learned from, of which those predictions then are, if they are not too few.
     """
-    given, rng = given_alphas(alpha), np.random.default_rng(seed)
-    source = design.counted().source.distinct()
+    given, counted = given_alphas(alpha), design.counted()
+    source = counted.source.distinct()
     ((X, y, weight),) = source.blocks(source.n_rows)
+    own = np.ones(len(y)) if weight is None else weight
     features = cast(DenseFeatureMap, exact_map(design.features).fit(X))
-    some, factors = draw_rows(len(y), weight, EXACT_ROWS, rng)
     if given is not None and len(given) == 1:
         best, alphas, scores = float(given[0]), given, None
     else:
+        some, factors = draw_rows(len(y), weight, EXACT_ROWS, np.random.default_rng(seed))
         sample = cast(DenseFeatureMap, exact_map(design.features).fit(X[some]))
-        counts = None if weight is None else weight[some]
-        kernel = centred_kernel(sample, X[some], counts)
-        factor = KernelFactor(kernel, y[some], counts, 2 if given is None else len(given))
-        best, alphas, scores = _decide(factor.gcv if alpha == "gcv" else DualLeaveOneOut(factor), given, factor)
-    found = solve_exact(features, X, y, weight, best, tol, seed, some if calibrated else None)
+        kernel = centred_kernel(sample, X[some], own[some])
+        factor = KernelFactor(kernel, y[some], own[some], 2 if given is None else len(given))
+        score: Score = DualLeaveOneOut(factor, None if factors is None else own[some] * factors)
+        if alpha == "gcv" and len(some) == len(y):
+            factor.merge(counted)
+            score = factor.gcv
+        best, alphas, scores = _decide(score, given, factor)
+    if not calibrated:
+        found = solve_exact(features, X, y, weight, best, tol, seed)
+        return Fitted(found.coef, found.intercept, best, alphas, scores, None, found.n_iter, found.residual, features)
+    new = _held_out_among(design, source, held_out)
+    seen, factors = draw_rows(len(new), own[new], SCORED_ROWS, np.random.default_rng(seed))
+    seen = new[seen]
+    found = solve_exact(features, X, y, weight, best, tol, seed, seen)
     unseen = None
     if found.errors is not None:
-        counts = np.ones(len(some)) if weight is None else weight[some]
-        unseen = OutOfSample(y[some] - found.errors, y[some], counts if factors is None else counts * factors)
-    elif calibrated and design.features.is_dense:
-        unseen = solve_directly(design, best, seed, True).unseen
+        unseen = OutOfSample(y[seen] - found.errors, y[seen], own[seen] * (1.0 if factors is None else factors))
+    elif design.features.is_dense:
+        unseen = solve_directly(design, best, seed, True, held_out).unseen
     return Fitted(found.coef, found.intercept, best, alphas, scores, unseen, found.n_iter, found.residual, features)
+
+
+def _held_out_among(design: Design, distinct: ArraySource, held_out: NDArray | None) -> NDArray[np.intp]:
+    """Numbers of the distinct rows that are among those held out, if these are not too few; else of all."""
+    every = np.arange(distinct.n_rows)
+    if held_out is None or held_out.sum() < SCORED_ROWS // 2:
+        return every
+    keys = design.source.take(np.flatnonzero(held_out)).keys()
+    found = np.flatnonzero(np.isin(distinct.keys(), keys))
+    return found if len(found) else every
 
 
 def solve_iteratively(

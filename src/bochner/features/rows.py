@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 
@@ -64,6 +66,14 @@ class KernelRows(DenseFeatureMap):
         """Write the kernel values of a few rows into the first columns of `out`."""
         out[:, : len(self.rows_)] = self.kernel(X if isinstance(X, np.ndarray) else X.toarray(), self.rows_)
 
+    def _tile_rows(self, dtype: np.dtype) -> int:
+        return TILE
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names "kernelrows0", "kernelrows1", ..."""
+        check_is_fitted(self, "rows_")
+        return np.array([f"kernelrows{i}" for i in range(len(self.rows_))], dtype=object)
+
     def transform(self, X: Any) -> NDArray:
         """Compute the kernel matrix.
 
@@ -80,6 +90,7 @@ class KernelRows(DenseFeatureMap):
         return self.rows(X)
 
 
+TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
 CURE = "Take fewer rows, or solver='auto', whose random features need none of this."
 
 
@@ -97,3 +108,12 @@ def exact_map(features: FeatureMap) -> FeatureMap:
             "kernel= in the place of features=."
         )
     return KernelRows(kernel)
+
+
+def has_kernel_rows(features: Any) -> bool:
+    """Whether a map is, or holds, kernel values with rows."""
+    if isinstance(features, MetricFeatures):
+        return has_kernel_rows(features.features)
+    if isinstance(features, ConcatenatedFeatures):
+        return any(has_kernel_rows(part) for part in features.maps)
+    return isinstance(features, KernelRows)

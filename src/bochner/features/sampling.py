@@ -190,6 +190,7 @@ def _spins_alone(terms: Sequence[Term]) -> bool:
 
 def _require_directions(terms: Sequence[Term]) -> None:
     for leaf in (leaf for _, leaves in terms for leaf in leaves):
+        _require_draws([leaf], "structured")
         if not _has_directions(leaf):
             raise ValueError(
                 f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: take "

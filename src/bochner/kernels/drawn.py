@@ -21,8 +21,8 @@ class FromSpectrum(Stationary):
     By Bochner's theorem the frequencies of any law make a kernel: mixtures, empirical spectra, laws of which only a
     simulation is known. `FourierFeatures` of it have independent draws (sampling "auto" or "iid"). Where its exact
     value is not given, kernel matrices are estimated by 32,768 draws, always the same ones: with errors whose standard
-    deviations are below 0.006. Kernels compare their functions by identity; one that is to be pickled needs functions
-    that can be, hence no lambdas.
+    deviations are below 0.006, and slowly (give it for `solver="exact"`). Kernels compare their functions by identity;
+    one that is to be pickled needs functions that can be, hence no lambdas.
 
     Parameters
     ----------

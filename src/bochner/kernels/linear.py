@@ -60,8 +60,8 @@ class Mapped(Stationary):
     def second_moments(self, n_features: int) -> NDArray[np.float64]:
         """Diagonal of the covariance."""
         moments = self.leaf.second_moments(len(self.matrix))
-        if not np.isfinite(moments).all():
-            return np.where(self.matrix.any(axis=0), moments.max(), 0.0)
+        if not (finite := np.isfinite(moments)).all():
+            return np.where(self.matrix[~finite].any(axis=0), moments[~finite].max(), 0.0)
         covariance = self.leaf.covariance(len(self.matrix))
         return np.einsum("ij,ij->j", self.matrix, covariance @ self.matrix)
 
@@ -123,12 +123,18 @@ class Linear(Kernel):
 
     def _validate(self) -> None:
         check_kernels(self.kernel)
-        matrix: Any = np.asarray(self.matrix)
+        try:
+            matrix: Any = np.asarray(self.matrix)
+        except ValueError:  # rows of unequal length
+            matrix = np.empty(0, object)
         if matrix.dtype.kind not in "iuf" or matrix.ndim != 2:
             raise TypeError(f"matrix must be a matrix of numbers, of shape (q, d), got {self.matrix!r}.")
         if not matrix.size or not np.isfinite(matrix).all():
             raise ValueError(f"matrix must be finite and not empty, got {self.matrix!r}.")
-        self.kernel.check_features(len(matrix))
+        try:
+            self.kernel.check_features(len(matrix))
+        except ValueError as error:
+            raise ValueError(f"matrix has {len(matrix)} rows, which are the features of the kernel. {error}") from None
 
     def terms(self) -> list[Term]:
         """Terms of the kernel, of the combinations."""

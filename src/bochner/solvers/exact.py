@@ -29,6 +29,7 @@ LARGEST_FACTORISED = 20_000  # rows; some 50 s of two cores
 FACTORISED_SHARE, HELD_SHARE = 0.9, 0.6  # of the free memory
 LANDMARKS, MOST_ITERATIONS, BLOCK_ROWS, COLUMNS = 2048, 500, 2048, 1024
 LEAST_TOL = 1e-3  # of an oracle
+LARGEST_RIDGE = 1e300
 
 
 class ExactSolution(NamedTuple):
@@ -98,13 +99,16 @@ def solve_exact(
         solved, n_iter, residual = _by_conjugate_gradients(features, X, targets, weight, alpha, tol, seed)
         coef, intercept = _without_sum(solved)
         return ExactSolution(coef, intercept + mean, n_iter, residual)
-    lower = _factorised(features, X, alpha / weight)
+    with np.errstate(over="ignore"):
+        ridge = np.minimum(alpha / weight, LARGEST_RIDGE)
+    lower = _factorised(features, X, ridge)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
     errors = None
     if scored is not None:
         v = solved[:, -1]
-        left = _inverse_diagonal(lower, scored) - v[scored] ** 2 / v.sum()
+        diagonal = _inverse_diagonal(lower, scored)
+        left = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)  # of a row alone nothing is left
         errors = coef[scored] / left[:, np.newaxis]
     return ExactSolution(coef, intercept + mean, errors=errors)
 

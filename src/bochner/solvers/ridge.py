@@ -188,6 +188,11 @@ class KernelFactor(Factor):
         kernel += self.lift * np.sqrt(np.outer(share, share))
         self.inverse = shifted_inverse(kernel, n_alphas, self.trace * ROUNDING[np.dtype(precision)])
 
+    def merge(self, design: Design) -> None:
+        """Take note of the rows that were made distinct, whose number and targets generalised cross-validation asks."""
+        self.n_rows = design.source.n_rows
+        self.within = _squares(design, self.target_mean) - np.square(self.targets).sum(axis=0)
+
     def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
         alphas = np.atleast_1d(alphas)
         return len(self.y) - alphas * (self.inverse.traces(alphas) - 1 / (self.lift + alphas))
@@ -235,8 +240,8 @@ class DualFactor(KernelFactor, FeatureFactor):
         Z *= np.sqrt(own)[:, np.newaxis].astype(Z.dtype)
         kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(np.float64, copy=False)
         super().__init__(kernel, y, weight, n_alphas, Z.dtype)
-        self.rows, self.n_rows = Z, counted.source.n_rows
-        self.within = _squares(counted, self.target_mean) - np.square(self.targets).sum(axis=0)
+        self.rows = Z
+        self.merge(counted)
 
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         duals = self.duals(alphas, mix)
@@ -409,10 +414,13 @@ class DualLeaveOneOut(LeaveOneOut):
     Parameters
     ----------
     factor : KernelFactor
+    counts : array of shape (n,), optional
+        How much the rows count in the mean, where they stand for others; by default their weights.
     """
 
-    def __init__(self, factor: KernelFactor) -> None:
-        self._factor, self.y, self.weight = factor, factor.y, factor.row_weight
+    def __init__(self, factor: KernelFactor, counts: NDArray | None = None) -> None:
+        self._factor, self.y = factor, factor.y
+        self.weight = factor.row_weight if counts is None else counts
 
     @property
     def factor(self) -> Factor:

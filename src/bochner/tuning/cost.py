@@ -31,7 +31,7 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    solver : {"direct", "cg"}
+    solver : {"direct", "cg", "exact"}
     reason : str
         For people.
     """
