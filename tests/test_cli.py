@@ -28,7 +28,7 @@ from bochner import (
 )
 from bochner.cli import scores
 from bochner.cli.app import app
-from bochner.cli.target import hold_out, pose, read_target
+from bochner.cli.target import Target, hold_out, pose, read_target
 from bochner.data.files import read_table
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
@@ -242,13 +242,20 @@ def test_standard_errors_are_those_of_repeated_samples():
         assert errors == pytest.approx(values.std(), rel=0.1)
 
 
+def scored_and_refitted(model, X, y, seed=0):
+    """Fitted without the rows that the command holds out, then to all with what was chosen."""
+    train, _ = hold_out(Target("price", "number", y, np.arange(len(y)), 0, "regression"), 0.2, seed)
+    return model.fit(X.take(train), y[train]).refit(X, y)
+
+
 def test_saved_model_is_fitted_on_all_rows_and_remembers_its_target(folder, done):
     report = fit_model(done, "price")
     assert report["rows_saved_model"] == N
     assert describe("model.safetensors")["metadata"]["target"] == "price"
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0).fit(X, y)
-    np.testing.assert_allclose(load("model.safetensors").predict(X), model.predict(X), rtol=1e-9)
+    model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
+    expected = scored_and_refitted(model, X, y).predict(X)
+    np.testing.assert_allclose(load("model.safetensors").predict(X), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("out", ["new prices.csv", "new.parquet", "new.csv.gz", "new.tsv"])
@@ -332,7 +339,8 @@ def test_inspect(folder, run, done):
 def test_binning(folder, run, done):
     report = done("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--kernel", "hat", "--seed", "3")
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
-    model = KernelMachineRegressor("hat", "binning", n_components=16, alpha=0.1, random_state=3).fit(X, y)
+    model = KernelMachineRegressor("hat", "binning", n_components=16, alpha=0.1, random_state=3)
+    model = scored_and_refitted(model, X, y, seed=3)
     np.testing.assert_allclose(load("m").predict(X), model.predict(X), rtol=1e-9)
     facts = done("inspect", "m")["model"]
     assert facts.keys() == report["model"].keys()
@@ -539,8 +547,8 @@ def test_rows_without_target_are_left_out_and_counted(folder, run, done):
     assert report["rows_train"] + report["rows_test"] == N - 7
     assert "7 rows without a target left out" in run("fit", "t.parquet", "--target", "price", *FAST)[1]
     model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
-    X = TABLE.drop_columns(["price"])
-    model.fit(X.slice(7), TABLE["price"].to_numpy()[7:])
+    X, y = TABLE.drop_columns(["price"]).slice(7), TABLE["price"].to_numpy()[7:]
+    model = scored_and_refitted(model, X, y)
     np.testing.assert_allclose(load("m").predict(X), model.predict(X), rtol=1e-9)
 
 

@@ -90,7 +90,7 @@ def _scored_and_saved(what: Fit, X: pa.Table, target: Target, notes: list[str]) 
         notes = notes + remarks
     if what.out is not None:
         if what.test_size:
-            model = _estimator(what, target.task).fit(X, target.values)
+            model = _on_all_rows(model, what, X, target)
         write_model(model, what.out, target, _baseline(target), measured)
     return {
         "rows_train": len(train),
@@ -103,6 +103,13 @@ def _scored_and_saved(what: Fit, X: pa.Table, target: Target, notes: list[str]) 
         "rows_saved_model": None if what.out is None else X.num_rows,
         "notes": notes,
     }
+
+
+def _on_all_rows(model: Any, what: Fit, X: pa.Table, target: Target) -> Any:
+    """The model that was scored, fitted to the rows held out too; chosen anew where these have classes of their own."""
+    if target.task == "classification" and len(np.setdiff1d(target.values, model.classes_)):
+        return _estimator(what, target.task).fit(X, target.values)
+    return model.refit(X, target.values)
 
 
 def _features(table: pa.Table, what: Fit) -> pa.Table:

@@ -116,6 +116,8 @@ class MetricDisplay:
     def from_estimator(cls, model: Any, n_warps: int = 12) -> MetricDisplay:
         """Collect what is to be drawn of the metric of a fitted model, numbers in the units of its table.
 
+        Relevance is that of the table's columns: one bar for a column of text or dates, whatever it is encoded as.
+
         Parameters
         ----------
         model : KernelMachineRegressor or KernelMachineClassifier
@@ -133,7 +135,13 @@ class MetricDisplay:
         """
         metric, encoder = learned(model, "metric_"), model.encoder_
         units = table_units(encoder.columns_, metric.n_features_in_)
-        return cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units)
+        display = cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units)
+        p = encoder.n_features_in_
+        display.relevance = np.bincount(encoder.sources(), metric.relevance_, p)
+        display.feature_names = [
+            str(name) for name in getattr(encoder, "feature_names_in_", [f"x{j}" for j in range(p)])
+        ]
+        return display
 
     @classmethod
     def _collected(cls, metric: Any, names: Any, n_warps: int, shift: NDArray, scale: NDArray) -> MetricDisplay:

@@ -27,6 +27,7 @@ from bochner.estimators.solving import (
     SCORED_ROWS,
     Fitted,
     given_alphas,
+    solve_again,
     solve_as_chosen,
     solve_directly,
     solve_exactly,
@@ -34,7 +35,7 @@ from bochner.estimators.solving import (
 )
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
-from bochner.features.concatenate import seeded
+from bochner.features.concatenate import fixed, seeded
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 from bochner.tuning.bandwidth import choose_kernel
@@ -119,6 +120,20 @@ class KernelMachine(Insight, KernelParameter):
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
         self.intercept_ = fitted.intercept
         return fitted.coef, fitted.unseen
+
+    def _refit(self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]) -> NDArray:
+        """Fit the columns of ``targets(y)`` on checked X with all that was chosen; everything but `coef_` is set."""
+        seed, dtype = int(check_random_state(self.random_state).randint(2**31)), self.coef_.dtype
+        source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
+        features = fixed(self.features_).draw(self.encoder_.n_features_out_)
+        ((sample, _, own),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
+        features.observe(sample, own)
+        with progress("Fitting", None, bool(self.verbose)) as advance:
+            design = Design(source, features, dtype, advance)
+            fitted = solve_again(design, self.solver_, self.alpha_, self.n_iter_, self.tol, seed)
+        self.features_ = features if fitted.features is None else fitted.features
+        self.n_iter_, self.residual_, self.intercept_ = fitted.n_iter, fitted.residual, fitted.intercept
+        return fitted.coef
 
     def _solve(self, source: ArraySource, choice: Choice | None, dtype: np.dtype, seed: int) -> Fitted:
         """Solve for the coefficients, by the way that was chosen or that costs less."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
@@ -196,25 +196,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         self._begin()
         X = self._rows(X, reset=True)
-        require_target(self, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        weight = checked_weight(sample_weight, X)
-        if self.class_weight is not None:
-            factor = compute_sample_weight(self.class_weight, y)
-            weight = checked_weight(factor if weight is None else weight * factor, X)
-        self.classes_ = classes = np.unique(y)
-        caution_unlabelled(classes)
-        K = len(classes)
+        y, weight = self._checked_target(X, y, sample_weight)
+        self.classes_ = np.unique(y)
+        caution_unlabelled(self.classes_)
+        K = len(self.classes_)
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")
-
-        def targets(part: NDArray) -> NDArray:
-            members = np.searchsorted(classes, part)[:, np.newaxis] == np.arange(K)
-            return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
-
-        coef, unseen = self._fit(X, y, weight, targets)
+        coef, unseen = self._fit(X, y, weight, self._targets)
         self.link_ = np.array([2.0, 2 / 3])
         if K > 1 and unseen is not None:
             predicted, truth, weights = unseen
@@ -223,6 +211,68 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             self.link_ = fit_link(_per_class(predicted), truth, weights)
         self.coef_ = coef
         return self
+
+    @single_threaded_blas()
+    def refit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
+        """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
+
+        The encoder, the kernel or learned metric, the draws of the map, the ridge term, the calibration of the
+        probabilities and, for bins, the number of iterations stay; bins and coefficients are those of the new rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            With the columns of the fit.
+        y : array of shape (n,)
+            Labels, among those of the fit.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            Where columns are not those of the fit, or there are new labels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from bochner import KernelMachineClassifier
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
+        >>> score, alpha = model.score(X[400:], y[400:]), model.alpha_
+        >>> bool(model.refit(X, y).alpha_ == alpha)
+        True
+        """
+        check_is_fitted(self)
+        X = self._rows(X, reset=False)
+        y, weight = self._checked_target(X, y, sample_weight)
+        if len(new := np.setdiff1d(y, self.classes_)):
+            raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it anew.")
+        self.coef_ = self._refit(X, y, weight, self._targets)
+        return self
+
+    def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:
+        """Labels and weights."""
+        require_target(self, y)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        weight = checked_weight(sample_weight, X)
+        if self.class_weight is not None:
+            factor = compute_sample_weight(self.class_weight, y)
+            weight = checked_weight(factor if weight is None else weight * factor, X)
+        return y, weight
+
+    def _targets(self, part: NDArray) -> NDArray[np.float64]:
+        """Signs that tell the classes of labels, one column each, or one for two classes."""
+        K = len(self.classes_)
+        members = np.searchsorted(self.classes_, part)[:, np.newaxis] == np.arange(K)
+        return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of the classes.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from bochner.data.table_statistic import TableStatistic
 from bochner.engines.blas import single_threaded_blas
@@ -169,6 +169,61 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         """
         self._begin()
         X = self._rows(X, reset=True)
+        y, weight, mean, scale = self._checked_target(X, y, sample_weight)
+        coef, _ = self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
+        self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
+        self.coef_ = coef
+        return self
+
+    @single_threaded_blas()
+    def refit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
+        """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
+
+        The encoder, the kernel or learned metric, the draws of the map, the ridge term and, for bins, the number of
+        iterations stay; bins and coefficients are those of the new rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            With the columns of the fit.
+        y : array of shape (n,) or (n, K)
+            As many targets as in the fit.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            Where columns or targets are not those of the fit.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
+        >>> score, alpha = model.score(X[350:], y[350:]), model.alpha_
+        >>> bool(model.refit(X, y).alpha_ == alpha)
+        True
+        """
+        check_is_fitted(self)
+        X = self._rows(X, reset=False)
+        y, weight, mean, scale = self._checked_target(X, y, sample_weight)
+        if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
+            raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
+        self.coef_ = self._refit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
+        self.target_mean_, self.target_scale_ = mean, scale
+        return self
+
+    def _checked_target(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]:
+        """Targets, weights, and the targets' means and deviations."""
         require_target(self, y)
         try:
             y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
@@ -183,10 +238,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             raise ValueError("The target holds values too large to standardise: divide it by a constant.")
         scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
         scale[moments.low == moments.high] = 1.0
-        coef, _ = self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
-        self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
-        self.coef_ = coef
-        return self
+        return y, weight, mean, scale
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict targets.

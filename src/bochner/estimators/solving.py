@@ -268,6 +268,33 @@ def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool)
     return Fitted(np.ascontiguousarray(coef), intercept, choice.alpha, *found)
 
 
+def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, tol: float, seed: int) -> Fitted:
+    """Solve for other rows as a model was solved for its own: with its solver, ridge term, and iterations for bins.
+
+    Parameters
+    ----------
+    solver : {"direct", "cg", "exact"}
+    alpha : float
+    n_iter : int or None
+        Iterations that served, which regularise bins.
+    tol : float
+        Of conjugate gradients on dense features.
+    """
+    if solver == "exact":
+        return solve_exactly(design, alpha, tol, seed, False)
+    if solver == "direct":
+        return solve_directly(design, alpha, seed, False)
+    if design.features.is_dense or n_iter is None:
+        return solve_iteratively(design, alpha, tol, seed, False)
+    source, _ = design.source.merged(design.source.leaders(design.source.keys()))
+    ridge = IterativeRidge(Design(source, design.features, design.dtype, design.advance), seed)
+    equations = ridge.equations()
+    solution = ridge.solve(equations, np.full((equations.shape[0], len(ridge.maps)), alpha), 0.0, n_iter)
+    coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
+    found = np.array([alpha]), None, None, solution.n_iter, solution.residual
+    return Fitted(np.ascontiguousarray(coef), intercept, alpha, *found)
+
+
 def _merged(design: Design, leader: NDArray, held_out: NDArray) -> tuple[Design, NDArray]:
     """The design and the rows held out of it, where equal rows may be one."""
     source, leads = design.source.merged(leader)

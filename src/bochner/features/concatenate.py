@@ -256,6 +256,14 @@ def seeded(features: Any, seed: int) -> FeatureMap:
     return copy
 
 
+def fixed(features: FeatureMap) -> FeatureMap:
+    """Copy a fitted map, not drawn, with the weights that it has learned; the same seeds draw the same again."""
+    copy = clone(features)
+    if isinstance(features, ConcatenatedFeatures):
+        copy.set_params(weights=list(features.weights_))
+    return copy
+
+
 def _is_seed(name: str) -> bool:
     """Whether a parameter is the seed of a map or of something within it, such as a step of a pipeline."""
     return name == "random_state" or name.endswith("__random_state")

@@ -1,0 +1,113 @@
+"""Models fitted to other rows with all that was chosen."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_approximation import Nystroem
+
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    load,
+    save,
+)
+from bochner.kernels import Gaussian, Laplacian
+
+RNG = np.random.default_rng(0)
+X, NEW = RNG.standard_normal((900, 4)), RNG.standard_normal((50, 4))
+Y = np.sin(2 * X[:, 0]) + np.floor(2 * X[:, 1]) + 0.1 * RNG.standard_normal(900)
+LABELS = np.array(["low", "middle", "high"])[np.digitize(Y, [-0.5, 0.5])]
+WEIGHT = RNG.uniform(0.2, 3.0, 900)
+SOME = {"n_components": 100, "random_state": 0}
+BOTH = ConcatenatedFeatures([FourierFeatures(Gaussian(2.0), 60), BinningFeatures(Laplacian(4.0), 20)])
+OPTIONS = [
+    {},
+    {"features": "binning"},
+    {"features": "fourier"},
+    {"features": "hybrid"},
+    {"metric": "isotropic"},
+    {"metric": "full", "features": "fourier"},
+    {"kernel": Gaussian(2.0)},
+    {"kernel": Gaussian(2.0), "alpha": [0.1, 1.0]},
+    {"kernel": Gaussian(2.0), "n_components": 2000},
+    {"kernel": Gaussian(2.0), "solver": "cg", "tol": 1e-6, "alpha": 0.1},
+    {"features": BinningFeatures(Laplacian(4.0), 40)},
+    {"features": BOTH},
+    {"features": Nystroem(n_components=30)},
+    {"features": FourierFeatures(Gaussian(2.0), 60, sampling="leverage"), "alpha": 0.1},
+    {"kernel": "gaussian", "solver": "exact"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+def test_the_same_rows_give_the_same_model(options, weight):
+    model = KernelMachineRegressor(**{**SOME, **options}).fit(X, Y, sample_weight=weight)
+    before, alpha, kernel = model.predict(NEW), model.alpha_, model.kernel_
+    assert model.refit(X, Y, sample_weight=weight) is model
+    np.testing.assert_allclose(model.predict(NEW), before, atol=2e-3 * np.abs(before).max())  # bins: tol is 1e-2
+    assert (model.alpha_, model.kernel_) == (alpha, kernel)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"features": "binning"}, {"kernel": Gaussian(2.0)}, {"solver": "exact"}], ids=str
+)
+def test_classes(options):
+    model = KernelMachineClassifier(**{**SOME, **options}).fit(X, LABELS)
+    before = model.predict_proba(NEW)
+    model.refit(X, LABELS)
+    np.testing.assert_allclose(model.predict_proba(NEW), before, atol=1e-3)
+    two = model.refit(X[LABELS != "high"], LABELS[LABELS != "high"])
+    assert list(two.classes_) == ["high", "low", "middle"]
+    assert "high" not in two.predict(NEW)
+
+
+@pytest.mark.parametrize("options", [{}, {"features": "binning"}, {"metric": "isotropic"}], ids=str)
+def test_more_rows_help(options):
+    model = KernelMachineRegressor(**{**SOME, **options}).fit(X[:300], Y[:300])
+    few = model.score(X[600:], Y[600:])
+    assert model.refit(X[:600], Y[:600]).score(X[600:], Y[600:]) > few
+
+
+def test_nothing_is_chosen(monkeypatch):
+    model = KernelMachineRegressor(**SOME).fit(X[:600], Y[:600])
+    report = model.report_
+    for name in ("choose", "choose_kernel"):
+        monkeypatch.setattr(f"bochner.estimators.base.{name}", None)
+    model.refit(X, Y)
+    assert model.report_ is report
+
+
+def test_frames_with_new_categories_and_sparse_rows():
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(town=np.array(["Bern", "Jena"])[(X[:, 0] > 0).astype(int)])
+    model = KernelMachineRegressor(**SOME).fit(frame, Y)
+    other = frame.assign(town=frame["town"].where(frame["a"] < 1, "Rome"))
+    assert model.refit(other, Y).score(other, Y) > 0.9
+    rows = sp.csr_array(X * (np.abs(X) > 0.5))
+    assert KernelMachineRegressor(**SOME).fit(rows[:600], Y[:600]).refit(rows, Y).score(rows, Y) > 0.5
+
+
+def test_loaded_models(tmp_path):
+    model = KernelMachineRegressor(**SOME).fit(X[:600], Y[:600])
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model").refit(X, Y)
+    np.testing.assert_array_equal(again.predict(NEW), model.refit(X, Y).predict(NEW))
+
+
+def test_what_fails_leaves_the_model():
+    model = KernelMachineRegressor(**SOME).fit(X, Y)
+    before = model.predict(NEW)
+    for rows, target in ((X[:, :3], Y), (X, np.column_stack([Y, Y])), (X, np.where(X[:, 0] > 2, np.nan, Y))):
+        with pytest.raises(ValueError, match=r"features|shape|NaN"):
+            model.refit(rows, target)
+        np.testing.assert_array_equal(model.predict(NEW), before)
+    with pytest.raises(NotFittedError):
+        KernelMachineRegressor().refit(X, Y)
+    classes = KernelMachineClassifier(**SOME).fit(X, LABELS)
+    with pytest.raises(ValueError, match=r"other classes than \['none'\]"):
+        classes.refit(X, np.where(X[:, 0] > 1, "none", LABELS))
