@@ -156,7 +156,7 @@ def spread(values: list[float]) -> str:
 def iteration() -> list[Row]:
     """Number the bins, and iterate on them, against reading them."""
     from bochner import BinningFeatures
-    from bochner.features.held import HeldRows
+    from bochner.features.stored import StoredRows
     from bochner.kernels import Laplacian
     from bochner.normal import NormalEquations
     from bochner.solvers.cg import conjugate_gradients
@@ -174,7 +174,7 @@ def iteration() -> list[Row]:
     numbering = seconds(number, 3)
     held = number()
     y = np.where(cover == 2, 1.0, -1.0)[:, np.newaxis]
-    equations = NormalEquations([HeldRows(held, y, None)], features.n_features_out, 1, np.dtype(np.float32))
+    equations = NormalEquations([StoredRows(held, y, None)], features.n_features_out, 1, np.dtype(np.float32))
     penalty = np.full((1, 1), 0.1, np.float32)
     precondition = Jacobi(equations.diagonal(), penalty)
     V = equations.rhs.copy()

@@ -350,7 +350,7 @@ def test_binning(folder, run, done):
     (part,) = facts["maps"]
     assert part["n_features"] == facts["n_features"] == len(model.coef_)
     assert part["rows_per_bin"] == pytest.approx(N * 16 / len(model.coef_))
-    assert (part["alone"], part["n_buckets"], part["weight"]) == (model.features_.alone_, None, 1.0)
+    assert (part["alone"], part["n_buckets"], part["weight"]) == (model.features_.singleton_share_, None, 1.0)
     code, out, err = run("inspect", "m")
     assert (code, err) == (0, "")
     assert f"16 grids, {len(model.coef_):,} occupied bins; {part['rows_per_bin']:.3g} rows per bin, " in out

@@ -7,7 +7,7 @@ import pytest
 
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
-from bochner.features.held import HeldRows
+from bochner.features.stored import StoredRows
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.normal import NormalEquations
 
@@ -44,7 +44,7 @@ class Problem:
         features.settle()
         self.D = D = features.n_features_out
         self.blocks = [
-            HeldRows(own, self.Y[part], None if self.weight is None else weight[part])
+            StoredRows(own, self.Y[part], None if self.weight is None else weight[part])
             for own, part in zip(held, parts, strict=True)
         ]
         self.Z = np.vstack([own.forward(np.eye(D)).T for own in held]).astype(np.float64)

@@ -12,12 +12,12 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.sources import ArraySource, Block
 from bochner.engines.local import MOST_SHARDS, available_memory, fold, pause, require_memory, shards
 from bochner.features.base import DenseFeatureMap, FeatureMap
-from bochner.features.held import HeldRows
+from bochner.features.stored import StoredRows
 from bochner.moments import Moments
 
 BLOCK_BYTES = 64 << 20
-HELD_BYTES = 1 << 30
-HELD_SHARE = 0.5
+STORED_BYTES = 1 << 30
+STORED_SHARE = 0.5
 OWN_MOMENTS_FEATURES, OWN_MOMENTS_SHARE = 4096, 0.25  # of the free memory
 SHARD_ROWS = 1024
 Advance = Callable[[int], None]
@@ -51,7 +51,7 @@ class Design:
         return cast(DenseFeatureMap, self.features)
 
     @cached_property
-    def row_keys(self) -> NDArray:
+    def row_hashes(self) -> NDArray:
         """Numbers of the rows, shape (n,), by which equal ones are known."""
         return self.source.keys()
 
@@ -70,7 +70,7 @@ class Design:
     def block_rows(self) -> int:
         """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
         inputs = self.features.n_features_in_ * self.dtype.itemsize
-        row = max(inputs, self.features.held_bytes(self.dtype, packed=False))
+        row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
         return max(256, min(BLOCK_BYTES // row, self.source.n_rows))
 
     def _blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
@@ -121,7 +121,7 @@ class Design:
         threads = None if free is None else int(max(OWN_MOMENTS_SHARE * free // own, 1))
         return fold(work, shares, threads)
 
-    def hold(self, packed: bool) -> Iterable[HeldRows]:
+    def store(self, packed: bool) -> Iterable[StoredRows]:
         """Blocks with held features in the place of X, for any number of passes; the map learns the rows.
 
         They stay in memory where half of what is free can hold them; otherwise every pass computes them anew.
@@ -131,23 +131,23 @@ class Design:
         packed : bool
             Whether dense features may be rounded to 8 bits.
         """
-        row = self.features.held_bytes(self.dtype, packed)
+        row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
-        kept = free is None or row * self.source.n_rows <= HELD_SHARE * free
-        blocks: list[HeldRows] = []
-        for X, y, weight in self._blocks(self._held_rows(row)):
-            block = HeldRows(self.features.learn(X, packed and kept), y, weight)
+        kept = free is None or row * self.source.n_rows <= STORED_SHARE * free
+        blocks: list[StoredRows] = []
+        for X, y, weight in self._blocks(self._stored_rows(row)):
+            block = StoredRows(self.features.learn(X, packed and kept), y, weight)
             if kept:
                 blocks.append(block)
         self.features.settle()
         return blocks if kept else _Passes(self)
 
-    def _held_rows(self, row: int) -> int:
+    def _stored_rows(self, row: int) -> int:
         """Rows of a held block: 1 GB of features and 64 MB of their columns at most."""
         inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
-        return max(256, min(HELD_BYTES // row, inputs, self.source.n_rows))
+        return max(256, min(STORED_BYTES // row, inputs, self.source.n_rows))
 
-    def again(self) -> Iterable[HeldRows]:
+    def again(self) -> Iterable[StoredRows]:
         """Blocks with held features, computed anew and without rounding in every pass."""
         return _Passes(self)
 
@@ -173,11 +173,11 @@ class _Passes:
     def __init__(self, design: Design) -> None:
         self.design = design
 
-    def __iter__(self) -> Iterator[HeldRows]:
+    def __iter__(self) -> Iterator[StoredRows]:
         design = self.design
-        rows = design._held_rows(design.features.held_bytes(design.dtype, packed=False))
+        rows = design._stored_rows(design.features.stored_bytes(design.dtype, packed=False))
         for X, y, weight in design._blocks(rows):
-            yield HeldRows(design.features.hold(X), y, weight)
+            yield StoredRows(design.features.store(X), y, weight)
 
 
 def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike) -> None:

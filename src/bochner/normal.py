@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.features.held import HeldRows
-from bochner.vectors import accumulate, dots
+from bochner.features.stored import StoredRows
+from bochner.vectors import add_scaled, dots
 
 
 class NormalEquations:
@@ -18,7 +18,7 @@ class NormalEquations:
 
     Parameters
     ----------
-    blocks : iterable of HeldRows
+    blocks : iterable of StoredRows
         Iterated once a product.
     n_features, n_outputs : int
         Columns D of Z and K of y.
@@ -37,7 +37,7 @@ class NormalEquations:
         (y - mean)'WZ.
     """
 
-    def __init__(self, blocks: Iterable[HeldRows], n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
+    def __init__(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
         sums, self.n_rows = np.zeros((n_outputs + 1, n_features), self.dtype), 0
         totals = np.zeros(n_outputs + 1)
@@ -52,7 +52,7 @@ class NormalEquations:
         self.weight = float(totals[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
         self.target_mean = totals[:-1] / self.weight
-        accumulate(sums[:-1], sums[-1:], -self.target_mean)
+        add_scaled(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1]
 
     @property
@@ -78,7 +78,7 @@ class NormalEquations:
         product = np.zeros(V.shape, self.dtype)
         for features, _, weight in self.blocks:
             features.normal(V, weight, product)
-        accumulate(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
+        add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
         Q += product
         return dots(V, product)
 

@@ -19,12 +19,12 @@ def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
     return _each(lambda k, part: dot(a[k, part], b[k, part]), a)
 
 
-def accumulate(a: NDArray, b: NDArray, factors: NDArray) -> None:
+def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> None:
     """Add factors_k b_k to each row a_k; b has K rows or one."""
-    from bochner.loops.vectors import accumulate
+    from bochner.loops.vectors import add_scaled
 
     factors, last = factors.astype(a.dtype), len(b) - 1
-    _each(lambda k, part: accumulate(a[k, part], b[min(k, last), part], factors[k]), a)
+    _each(lambda k, part: add_scaled(a[k, part], b[min(k, last), part], factors[k]), a)
 
 
 def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:
@@ -35,14 +35,16 @@ def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> N
     return _each(lambda k, part: descend(x[k, part], r[k, part], p[k, part], q[k, part], steps[k]), x)
 
 
-def redirect(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray) -> NDArray[np.float64]:
+def update_direction(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray) -> NDArray[np.float64]:
     """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or (K, 1); products p_k'q_k."""
-    from bochner.loops.vectors import redirect
+    from bochner.loops.vectors import update_direction
 
     ratios, narrow = ratios.astype(p.dtype), penalty.shape[1] == 1
     whole = slice(None)
     return _each(
-        lambda k, part: redirect(p[k, part], z[k, part], ratios[k], penalty[k, whole if narrow else part], q[k, part]),
+        lambda k, part: update_direction(
+            p[k, part], z[k, part], ratios[k], penalty[k, whole if narrow else part], q[k, part]
+        ),
         p,
     )
 

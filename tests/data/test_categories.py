@@ -156,7 +156,7 @@ def test_an_encoder_with_codes_is_saved(tmp_path):
     back = load(tmp_path / "encoder")
     more = pd.DataFrame({"a": ["f0", "r2", "new", None], "n": [0.0, 1.0, 2.0, 3.0]})
     np.testing.assert_array_equal(back.transform(more), encoder.transform(more))
-    np.testing.assert_array_equal(back.ties(), encoder.ties())
+    np.testing.assert_array_equal(back.column_groups(), encoder.column_groups())
     assert list(back.get_feature_names_out()) == list(encoder.get_feature_names_out())
     np.testing.assert_array_equal(back.partial_fit(more).transform(X), encoder.partial_fit(more).transform(X))
 
@@ -172,7 +172,7 @@ def test_a_model_saved_before_there_were_codes_keeps_its_columns():
 
 def tied_names(encoder):
     """Names of the output columns, group by group."""
-    groups, names = encoder.ties(), encoder.get_feature_names_out()
+    groups, names = encoder.column_groups(), encoder.get_feature_names_out()
     assert groups.dtype.kind == "i"
     assert groups.shape == (encoder.n_features_out_,)
     _, first = np.unique(groups, return_index=True)
@@ -198,14 +198,14 @@ def test_ties_of_times_that_are_only_circles():
 
 def test_two_text_columns_are_not_tied_to_one_another():
     X = pd.DataFrame({"a": list("xyz"), "b": list("xyz")})
-    groups = TableEncoder(max_categories=1).fit(X).ties()
+    groups = TableEncoder(max_categories=1).fit(X).column_groups()
     np.testing.assert_array_equal(groups, [0, 1] + [2] * 16 + [3, 4] + [5] * 16)
 
 
 @pytest.mark.parametrize("X", [np.eye(4), sp.csr_array(np.eye(4)), pd.DataFrame(np.eye(4))])
 def test_numbers_are_not_tied(X):
-    np.testing.assert_array_equal(TableEncoder().fit(X).ties(), np.arange(4))
+    np.testing.assert_array_equal(TableEncoder().fit(X).column_groups(), np.arange(4))
 
 
 def test_nothing_to_tie():
-    assert TableEncoder().fit(np.full((3, 2), np.nan)).ties().shape == (0,)
+    assert TableEncoder().fit(np.full((3, 2), np.nan)).column_groups().shape == (0,)

@@ -81,8 +81,8 @@ def test_harmonics_are_points():
     np.testing.assert_allclose(display.atom_shares, ive(n, 1.0), atol=0.003)
     assert len(display.atom_lines_.get_segments()) == len(n)
     assert np.trapezoid(display.density, display.grid) < 0.001
-    unseen = FourierFeatures(Subspace(Gaussian(), [1]), 100, random_state=0)
-    assert SpectrumDisplay.from_estimator(unseen, X).plot().atoms.tolist() == [0.0]
+    held_out_predictions = FourierFeatures(Subspace(Gaussian(), [1]), 100, random_state=0)
+    assert SpectrumDisplay.from_estimator(held_out_predictions, X).plot().atoms.tolist() == [0.0]
 
 
 def test_weights_of_leverage_count():

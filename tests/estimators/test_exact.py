@@ -36,7 +36,7 @@ def way(request, monkeypatch):
     if request.param != "cholesky":
         monkeypatch.setattr(exact_solver, "LARGEST_FACTORISED", 10)
         monkeypatch.setattr(exact_solver, "LANDMARKS", 50)
-        monkeypatch.setattr(exact_solver, "HELD_SHARE", 0.6 if request.param == "cg held" else 0.0)
+        monkeypatch.setattr(exact_solver, "STORED_SHARE", 0.6 if request.param == "cg held" else 0.0)
     return request.param
 
 

@@ -293,11 +293,11 @@ def test_saved_models_predict_the_same(features, tmp_path):
 
 def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     """By a clock that says that hardly any time is left."""
-    from bochner.tuning.setting import Clock
+    from bochner.tuning.problem import Budget
 
     X, y = make_friedman1(600, random_state=0)
     whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
-    monkeypatch.setattr(Clock, "elapsed", property(lambda self: 0.95 * (self.limit or 0.0)))
+    monkeypatch.setattr(Budget, "elapsed", property(lambda self: 0.95 * (self.limit or 0.0)))
     hasty = KernelMachineRegressor(random_state=0, features="binning", time_limit=0.5).fit(X, y)
     assert hasty.report_.candidates[0].size < whole.report_.candidates[0].size == 800
     tried = KernelMachineRegressor(random_state=0, time_limit=0.5).fit(X, y).report_.candidates
@@ -307,10 +307,10 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
 
 def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch):
     from bochner.tuning import dense
-    from bochner.tuning.setting import Clock
+    from bochner.tuning.problem import Budget
 
     monkeypatch.setattr(dense, "ROWS_A_FEATURE", 0)  # as of many rows
-    monkeypatch.setattr(Clock, "elapsed", property(lambda self: self.limit or 0.0))
+    monkeypatch.setattr(Budget, "elapsed", property(lambda self: self.limit or 0.0))
     model = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(*smooth())
     assert model.features_.n_features_out >= 512
     plain = KernelMachineRegressor(features="fourier", metric="isotropic", random_state=0, time_limit=1e-9).fit(
@@ -320,13 +320,13 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch):
 
 
 def test_little_time_is_spent_on_fewer_rows(monkeypatch):
-    from bochner.tuning import setting, trials
+    from bochner.tuning import judge, problem
 
     seen = []
-    solve = trials.Trials.solve
-    monkeypatch.setattr(trials.Trials, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
-    monkeypatch.setattr(setting, "FEWEST_SCREENED", 300)
-    monkeypatch.setattr(setting.Clock, "elapsed", property(lambda self: self.limit or 0.0))
+    solve = judge.Judge.solve
+    monkeypatch.setattr(judge.Judge, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
+    monkeypatch.setattr(problem, "FEWEST_SCREENED", 300)
+    monkeypatch.setattr(problem.Budget, "elapsed", property(lambda self: self.limit or 0.0))
     X, y = smooth()
     hasty = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(X, y)
     assert set(seen) == {300}

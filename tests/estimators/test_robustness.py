@@ -101,12 +101,12 @@ def test_limits_of_threads_that_begin_together():
     before = [pool["num_threads"] for pool in threadpool_info()]
     gate = threading.Barrier(4)
 
-    def hold():
+    def store():
         gate.wait()
         with single_threaded_blas():
             gate.wait()
 
-    threads = [threading.Thread(target=hold) for _ in range(4)]
+    threads = [threading.Thread(target=store) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -172,7 +172,7 @@ class TestEstimate:
             features.set_params(random_state=seed).draw(d)
             one = features.learn(X)
             features.settle()
-            two = features.hold(Y)
+            two = features.store(Y)
             found.append(((one.ids == two.ids) * one.values * two.values).sum(axis=0))
         return np.array(found), X, Y
 
@@ -371,11 +371,14 @@ class TestBins:
         held = [features.learn(block) for block in (X[:1], X[1:200], X[200:])]
         features.settle()
         np.testing.assert_array_equal(features.keys_, reference.keys_)
-        assert (features.alone_, features.rows_per_bin_) == (reference.alone_, reference.rows_per_bin_)
-        np.testing.assert_array_equal(np.hstack([block.ids for block in held]), features.hold(X).ids)
+        assert (features.singleton_share_, features.rows_per_bin_) == (
+            reference.singleton_share_,
+            reference.rows_per_bin_,
+        )
+        np.testing.assert_array_equal(np.hstack([block.ids for block in held]), features.store(X).ids)
         assert held[0].offsets is features.offsets_
         more = features.learn(normal(20, 3, seed=1))
-        np.testing.assert_array_equal(more.ids, reference.hold(normal(20, 3, seed=1)).ids)
+        np.testing.assert_array_equal(more.ids, reference.store(normal(20, 3, seed=1)).ids)
         features.settle()
         np.testing.assert_array_equal(features.keys_, reference.keys_)
 
@@ -391,7 +394,7 @@ class TestBins:
         assert same(features.transform(X), reference.transform(X))
 
     def test_no_rows(self, fitted):
-        held = fitted.hold(np.empty((0, 3)))
+        held = fitted.store(np.empty((0, 3)))
         assert held.ids.shape == (len(fitted.values_), 0)
         assert fitted.dot(np.empty((0, 3)), np.ones((fitted.n_features_out, 2))).shape == (0, 2)
 
@@ -411,9 +414,9 @@ class TestBins:
             fitted.dot(X, coef[1:])
 
     def test_held_bytes(self, fitted):
-        held = fitted.hold(normal(10, 3).astype(np.float32))
+        held = fitted.store(normal(10, 3).astype(np.float32))
         size = held.ids.nbytes + (held.values.nbytes if held.values.shape[1] > 1 else 0)
-        assert size == 10 * fitted.held_bytes(np.dtype(np.float32), False)
+        assert size == 10 * fitted.stored_bytes(np.dtype(np.float32), False)
 
 
 def same(A, B):
@@ -430,7 +433,7 @@ class TestColumns:
         counts = (oracle(features, X, X) > 0).sum(axis=0)
         assert features.n_features_out == len(counts) == len(features.keys_)
         assert features.rows_per_bin_ == 500 * 15 / len(counts)
-        assert features.alone_ == np.count_nonzero(counts == 1) / (500 * 15)
+        assert features.singleton_share_ == np.count_nonzero(counts == 1) / (500 * 15)
 
     def test_many_bins(self):
         """Tables double again and again: the bins are those of a sort."""
@@ -447,12 +450,12 @@ class TestColumns:
         message = r"^(\d+)% of the rows are alone in their bins \(1\.\d rows per bin\).*twice as large"
         with pytest.warns(UserWarning, match=message) as caught:
             features = BinningFeatures(Laplacian(0.2), 20, random_state=0).fit(X)
-        assert f"{features.alone_:.0%}" in str(caught[0].message)
-        assert features.alone_ > 0.5
+        assert f"{features.singleton_share_:.0%}" in str(caught[0].message)
+        assert features.singleton_share_ > 0.5
         assert caught[0].filename == __file__
         BinningFeatures(Laplacian(0.2), 20, random_state=0).fit(X[:99])
         BinningFeatures(Laplacian(0.2), 20, n_buckets=1000, random_state=0).fit(X)
-        assert BinningFeatures(Laplacian(8.0), 20, random_state=0).fit(X).alone_ < 0.5
+        assert BinningFeatures(Laplacian(8.0), 20, random_state=0).fit(X).singleton_share_ < 0.5
 
     def test_buckets_need_no_data(self):
         X = normal(50, 3)
@@ -468,15 +471,15 @@ class TestColumns:
         assert np.unique(Z.indices).size > 100
         np.testing.assert_array_equal(Z.data, 1 / np.sqrt(20))
         assert np.isnan(blind.rows_per_bin_)
-        assert np.isnan(blind.alone_)
+        assert np.isnan(blind.singleton_share_)
         assert blind.keys_.size == 0
 
     def test_buckets_follow_the_bins(self):
         """Rows of one bin share their bucket."""
         X = normal(80, 3)
         options = {"kernel": Laplacian(2.0), "n_grids": 10, "random_state": 0}
-        bins = BinningFeatures(**options).fit(X).hold(X).ids
-        buckets = BinningFeatures(**options, n_buckets=2**31 - 1).fit(X).hold(X).ids
+        bins = BinningFeatures(**options).fit(X).store(X).ids
+        buckets = BinningFeatures(**options, n_buckets=2**31 - 1).fit(X).store(X).ids
         assert np.all(buckets >= 0)
         np.testing.assert_array_equal(bins[:, :, None] == bins[:, None], buckets[:, :, None] == buckets[:, None])
 
@@ -611,7 +614,7 @@ class TestFace:
             features.transform(normal(5, 3))
         smooth = BinningFeatures(SmoothBins(), 2).draw(3)
         with pytest.raises(MemoryError, match="dense copy of 200 sparse rows, for smooth bins,"):
-            smooth.hold(sp.csr_array(normal(200, 3)))
+            smooth.store(sp.csr_array(normal(200, 3)))
         monkeypatch.setattr(grids, "LARGE_TABLE", 512)
         with pytest.raises(MemoryError, match=r"A table of 512 bins.*larger lengthscales"):
             BinningFeatures(n_grids=2).draw(3).learn(normal(300, 3))

@@ -87,21 +87,21 @@ class TestConcatenated:
         assert np.all(np.abs(found - Z @ coef) <= bound)
 
     def test_held(self, fitted):
-        """`hold` of rows, and `learn` before the columns are laid out, give the features of `transform`."""
+        """`store` of rows, and `learn` before the columns are laid out, give the features of `transform`."""
         X = normal(120, 3)
         Z = dense(fitted.transform(X))
         drawn = ConcatenatedFeatures(fitted.maps, weights=WEIGHTS).draw(3)
         drawn.observe(X)
         blocks = [drawn.learn(X[:50]), drawn.learn(X[50:])]
         drawn.settle()
-        held = fitted.hold(X)
+        held = fitted.store(X)
         identity = np.eye(fitted.n_features_out)
         np.testing.assert_allclose(held.forward(identity).T, Z, rtol=4 * EPS)
         assert drawn.n_features_out == fitted.n_features_out
         again = np.vstack([block.forward(identity).T for block in blocks])
         np.testing.assert_allclose(again, Z, rtol=4 * EPS)
         size = np.dtype(np.float64)
-        assert fitted.held_bytes(size, False) == sum(part.held_bytes(size, False) for part in fitted.maps_)
+        assert fitted.stored_bytes(size, False) == sum(part.stored_bytes(size, False) for part in fitted.maps_)
 
     def test_copies_do_not_share(self):
         maps = [BinningFeatures(Laplacian(3.0), 5, random_state=0), LinearFeatures()]
@@ -233,8 +233,8 @@ class TestLinear:
         X = normal(100, 3)
         features = LinearFeatures().fit(X)
         Z = features.transform(X)
-        np.testing.assert_array_equal(features.hold(X, packed=True).Z, Z)
-        assert features.held_bytes(np.dtype(np.float32), True) == 12
+        np.testing.assert_array_equal(features.store(X, packed=True).Z, Z)
+        assert features.stored_bytes(np.dtype(np.float32), True) == 12
         np.testing.assert_allclose(features.dot(X, np.eye(3)), Z, rtol=8 * EPS)
 
     def test_names_and_files(self, tmp_path):

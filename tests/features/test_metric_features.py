@@ -165,7 +165,7 @@ class TestFeatures:
         assert np.all(np.abs(found - Z @ coef) <= bound)
 
     def test_held(self, fitted):
-        """`hold` of rows, and `learn` before the columns are laid out, give the features of `transform`."""
+        """`store` of rows, and `learn` before the columns are laid out, give the features of `transform`."""
         X = normal(120, D)
         Z = dense(fitted.transform(X))
         drawn = MetricFeatures(fitted.metric, fitted.features).draw(D)
@@ -174,13 +174,13 @@ class TestFeatures:
         drawn.settle()
         drawn.caution()
         identity = np.eye(fitted.n_features_out)
-        np.testing.assert_allclose(fitted.hold(X).forward(identity).T, Z, rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(fitted.store(X).forward(identity).T, Z, rtol=1e-14, atol=1e-14)
         assert drawn.n_features_out == fitted.n_features_out
         again = np.vstack([block.forward(identity).T for block in blocks])
         np.testing.assert_allclose(again, Z, rtol=1e-14, atol=1e-14)
         for packed in (False, True):
             size = np.dtype(np.float32)
-            assert fitted.held_bytes(size, packed) == fitted.features_.held_bytes(size, packed)
+            assert fitted.stored_bytes(size, packed) == fitted.features_.stored_bytes(size, packed)
 
     def test_rows_of_dense_maps(self, name):
         features = MetricFeatures(METRICS[name], MAPS["fourier"]).fit(normal(120, D))
@@ -196,7 +196,7 @@ class TestFeatures:
         """Rounded to 8 bits, by bounds."""
         features = MetricFeatures(METRICS[name], MAPS["fourier"]).fit(normal(120, D))
         X = normal(100, D, seed=3).astype(np.float32)
-        held = features.hold(X, packed=True).forward(np.eye(features.n_features_out)).T
+        held = features.store(X, packed=True).forward(np.eye(features.n_features_out)).T
         np.testing.assert_allclose(held, features.transform(X), atol=features.bounds().max() / 200)
         assert not np.array_equal(held, features.transform(X))
 
@@ -206,9 +206,9 @@ class TestFeatures:
         features = MetricFeatures(METRICS["mixed"], MAPS["fourier"]).fit(X)
         Z, identity = features.transform(X), np.eye(31)
         features.centre_on(X)
-        np.testing.assert_allclose(features.hold(X).forward(identity).T, Z - Z.mean(axis=0), atol=1e-14)
+        np.testing.assert_allclose(features.store(X).forward(identity).T, Z - Z.mean(axis=0), atol=1e-14)
         for anew in (lambda: features.fit(X), lambda: features.draw(D)):
-            np.testing.assert_allclose(anew().hold(X).forward(identity).T, Z, atol=1e-14)
+            np.testing.assert_allclose(anew().store(X).forward(identity).T, Z, atol=1e-14)
             features.centre_on(X)
 
     def test_observes_the_coordinates(self):
@@ -224,7 +224,7 @@ class TestFeatures:
         features = MetricFeatures(METRICS["warped"], MAPS["bins"]).fit(normal(20, D))
         assert features.bounds() is None
         for call in (features.rows, ConcatenatedFeatures([features]).fit(normal(20, D)).rows):
-            with pytest.raises(TypeError, match="are no dense features: use transform or hold"):
+            with pytest.raises(TypeError, match="are no dense features: use transform or store"):
                 call(normal(5, D))
 
     @pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix])
@@ -315,7 +315,7 @@ class TestTogether:
         np.testing.assert_allclose(dense(features.transform(X)), expected, rtol=1e-14, atol=1e-14)
         coef = normal(features.n_features_out, 3)
         np.testing.assert_allclose(features.dot(X, coef), expected @ coef, rtol=1e-10, atol=1e-10)
-        held = features.hold(X).forward(np.eye(features.n_features_out)).T
+        held = features.store(X).forward(np.eye(features.n_features_out)).T
         np.testing.assert_allclose(held, expected, rtol=1e-14, atol=1e-14)
 
     def test_solver_sees_the_coordinates(self, name, inner):

@@ -9,7 +9,7 @@ from sklearn.kernel_approximation import RBFSampler
 
 from bochner import FourierFeatures, load, save
 from bochner.features.sampling import normal_vectors
-from bochner.features.structured import HAAR, Spins, cheaper, padded
+from bochner.features.structured import HAAR, SignedHadamard, cheaper, padded
 from bochner.kernels import Gabor, Gaussian, Hamming, Laplacian, Matern, Periodic, PowerExponential, Subspace
 from bochner.loops.hadamard import LANES, project
 
@@ -209,7 +209,7 @@ class TestStructured:
     def test_rows_of_a_block_are_orthogonal(self, d):
         """In n dimensions; so for d = n they are, and else W W' of a whole block is n over d of that of d columns."""
         n = padded(d)
-        spins = Spins.draw(d, 2 * n, np.random.default_rng(0)).scaled(1.0, 1.0)
+        spins = SignedHadamard.draw(d, 2 * n, np.random.default_rng(0)).scaled(1.0, 1.0)
         W = spins.frequencies() / spins.lengths
         for block in (W[:, :n], W[:, n:]):
             np.testing.assert_allclose(block @ block.T, np.eye(d), rtol=0, atol=1e-12)
@@ -227,7 +227,7 @@ class TestStructured:
 
     @pytest.mark.parametrize("d", [9, 300])
     def test_coordinates_are_normal(self, d):
-        draws = [Spins.draw(d, 4, np.random.default_rng(seed)).frequencies() for seed in range(400)]
+        draws = [SignedHadamard.draw(d, 4, np.random.default_rng(seed)).frequencies() for seed in range(400)]
         for j in (0, d - 1):
             assert stats.kstest([W[j, 1] for W in draws], "norm").pvalue > 1e-5
         squares = np.array([(W[:, 2] ** 2).sum() for W in draws])
@@ -245,7 +245,7 @@ class TestStructured:
         assert features.spins_ is not None
         Z = features.transform(X)
         first = features._projection(X.dtype)[0]
-        assert isinstance(first, Spins)
+        assert isinstance(first, SignedHadamard)
         W, m = features.frequencies_, features.frequencies_.shape[1]
         pairs = m - len(features.offsets_)
         angles = X.astype(float) @ W
@@ -279,7 +279,7 @@ class TestStructured:
 
     def test_slow_spins_are_multiplied(self):
         features = FourierFeatures(Gaussian(), 50, sampling="structured", random_state=0).fit(normal(5, 12))
-        assert not isinstance(features._projection(np.dtype(float))[0], Spins)
+        assert not isinstance(features._projection(np.dtype(float))[0], SignedHadamard)
         np.testing.assert_allclose(features.spins_.frequencies(), features.frequencies_, rtol=0, atol=1e-13)
 
     @pytest.mark.parametrize(

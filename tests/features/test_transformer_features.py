@@ -87,8 +87,8 @@ class TestAlone:
         features = TransformerFeatures(seed(transformer)).fit(rows)
         Z, D = features.transform(rows), features.n_features_out
         assert features.bounds() is None
-        np.testing.assert_array_equal(features.hold(rows, packed=True).Z, Z)
-        assert features.held_bytes(np.dtype(dtype), packed=True) == D * np.dtype(dtype).itemsize
+        np.testing.assert_array_equal(features.store(rows, packed=True).Z, Z)
+        assert features.stored_bytes(np.dtype(dtype), packed=True) == D * np.dtype(dtype).itemsize
         coef = np.linspace(-1, 1, 2 * D).reshape(D, 2).astype(dtype)
         bound = (D + 8) * np.finfo(dtype).eps * (np.abs(Z) @ np.abs(coef))
         assert np.all(np.abs(features.dot(rows, coef) - Z.astype(float) @ coef) <= bound)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import bochner.features.held as module_of_held
+import bochner.features.stored as module_of_stored
 import exact
-from bochner.features.held import HeldBins, HeldFloats, HeldTogether
+from bochner.features.stored import StoredBins, StoredFloats, StoredTogether
 from bochner.loops.bins import bucket, fill, hash_dense, hash_sparse, look_up, number, weigh
 
 EPS = np.finfo(float).eps
@@ -136,7 +136,7 @@ def bins(P, n, sizes, dtype, weighted, seed=0):
     Z = np.zeros((n, offsets[-1]))
     for p, i in zip(*np.nonzero(ids >= 0), strict=True):
         Z[i, offsets[p] + ids[p, i]] = values[p, i if weighted else 0]
-    return HeldBins(ids, values, offsets), Z
+    return StoredBins(ids, values, offsets), Z
 
 
 def held_together(dtype):
@@ -145,7 +145,7 @@ def held_together(dtype):
     own = np.random.default_rng(3).standard_normal((50, 5)).astype(dtype)
     other, Y = bins(2, 50, (6, 2), dtype, True, seed=1)
     scales, edges = np.array([0.5, 2.0, 3.0]), np.array([0, 43, 48, 56])
-    held = HeldTogether([one, HeldFloats(own), other], scales, edges)
+    held = StoredTogether([one, StoredFloats(own), other], scales, edges)
     return held, np.hstack([0.5 * Z, 2 * own.astype(float), 3 * Y])
 
 
@@ -153,7 +153,7 @@ HELD = {
     "plain": lambda dtype: bins(4, 50, (3, 9, 1, 30), dtype, False),
     "weighted": lambda dtype: bins(4, 50, (3, 9, 1, 30), dtype, True),
     "together": held_together,
-    "floats": lambda dtype: (lambda Z: (HeldFloats(Z), Z.astype(float)))(
+    "floats": lambda dtype: (lambda Z: (StoredFloats(Z), Z.astype(float)))(
         np.random.default_rng(0).standard_normal((50, 43)).astype(dtype)
     ),
 }
@@ -166,7 +166,7 @@ def test_held_products(name, dtype, threads, monkeypatch):
     """Sums of m products, in any order: m + 3 roundings of half eps on each."""
     monkeypatch.setattr("bochner.engines.local.n_threads", lambda: threads)
     for size in ("STEP", "SHARD_ROWS"):
-        monkeypatch.setattr(module_of_held, size, 5)
+        monkeypatch.setattr(module_of_stored, size, 5)
     held, Z = HELD[name](dtype)
     assert held.n_rows == 50
     D, unit = Z.shape[1], np.finfo(dtype).eps / 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import FourierFeatures
-from bochner.features.held import HeldBytes
+from bochner.features.stored import StoredBytes
 from bochner.kernels import Gaussian, Laplacian
 
 UNIT = np.finfo(np.float32).eps / 2
@@ -14,7 +14,7 @@ def held(n, D, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     bounds = rng.uniform(0.01, 2, D)
     Z = (rng.uniform(-1, 1, (n, D)) * bounds).astype(dtype)
-    bytes_ = HeldBytes(n, bounds)
+    bytes_ = StoredBytes(n, bounds)
     for start in range(0, n, 10):
         bytes_.put(start, Z[start : start + 10])
     return bytes_, bounds, Z
@@ -35,7 +35,7 @@ def test_rounding(dtype):
 
 @pytest.mark.parametrize("bound", [0.0, 1e-45, 1e-38, 1e-30])
 def test_vanishing_columns(bound):
-    bytes_ = HeldBytes(2, np.array([bound, 1.0]))
+    bytes_ = StoredBytes(2, np.array([bound, 1.0]))
     bytes_.put(0, np.array([[bound, 0.5], [-bound, 1.0]], np.float32))
     assert np.all(np.abs(bytes_.Z[:, 0] * bytes_.unit[0]) <= bound + 1e-36)
     np.testing.assert_array_equal(bytes_.Z[:, 1], [64, 127])
@@ -79,10 +79,10 @@ def test_packed_fourier_features(paired, dtype):
     kernel = 3.0 * Gaussian(2.0) + Laplacian()
     features = FourierFeatures(kernel, 31, paired=paired, random_state=0).draw(3)
     X = np.random.default_rng(0).standard_normal((200, 3)).astype(dtype)
-    packed = features.hold(X, packed=True)
-    assert isinstance(packed, HeldBytes)
-    assert packed.Z.nbytes == 200 * features.held_bytes(np.dtype(dtype), True) == 200 * 31
-    assert features.held_bytes(np.dtype(dtype), False) == 31 * np.dtype(dtype).itemsize
+    packed = features.store(X, packed=True)
+    assert isinstance(packed, StoredBytes)
+    assert packed.Z.nbytes == 200 * features.stored_bytes(np.dtype(dtype), True) == 200 * 31
+    assert features.stored_bytes(np.dtype(dtype), False) == 31 * np.dtype(dtype).itemsize
     Z, bounds = features.rows(X), features.bounds()
     assert np.all(np.abs(packed.Z * packed.unit - Z) <= bounds / 254 + 3 * np.finfo(dtype).eps * bounds)
-    np.testing.assert_array_equal(features.hold(X).Z, Z)
+    np.testing.assert_array_equal(features.store(X).Z, Z)

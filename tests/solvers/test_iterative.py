@@ -241,7 +241,7 @@ def test_without_memory_nothing_is_rounded(rows, rounded, no_room):
 def test_many_blocks_are_one(rows, features, monkeypatch):
     X, y = rows
     one, _ = solved(ridge_on(features, X, y))
-    monkeypatch.setattr(Design, "_held_rows", lambda self, row: 77)
+    monkeypatch.setattr(Design, "_stored_rows", lambda self, row: 77)
     ridge = ridge_on(features, X, y)
     assert len(ridge.blocks) == 4
     np.testing.assert_allclose(solved(ridge)[0], one, rtol=0, atol=SAME * np.abs(one).max())
@@ -280,7 +280,7 @@ def test_masked_rows_are_as_none(rows, weighted, held, monkeypatch, request):
     X, y = rows
     if not held:
         request.getfixturevalue("no_room")
-    monkeypatch.setattr(Design, "_held_rows", lambda self, row: 77)
+    monkeypatch.setattr(Design, "_stored_rows", lambda self, row: 77)
     weight = np.random.default_rng(1).uniform(0.1, 3, N) if weighted else None
     kept = np.random.default_rng(2).random(N) < 0.6
     coef, intercept = solved(ridge_on(FOURIER, X, y, weight), kept=kept)

@@ -129,16 +129,18 @@ class TestScores:
         Z = matrix(held.ridge)
         w = np.ones(N) if weight is None else weight
         penalty = np.full(len(held.ridge.maps), 0.5)
-        n_iter, unseen = held.run(penalty, 1e-12, traced=False)
+        n_iter, held_out_predictions = held.run(penalty, 1e-12, traced=False)
         start = 0
         for mask in held.folds:
             coef, intercept = exact.ridge(Z, Y, 0.5, w * ~mask)
             part = slice(start, start + mask.sum())
-            np.testing.assert_allclose(unseen.predicted[part], Z[mask] @ coef + intercept, rtol=0, atol=1e-9)
-            np.testing.assert_array_equal(unseen.truth[part], Y[mask])
-            np.testing.assert_array_equal(unseen.weight[part], w[mask])
+            np.testing.assert_allclose(
+                held_out_predictions.predicted[part], Z[mask] @ coef + intercept, rtol=0, atol=1e-9
+            )
+            np.testing.assert_array_equal(held_out_predictions.truth[part], Y[mask])
+            np.testing.assert_array_equal(held_out_predictions.weight[part], w[mask])
             start += mask.sum()
-        assert start == len(unseen.truth) == np.count_nonzero(w)
+        assert start == len(held_out_predictions.truth) == np.count_nonzero(w)
         assert n_iter == held_out.MOST_ITERATIONS
 
     @MAPS
@@ -172,7 +174,7 @@ class TestScores:
         held = held_on(features, X, Y)
         ridge, (mask,), Z = held.ridge, held.folds, matrix(held.ridge)
         alpha = 1e-3  # so small that it pays to stop early
-        n_iter, unseen = held.run(np.full(len(ridge.maps), alpha), 0.0, traced=True)
+        n_iter, held_out_predictions = held.run(np.full(len(ridge.maps), alpha), 0.0, traced=True)
         equations = ridge.equations(~mask)
         penalty, predictions = np.full((1, len(ridge.maps)), alpha), []
         for j in range(1, held_out.TRACED_ITERATIONS + 1):
@@ -181,7 +183,7 @@ class TestScores:
         losses = [((predicted - Y[mask]) ** 2).sum() for predicted in predictions]
         assert n_iter == 1 + np.argmin(losses)
         assert 1 < n_iter < held_out.TRACED_ITERATIONS
-        np.testing.assert_allclose(unseen.predicted, predictions[n_iter - 1], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(held_out_predictions.predicted, predictions[n_iter - 1], rtol=0, atol=1e-9)
         # Another number of columns makes BLAS sum in another order.
         np.testing.assert_allclose(held.scores(penalty), min(losses[:15]) / mask.sum(), rtol=1e-6)
 
@@ -234,9 +236,9 @@ class TestScores:
         penalty, scores = choose_penalty(held, ALPHAS)
         np.testing.assert_array_equal(scores, 0)
         np.testing.assert_array_equal(penalty, ALPHAS[-1])  # of equally good ones the largest
-        n_iter, unseen = held.run(penalty, 1e-2, traced=True)
+        n_iter, held_out_predictions = held.run(penalty, 1e-2, traced=True)
         assert n_iter == 1
-        np.testing.assert_array_equal(unseen.predicted, 0)
+        np.testing.assert_array_equal(held_out_predictions.predicted, 0)
 
 
 class TestChoice:

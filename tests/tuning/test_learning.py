@@ -178,12 +178,12 @@ class TestAdam:
         assert own.x[1] > 3
 
 
-def learn(steps=30, seed=0, kernel="laplacian", ties=(0, 1, 2, 3), X=None, size=64, kinds=("uniform", "near")):
+def learn(steps=30, seed=0, kernel="laplacian", column_groups=(0, 1, 2, 3), X=None, size=64, kinds=("uniform", "near")):
     """Scales of rows whose first two columns matter."""
-    X = normal(300, len(ties)) if X is None else X
+    X = normal(300, len(column_groups)) if X is None else X
     y = np.sin(2 * X[:, :1]) + X[:, 1:2]
     blocks = Blocks(X, y.astype(float), Schedule(steps, size, kinds), seed)
-    return learn_scales(kernel, blocks, np.full(len(ties), -0.7), np.array(ties))
+    return learn_scales(kernel, blocks, np.full(len(column_groups), -0.7), np.array(column_groups))
 
 
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
@@ -195,7 +195,7 @@ class TestScales:
 
     def test_ties(self, kernel):
         """A column that matters takes along the one that it is tied to."""
-        log_scales, _ = learn(120, kernel=kernel, ties=(1, 0, 1, 2))
+        log_scales, _ = learn(120, kernel=kernel, column_groups=(1, 0, 1, 2))
         assert log_scales[0] == log_scales[2]
         assert log_scales[0] > log_scales[3] + 1
 

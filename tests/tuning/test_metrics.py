@@ -275,9 +275,9 @@ class TestBasis:
     @pytest.mark.parametrize("parts", ["both", "rank", "value"])
     def test_distances(self, kernel, parts):
         X, _ = awkward(200)
-        ties = np.array([0, 1, 2, 3, 4, 5, 6, 6, 7, 8])
-        basis = Basis(X, ties, parts, np.random.default_rng(0))
-        log_scales = np.random.default_rng(1).uniform(-2, 1, len(basis.ties))[basis.ties]
+        column_groups = np.array([0, 1, 2, 3, 4, 5, 6, 6, 7, 8])
+        basis = Basis(X, column_groups, parts, np.random.default_rng(0))
+        log_scales = np.random.default_rng(1).uniform(-2, 1, len(basis.column_groups))[basis.column_groups]
         U, V = basis.points * np.exp(log_scales), basis.coordinates(kernel, log_scales).transform(X)
         assert kernel == "gaussian" or V.shape[1] == 9  # a column each, the constant one left out
         i, j = np.random.default_rng(2).integers(200, size=(2, 300))
@@ -291,18 +291,18 @@ class TestBasis:
         """Ranks stay what they are, values go on."""
         X = np.random.default_rng(0).lognormal(size=(200, 1))
         basis = Basis(X, np.zeros(1, int), parts, np.random.default_rng(0))
-        metric = basis.coordinates(kernel, np.array([0.5, 0.2])[: len(basis.ties)])
+        metric = basis.coordinates(kernel, np.array([0.5, 0.2])[: len(basis.column_groups)])
         for a, b in ((X.max() + 1, X.max() + 4), (X.min() - 4, X.min() - 1)):
             gap = np.linalg.norm(np.diff(metric.transform([[a], [b]]), axis=0))
             assert gap == pytest.approx(goes_on * 3 * np.exp(0.5) / X.std(), rel=1e-6, abs=1e-9)
 
     def test_columns(self):
         X, _ = awkward(200)
-        ties = np.array([0, 1, 2, 3, 4, 5, 6, 6, 7, 8])
-        basis = Basis(1000 * X + 5, ties, "both", np.random.default_rng(0))
+        column_groups = np.array([0, 1, 2, 3, 4, 5, 6, 6, 7, 8])
+        basis = Basis(1000 * X + 5, column_groups, "both", np.random.default_rng(0))
         np.testing.assert_array_equal(basis.numeric, [0, 1, 2, 3, 8, 9])
         np.testing.assert_array_equal(basis.plain, [4, 6, 7])
-        np.testing.assert_array_equal(basis.ties[-3:], [12, 13, 13])
+        np.testing.assert_array_equal(basis.column_groups[-3:], [12, 13, 13])
         P = basis.points
         assert set(P[:, 12]) == {0, 1}
         np.testing.assert_allclose(P[:, :6].std(axis=0, dtype=float), 1, rtol=1e-5)

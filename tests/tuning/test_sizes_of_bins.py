@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.tuning.bins import STEP, coarse
-from bochner.tuning.trials import Judged
+from bochner.tuning.judge import Trial
 
 ROWS = 400
 
@@ -23,7 +23,7 @@ def tried(loss, noise, *sizes):
     """Losses of rows whose mean is that of the size, and whose differences between sizes have a given deviation."""
     signs = np.resize([-1.0, 1.0], ROWS)
     return {
-        size: Judged(loss(size) + noise * k * signs, np.ones(1), 1, np.zeros((ROWS, 1)), 0.0)
+        size: Trial(loss(size) + noise * k * signs, np.ones(1), 1, np.zeros((ROWS, 1)), 0.0)
         for k, size in enumerate(sizes)
     }
 

@@ -129,7 +129,7 @@ class TestKernel:
     )
     def test_walk_ends_far_out(self, monkeypatch, sign, powers):
         """Where ever shorter or longer lengthscales seem better the walk stops at its limit; on a plain it stays."""
-        monkeypatch.setattr(bandwidth._Trials, "_score", lambda self, kernel: sign * kernel.lengthscale)
+        monkeypatch.setattr(bandwidth._KernelTrials, "_score", lambda self, kernel: sign * kernel.lengthscale)
         X, y = smooth(50)
         power = np.log(chosen(X, y).lengthscale / np.linalg.norm(X.std(axis=0))) / np.log(STEP)
         assert round(power, 6) in powers

@@ -74,7 +74,7 @@ def _map_facts(part: Any) -> dict[str, Any]:
     }
     if isinstance(part, BinningFeatures):
         facts |= {"n_components": len(part.values_), "n_buckets": part.n_buckets}
-        facts |= {"rows_per_bin": part.rows_per_bin_, "alone": part.alone_}
+        facts |= {"rows_per_bin": part.rows_per_bin_, "alone": part.singleton_share_}
     return facts
 
 

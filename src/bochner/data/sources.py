@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.draws import draw_rows
 
-TILE_ROWS, KEYED_ROWS, HELD_ROWS = 1 << 12, 1 << 14, 1 << 18
+TILE_ROWS, KEYED_ROWS, STORED_ROWS = 1 << 12, 1 << 14, 1 << 18
 DISTINCT_SHARE = 0.8
 
 
@@ -69,7 +69,7 @@ class ArraySource:
 
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
-        blocks = [self._encoded(slice(a, a + HELD_ROWS)) for a in range(0, self.n_rows, HELD_ROWS)]
+        blocks = [self._encoded(slice(a, a + STORED_ROWS)) for a in range(0, self.n_rows, STORED_ROWS)]
         X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
         return ArraySource(X.astype(dtype, copy=False), self.y, self.weight, targets=self.targets)
 
@@ -90,9 +90,11 @@ class ArraySource:
         """
         ((X, y, weight),) = self.blocks(self.n_rows)
         source = ArraySource(X, y, weight)
-        return source.merged(source.leaders(row_keys(X)), most=1.0)[0]
+        return source.merged(source.first_duplicates(row_hashes(X)), most=1.0)[0]
 
-    def merged(self, leader: NDArray[np.intp], most: float = DISTINCT_SHARE) -> tuple[ArraySource, NDArray[np.bool_]]:
+    def merged(
+        self, first_duplicate: NDArray[np.intp], most: float = DISTINCT_SHARE
+    ) -> tuple[ArraySource, NDArray[np.bool_]]:
         """Return a source in which equal rows are one, with their weight and mean target, where that saves much.
 
         Least squares on them has the same solution.
@@ -100,7 +102,7 @@ class ArraySource:
         Parameters
         ----------
         leader : int array of shape (n,)
-            As of `leaders`.
+            As of `first_duplicates`.
         most : float, default=0.8
             The largest share of the rows that may be left.
 
@@ -111,10 +113,10 @@ class ArraySource:
         bool array of shape (n,)
             The rows that it has.
         """
-        leads = leader == np.arange(self.n_rows)
+        leads = first_duplicate == np.arange(self.n_rows)
         if leads.all() or leads.mean() > most:
             return self, np.ones(self.n_rows, bool)
-        group = (np.cumsum(leads) - 1)[leader]
+        group = (np.cumsum(leads) - 1)[first_duplicate]
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
         total = np.bincount(group, weight)
         sums = np.stack([np.bincount(group, weight * column) for column in self.targets(self.y).T], axis=1)
@@ -124,9 +126,9 @@ class ArraySource:
     def keys(self) -> NDArray[np.float64]:
         """Numbers of the encoded rows, shape (n,), equal for equal rows."""
         parts = [slice(first, first + KEYED_ROWS) for first in range(0, self.n_rows, KEYED_ROWS)]
-        return np.concatenate([row_keys(self._encoded(part)) for part in parts] or [np.empty(0)])
+        return np.concatenate([row_hashes(self._encoded(part)) for part in parts] or [np.empty(0)])
 
-    def leaders(self, keys: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+    def first_duplicates(self, keys: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
         """Return the first of the rows that are equal to each, shape (n,).
 
         Parameters
@@ -136,16 +138,16 @@ class ArraySource:
         apart : bool array of shape (n,), optional
             Rows that are led by themselves, and lead no others.
         """
-        leader = np.arange(self.n_rows)
-        rest = leader.copy() if apart is None else np.flatnonzero(~apart)
+        first_duplicate = np.arange(self.n_rows)
+        rest = first_duplicate.copy() if apart is None else np.flatnonzero(~apart)
         _, first, group = np.unique(keys[rest], return_index=True, return_inverse=True)
-        leader[rest] = rest[first[group]]
-        led = np.flatnonzero(leader != np.arange(self.n_rows))
+        first_duplicate[rest] = rest[first[group]]
+        led = np.flatnonzero(first_duplicate != np.arange(self.n_rows))
         for start in range(0, len(led), KEYED_ROWS):
             part = led[start : start + KEYED_ROWS]
-            other = part[~_equal(self._encoded(part), self._encoded(leader[part]))]
-            leader[other] = other
-        return leader
+            other = part[~_equal(self._encoded(part), self._encoded(first_duplicate[part]))]
+            first_duplicate[other] = other
+        return first_duplicate
 
     def _encoded(self, part: slice | NDArray[np.intp]) -> Any:
         return self.encode(rows_of(self.X, part))
@@ -170,7 +172,7 @@ def _equal(A: NDArray | sp.csr_array, B: NDArray | sp.csr_array) -> NDArray[np.b
     return np.asarray((A != B).sum(axis=1)).ravel() == 0
 
 
-def row_keys(X: NDArray | sp.csr_array) -> NDArray[np.float64]:
+def row_hashes(X: NDArray | sp.csr_array) -> NDArray[np.float64]:
     """Project the rows at random onto one number each, equal for equal rows and hardly ever for others."""
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     if sp.issparse(X):

@@ -179,7 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         inputs = _check_feature_names_in(self, input_features)
         return np.array(output_names(self.columns_, inputs, self.n_features_out_), dtype=object)
 
-    def ties(self) -> np.ndarray:
+    def column_groups(self) -> np.ndarray:
         """Groups of output columns that belong together, for learners that give each column a scale of its own.
 
         The cosine and the sine of a circle are tied, and so are the columns of the codes of a text column: a
@@ -193,7 +193,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         first = np.arange(self.n_features_out_)
         for column in self.columns_:
-            for tied in column.ties():
+            for tied in column.column_groups():
                 first[tied] = tied.start
         return np.unique(first, return_inverse=True)[1]
 

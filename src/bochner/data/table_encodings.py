@@ -63,7 +63,7 @@ class NumberColumns:
             if gap_at >= 0:
                 yield gap_at, f"{inputs[j]}_missing"
 
-    def ties(self) -> Iterator[slice]:
+    def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: none."""
         return iter(())
 
@@ -136,7 +136,7 @@ class TimeColumn:
         suffixes += ["missing"] if self.gaps else []
         return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
 
-    def ties(self) -> Iterator[slice]:
+    def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: the cosine and the sine of each circle."""
         first = self.start + (PARTS[self.kind][0] in LINEAR)
         return (slice(j, j + 2) for j in range(first, first + 2 * len(self.cycles), 2))
@@ -211,7 +211,7 @@ class TextColumn:
         suffixes += [f"code{i}" for i in range(CODE_WIDTH * self.coded)] + ["missing"] * self.gaps
         return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
 
-    def ties(self) -> Iterator[slice]:
+    def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: those of the codes."""
         return iter([self.code] * self.coded)
 

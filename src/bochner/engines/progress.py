@@ -25,7 +25,7 @@ def progress(label: str, total: int | None, shown: bool) -> Iterator[Callable[[i
         yield lambda amount: bar.advance(task, amount)
 
 
-def say(text: str, shown: bool) -> None:
+def log(text: str, shown: bool) -> None:
     """Print a line on standard error; silent where that is no terminal."""
     if shown and sys.stderr.isatty():
         print(text, file=sys.stderr)

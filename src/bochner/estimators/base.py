@@ -19,9 +19,9 @@ from bochner.data.table import TableEncoder, check_frame
 from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.progress import progress, say
-from bochner.estimators.checks import refuse_infinite, refuse_unencoded, relative
-from bochner.estimators.insight import Insight, metric_of
+from bochner.engines.progress import log, progress
+from bochner.estimators.checks import normalised_weights, refuse_infinite, refuse_unencoded
+from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.solving import (
     SCORED_ROWS,
@@ -40,9 +40,9 @@ from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 from bochner.tuning.bandwidth import choose_kernel
 from bochner.tuning.choice import Choice, choose
-from bochner.tuning.cost import Plan, Task, plan
-from bochner.tuning.held_out import OutOfSample
-from bochner.tuning.setting import FEWEST_ASKED_ROWS, FEWEST_ROWS, Clock, Wanted
+from bochner.tuning.cost import SolverChoice, Task, plan
+from bochner.tuning.held_out import HeldOutPredictions
+from bochner.tuning.problem import FEWEST_ASKED_ROWS, FEWEST_ROWS, Budget, SearchSpace
 from bochner.tuning.size import SMALLEST, choose_n_components, choose_n_grids
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
@@ -59,7 +59,7 @@ BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
 DIRECT_RATE = 1e11  # n D^2 a second, of two cores
 
 
-class KernelMachine(Insight, KernelParameter):
+class KernelMachine(Interpretation, KernelParameter):
     """Ridge regression on random features, with whatever is left open chosen from the data."""
 
     def __init__(
@@ -90,23 +90,23 @@ class KernelMachine(Insight, KernelParameter):
 
     def _fit(
         self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]
-    ) -> tuple[NDArray, OutOfSample | None]:
+    ) -> tuple[NDArray, HeldOutPredictions | None]:
         """Fit the columns of ``targets(y)`` on checked X.
 
         Everything but `coef_` is set, which makes the model a fitted one. Returns it and, for classifiers, predictions
         for rows by a model that has not seen them.
         """
-        seed, clock = int(check_random_state(self.random_state).randint(2**31)), Clock(self.time_limit)
+        seed, budget = int(check_random_state(self.random_state).randint(2**31)), Budget(self.time_limit)
         named = isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
-        self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=relative(weight))
+        self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=normalised_weights(weight))
         if not self.encoder_.n_features_out_:
             raise ValueError("X has no value in any row of any column.")
         dtype = self._dtype(len(y), weight)
         source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
         self.encoder_.forget_categories()
-        choice = self._choose(source, seed, clock) if named else None
+        choice = self._choose(source, seed, budget) if named else None
         self.report_ = None if choice is None else choice.report
-        self.features_ = self._features(source, seed, clock) if choice is None else choice.features
+        self.features_ = self._features(source, seed, budget) if choice is None else choice.features
         self._draw(source, seed)
         self.kernel_ = getattr(self.features_, "kernel", None)
         fitted = self._solve(source, choice, dtype, seed)
@@ -119,7 +119,7 @@ class KernelMachine(Insight, KernelParameter):
             self.alphas_ = given
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
         self.intercept_ = fitted.intercept
-        return fitted.coef, fitted.unseen
+        return fitted.coef, fitted.held_out_predictions
 
     def _refit(self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]) -> NDArray:
         """Fit the columns of ``targets(y)`` on checked X with all that was chosen; everything but `coef_` is set."""
@@ -144,9 +144,9 @@ class KernelMachine(Insight, KernelParameter):
         task = Task(source.n_rows, source.n_outputs, weight, alphas, is_classifier(self), dtype.itemsize == 8)
         chosen = plan(self._solver(self.features_), self.features_, task)
         if settled:
-            dtype, chosen = np.dtype(np.float32), Plan("cg", "the choice was made by it")
+            dtype, chosen = np.dtype(np.float32), SolverChoice("cg", "the choice was made by it")
         self.solver_, self.solver_reason_ = chosen
-        say(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
+        log(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
         if chosen.solver == "direct":
             require_factor_memory(source.n_rows, self.features_.n_features_out, source.n_outputs, dtype)
         passes = source.n_rows if chosen.solver == "direct" else None  # iterations are not known beforehand
@@ -166,7 +166,7 @@ class KernelMachine(Insight, KernelParameter):
                 return solve_directly(design, alpha, seed, calibrated, held_out)
             return solve_iteratively(design, alpha, self.tol, seed, calibrated, held_out)
 
-    def _choose(self, source: ArraySource, seed: int, clock: Clock) -> Choice | None:
+    def _choose(self, source: ArraySource, seed: int, budget: Budget) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
         features = self._wanted_features()
         if self.metric == "isotropic" or features is None:
@@ -176,7 +176,7 @@ class KernelMachine(Insight, KernelParameter):
         fewest = FEWEST_ASKED_ROWS if asked else FEWEST_ROWS
         choice = None
         if columns <= MOST_LEARNED_COLUMNS and rows >= fewest:
-            choice = self._search(source, features, fewest, seed, clock)
+            choice = self._search(source, features, fewest, seed, budget)
         if choice is None and asked:
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} is learned from at least {fewest} distinct "
@@ -193,13 +193,15 @@ class KernelMachine(Insight, KernelParameter):
             )
         return choice
 
-    def _search(self, source: ArraySource, features: str, fewest: int, seed: int, clock: Clock) -> Choice | None:
+    def _search(self, source: ArraySource, features: str, fewest: int, seed: int, budget: Budget) -> Choice | None:
         n_components = None if isinstance(self.n_components, str) else int(self.n_components)
         alphas = given_alphas(self.alpha)
-        wanted = Wanted(features, self.metric, self.kernel, n_components, alphas, self.time_limit, fewest)
+        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, self.time_limit, fewest)
         with progress("Choosing the model", None, bool(self.verbose)):
             encoded = source.encoded(np.float32)
-            return choose(encoded, self.encoder_.ties(), self._units(), wanted, is_classifier(self), seed, clock)
+            return choose(
+                encoded, self.encoder_.column_groups(), self._units(), space, is_classifier(self), seed, budget
+            )
 
     def _wanted_features(self) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
@@ -238,11 +240,11 @@ class KernelMachine(Insight, KernelParameter):
             return "cg"
         return "direct" if criteria and self.solver == "auto" else self.solver
 
-    def _features(self, source: ArraySource, seed: int, clock: Clock) -> FeatureMap:
+    def _features(self, source: ArraySource, seed: int, budget: Budget) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
         if not isinstance(self.features, str):
             return seeded(self.features, seed)
-        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, clock)
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, budget)
         return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weight), random_state=seed)
 
     def _draw(self, source: ArraySource, seed: int) -> None:
@@ -268,10 +270,10 @@ class KernelMachine(Insight, KernelParameter):
         whole = numbers and len(numbers[0].scale) == self.encoder_.n_features_out_
         return numbers[0].scale if whole else None
 
-    def _choose_kernel(self, source: ArraySource, seed: int, clock: Clock) -> Kernel:
+    def _choose_kernel(self, source: ArraySource, seed: int, budget: Budget) -> Kernel:
         with progress("Choosing the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            quick = clock.limit is not None
+            quick = budget.limit is not None
             return choose_kernel(source, self.kernel, self._units(), alphas, seed, binned, quick)
 
     @single_threaded_blas()

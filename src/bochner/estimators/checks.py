@@ -86,6 +86,6 @@ def caution_unlabelled(classes: NDArray) -> None:
         )
 
 
-def relative(weight: NDArray | None) -> NDArray | None:
+def normalised_weights(weight: NDArray | None) -> NDArray | None:
     """Weights over the largest, so that a common factor leaves no trace, not even in rounding."""
     return None if weight is None else weight / weight.max()

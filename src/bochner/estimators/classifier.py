@@ -202,10 +202,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         K = len(self.classes_)
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")
-        coef, unseen = self._fit(X, y, weight, self._targets)
+        coef, held_out_predictions = self._fit(X, y, weight, self._targets)
         self.link_ = np.array([2.0, 2 / 3])
-        if K > 1 and unseen is not None:
-            predicted, truth, weights = unseen
+        if K > 1 and held_out_predictions is not None:
+            predicted, truth, weights = held_out_predictions
             if K == 2:
                 truth = np.hstack([-truth, truth])
             self.link_ = fit_link(_per_class(predicted), truth, weights)

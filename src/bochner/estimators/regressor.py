@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from bochner.data.table_statistic import TableStatistic
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
-from bochner.estimators.checks import checked_weight, relative, require_target
+from bochner.estimators.checks import checked_weight, normalised_weights, require_target
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -232,7 +232,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             raise ValueError(f"{error}. For classes take KernelMachineClassifier.") if text else error from None
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
-        moments = TableStatistic.of(y.reshape(len(y), -1), relative(weight)).summary
+        moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
         mean, scale = moments.mean, np.sqrt(moments.squares / moments.weight)
         if not np.isfinite(scale).all():
             raise ValueError("The target holds values too large to standardise: divide it by a constant.")

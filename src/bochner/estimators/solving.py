@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource, row_keys
+from bochner.data.sources import ArraySource, row_hashes
 from bochner.design import Design
 from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.rows import exact_map
@@ -33,7 +33,7 @@ from bochner.tuning.held_out import (
     MOST_ITERATIONS,
     TRACED_ITERATIONS,
     HeldOut,
-    OutOfSample,
+    HeldOutPredictions,
     candidates,
     choose_penalty,
     rows_held_out,
@@ -57,7 +57,7 @@ class Fitted:
         What was tried, ascending.
     scores : array of shape (A,) or None
         Mean squared error of each on rows left out.
-    unseen : OutOfSample or None
+    unseen : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
     n_iter : int or None
     residual : float or None
@@ -70,7 +70,7 @@ class Fitted:
     alpha: float
     alphas: NDArray
     scores: NDArray | None
-    unseen: OutOfSample | None
+    held_out_predictions: HeldOutPredictions | None
     n_iter: int | None = None
     residual: float | None = None
     features: FeatureMap | None = None
@@ -100,9 +100,9 @@ def solve_directly(
     factor = factorise(design, 2 if given is None else len(given))
     loo = DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else _scored(design, factor, alpha, seed, held_out)
     best, alphas, scores = _decide(factor.gcv if alpha == "gcv" else loo, given, factor)
-    unseen = OutOfSample(loo.predict(best), loo.y, loo.weight) if calibrated else None
+    held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight) if calibrated else None
     coef = factor.coef(best).astype(design.dtype)
-    return Fitted(coef, factor.intercept(coef), best, alphas, scores, unseen)
+    return Fitted(coef, factor.intercept(coef), best, alphas, scores, held_out_predictions)
 
 
 def _scored(
@@ -117,11 +117,11 @@ def _scored(
     rows, factors = draw_rows(source.n_rows, source.weight, SCORED_ROWS, np.random.default_rng(seed))
     ((X, y, weight),) = source.take(rows).blocks(len(rows))
     some = ArraySource(X, y, weight)
-    leader = some.leaders(row_keys(X))
-    distinct, leads = some.merged(leader, most=1.0)
+    first_duplicate = some.first_duplicates(row_hashes(X))
+    distinct, leads = some.merged(first_duplicate, most=1.0)
     counts = None
     if factors is not None and weight is not None:
-        counts = np.bincount(leader, weight * factors, len(rows))[leads]
+        counts = np.bincount(first_duplicate, weight * factors, len(rows))[leads]
     return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)
 
 
@@ -177,12 +177,16 @@ def solve_exactly(
     seen, factors = draw_rows(len(new), own[new], SCORED_ROWS, np.random.default_rng(seed))
     seen = new[seen]
     found = solve_exact(features, X, y, weight, best, tol, seed, seen)
-    unseen = None
+    held_out_predictions = None
     if found.errors is not None:
-        unseen = OutOfSample(y[seen] - found.errors, y[seen], own[seen] * (1.0 if factors is None else factors))
+        held_out_predictions = HeldOutPredictions(
+            y[seen] - found.errors, y[seen], own[seen] * (1.0 if factors is None else factors)
+        )
     elif design.features.is_dense:
-        unseen = solve_directly(design, best, seed, True, held_out).unseen
-    return Fitted(found.coef, found.intercept, best, alphas, scores, unseen, found.n_iter, found.residual, features)
+        held_out_predictions = solve_directly(design, best, seed, True, held_out).held_out_predictions
+    return Fitted(
+        found.coef, found.intercept, best, alphas, scores, held_out_predictions, found.n_iter, found.residual, features
+    )
 
 
 def _held_out_among(design: Design, distinct: ArraySource, held_out: NDArray | None) -> NDArray[np.intp]:
@@ -225,10 +229,10 @@ def solve_iteratively(
     penalty = np.full(len(ridge.maps), alphas[len(alphas) // 2])
     if open_choice and judge and judge.folds:
         penalty, scores = choose_penalty(judge, alphas)
-    n_iter, unseen = MOST_ITERATIONS, None
+    n_iter, held_out_predictions = MOST_ITERATIONS, None
     traced = given is None and not ridge.is_dense
     if held and held.folds and (traced or calibrated):
-        n_iter, unseen = held.run(penalty, tol, traced)
+        n_iter, held_out_predictions = held.run(penalty, tol, traced)
         if n_iter >= TRACED_ITERATIONS - 1:
             n_iter = MOST_ITERATIONS
     equations = ridge.equations()
@@ -245,7 +249,9 @@ def solve_iteratively(
         features.weights_ = penalty.min() / penalty
         coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
     found = solution.n_iter, solution.residual
-    return Fitted(np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, unseen, *found)
+    return Fitted(
+        np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, held_out_predictions, *found
+    )
 
 
 def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool) -> Fitted:
@@ -254,17 +260,17 @@ def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool)
     Where it leaves the number open, that is the best for the rows held out.
     """
     assert choice.alpha is not None
-    design, held_out = _merged(design, choice.leader, choice.held_out)
+    design, held_out = _merged(design, choice.first_duplicate, choice.held_out)
     ridge = IterativeRidge(design, seed)
     penalty = np.full(len(ridge.maps), choice.alpha)
-    n_iter, unseen = choice.n_iter, choice.unseen
-    if n_iter is None or (calibrated and unseen is None):
-        traced, unseen = HeldOut(ridge, seed, held_out).run(penalty, 0.0, True, choice.loss)
+    n_iter, held_out_predictions = choice.n_iter, choice.held_out_predictions
+    if n_iter is None or (calibrated and held_out_predictions is None):
+        traced, held_out_predictions = HeldOut(ridge, seed, held_out).run(penalty, 0.0, True, choice.loss)
         n_iter = traced if n_iter is None else n_iter
     equations = ridge.equations()
     solution = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), 0.0, n_iter)
     coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
-    found = np.array([choice.alpha]), None, unseen, solution.n_iter, solution.residual
+    found = np.array([choice.alpha]), None, held_out_predictions, solution.n_iter, solution.residual
     return Fitted(np.ascontiguousarray(coef), intercept, choice.alpha, *found)
 
 
@@ -286,7 +292,7 @@ def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, t
         return solve_directly(design, alpha, seed, False)
     if design.features.is_dense or n_iter is None:
         return solve_iteratively(design, alpha, tol, seed, False)
-    source, _ = design.source.merged(design.source.leaders(design.source.keys()))
+    source, _ = design.source.merged(design.source.first_duplicates(design.source.keys()))
     ridge = IterativeRidge(Design(source, design.features, design.dtype, design.advance), seed)
     equations = ridge.equations()
     solution = ridge.solve(equations, np.full((equations.shape[0], len(ridge.maps)), alpha), 0.0, n_iter)
@@ -295,9 +301,9 @@ def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, t
     return Fitted(np.ascontiguousarray(coef), intercept, alpha, *found)
 
 
-def _merged(design: Design, leader: NDArray, held_out: NDArray) -> tuple[Design, NDArray]:
+def _merged(design: Design, first_duplicate: NDArray, held_out: NDArray) -> tuple[Design, NDArray]:
     """The design and the rows held out of it, where equal rows may be one."""
-    source, leads = design.source.merged(leader)
+    source, leads = design.source.merged(first_duplicate)
     return Design(source, design.features, design.dtype, design.advance), held_out[leads]
 
 
@@ -307,5 +313,5 @@ def _without_repeats(design: Design, seed: int) -> tuple[Design, NDArray | None]
     counted = np.ones(source.n_rows, bool) if source.weight is None else source.weight > 0
     if counted.sum() <= FOLDED_ROWS:
         return design, None
-    held_out = rows_held_out(design.row_keys, source.weight, seed)
-    return _merged(design, source.leaders(design.row_keys, held_out | ~counted), held_out)
+    held_out = rows_held_out(design.row_hashes, source.weight, seed)
+    return _merged(design, source.first_duplicates(design.row_hashes, held_out | ~counted), held_out)

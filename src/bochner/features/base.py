@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows, require_memory
-from bochner.features.held import Held, HeldBytes, HeldFloats
+from bochner.features.stored import Stored, StoredBytes, StoredFloats
 from bochner.kernels import Kernel
 
 TILE_BYTES, TILE_ROWS = 2 << 20, 4096
-CURE = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
+REMEDY = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 Rows: TypeAlias = "NDArray | sp.csr_array"
 
 
@@ -86,16 +86,16 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return False
 
     @abstractmethod
-    def hold(self, X: Rows, packed: bool = False) -> Held:
+    def store(self, X: Rows, packed: bool = False) -> Stored:
         """Features of the rows, held in memory; `packed` allows a rounding of them to 8 bits."""
 
     @abstractmethod
-    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one held row takes, in bytes."""
 
-    def learn(self, X: Rows, packed: bool = False) -> Held:
+    def learn(self, X: Rows, packed: bool = False) -> Stored:
         """Hold training rows, of which the map takes note where its columns depend on them."""
-        return self.hold(X, packed)
+        return self.store(X, packed)
 
     def settle(self) -> None:
         """Take note that the last training row has been learnt; only then is D known."""
@@ -146,17 +146,17 @@ class DenseFeatureMap(FeatureMap):
         """What is taken from held features, shape (D,)."""
         return np.zeros(self.n_features_out) if self._centre is None else self._centre
 
-    def hold(self, X: Rows, packed: bool = False) -> Held:
+    def store(self, X: Rows, packed: bool = False) -> Stored:
         bounds = self.bounds() if packed else None
         if bounds is not None:
-            return self._hold_bytes(X, bounds + np.abs(self.centre))
+            return self._store_bytes(X, bounds + np.abs(self.centre))
         Z = self.rows(X)
         if self._centre is not None:
             Z -= self._centre.astype(Z.dtype)
-        return HeldFloats(Z)
+        return StoredFloats(Z)
 
-    def _hold_bytes(self, X: Rows, bounds: NDArray) -> HeldBytes:
-        held, centre = HeldBytes(X.shape[0], bounds), self.centre.astype(X.dtype)
+    def _store_bytes(self, X: Rows, bounds: NDArray) -> StoredBytes:
+        held, centre = StoredBytes(X.shape[0], bounds), self.centre.astype(X.dtype)
         tile = self._tile_rows(X.dtype)
 
         def loop(start: int, stop: int) -> None:
@@ -170,7 +170,7 @@ class DenseFeatureMap(FeatureMap):
         for_rows(loop, X.shape[0], tile)
         return held
 
-    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         return self.n_features_out * (1 if packed and self.bounds() is not None else dtype.itemsize)
 
     def rows(self, X: Rows, out: NDArray | None = None) -> NDArray:
@@ -186,7 +186,7 @@ class DenseFeatureMap(FeatureMap):
         for_rows(loop, X.shape[0], tile)
         return Z
 
-    def _require_output(self, X: Rows, cure: str = CURE) -> None:
+    def _require_output(self, X: Rows, cure: str = REMEDY) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do not fit."""
         what = f"The array of {X.shape[0]:,} x {self.n_features_out:,} features"
         require_memory(X.shape[0] * self.n_features_out * X.dtype.itemsize, what, cure)

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.engines.local import in_threads, require_memory
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.grids import Grids, Table, draw_grids, tables_of
-from bochner.features.held import HeldBins
+from bochner.features.stored import StoredBins
 from bochner.kernels import Kernel, Laplacian
 
-CURE = "Transform in blocks of rows, or take fewer n_grids."
+REMEDY = "Transform in blocks of rows, or take fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
 
 
@@ -74,7 +74,7 @@ class BinningFeatures(FeatureMap):
         Of the hashes, independent for each grid.
     rows_per_bin_ : float
         Mean number of training rows in an occupied bin; NaN with `n_buckets`.
-    alone_ : float
+    singleton_share_ : float
         Share of rows that are alone in their bin, over all grids; NaN with `n_buckets`.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
@@ -164,7 +164,7 @@ class BinningFeatures(FeatureMap):
             self._drop_columns(rng)
         self.multipliers_ = rng.integers(-(2**63), 2**63, self.pitches_.shape)
         self.n_features_in_ = n_features
-        self.rows_per_bin_ = self.alone_ = float("nan")
+        self.rows_per_bin_ = self.singleton_share_ = float("nan")
         self.keys_ = np.empty(0, np.int64)
         self.offsets_ = np.arange(P + 1, dtype=np.int64) * n_buckets
         self._tables = [] if n_buckets else [Table() for _ in range(P)]
@@ -202,12 +202,12 @@ class BinningFeatures(FeatureMap):
         """Number D of columns: of occupied bins, or of buckets."""
         return int(self.offsets_[-1])
 
-    def learn(self, X: Rows, packed: bool = False) -> HeldBins:
+    def learn(self, X: Rows, packed: bool = False) -> StoredBins:
         """Number the bins of some training rows, after those of earlier calls since the draw.
 
-        Once the columns are laid out, rows are looked up as by `hold`.
+        Once the columns are laid out, rows are looked up as by `store`.
         """
-        return self._held(X, grow=not self.n_features_out)
+        return self._stored(X, grow=not self.n_features_out)
 
     def settle(self) -> None:
         """Lay out the columns, once all training rows are known."""
@@ -220,27 +220,27 @@ class BinningFeatures(FeatureMap):
             table.close(self.keys_[first:stop])
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
-        self.alone_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
+        self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
 
     def caution(self) -> None:
         """Warn where most rows are alone in their bins."""
         rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
-        if self.alone_ > MANY_ALONE and rows >= FEW_ROWS:
+        if self.singleton_share_ > MANY_ALONE and rows >= FEW_ROWS:
             warnings.warn(
-                f"{self.alone_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per bin): such "
-                "bins tell nothing of new rows. Take larger lengthscales, at first twice as large.",
+                f"{self.singleton_share_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per "
+                "bin): such bins tell nothing of new rows. Take larger lengthscales, at first twice as large.",
                 stacklevel=3,
             )
 
-    def hold(self, X: Rows, packed: bool = False) -> HeldBins:
+    def store(self, X: Rows, packed: bool = False) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
-        return self._held(X, grow=False)
+        return self._stored(X, grow=False)
 
-    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's bins, and of its weights inside them where the kernel has such."""
         return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
 
-    def _held(self, X: Rows, grow: bool) -> HeldBins:
+    def _stored(self, X: Rows, grow: bool) -> StoredBins:
         grids = self._all_grids()
         tiles, smooth = grids.tiles(X), bool(grids.smooth.any())
         ids = np.empty((len(grids), X.shape[0]), np.int32)
@@ -252,7 +252,7 @@ class BinningFeatures(FeatureMap):
                 grids.weigh(tiles, p, values[p])
 
         in_threads(number, range(len(grids)), None if X.shape[0] > 1 else 1)
-        return HeldBins(ids, values, self.offsets_)
+        return StoredBins(ids, values, self.offsets_)
 
     def _all_grids(self) -> Grids:
         """The grids in the form of the loops, and their tables, made anew where they were left out of a file."""
@@ -280,7 +280,7 @@ class BinningFeatures(FeatureMap):
         """
         X = self._checked(X, reset=False)
         self._require_memory(X)
-        held = self.hold(X)
+        held = self.store(X)
         kept = held.ids.T >= 0
         wide = max(self.n_features_out, kept.size) >= 2**31
         columns = (held.ids.T + self.offsets_[:-1].astype(np.int64 if wide else np.int32))[kept]
@@ -292,13 +292,13 @@ class BinningFeatures(FeatureMap):
         """For what `transform` holds at once: a copy of the rows, ids, columns and their parts, values and weights."""
         P, (rows, columns) = len(self.values_), X.shape
         need = rows * (P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize) + columns * X.dtype.itemsize * (not sp.issparse(X)))
-        require_memory(need, f"Binning {rows:,} rows by {P:,} grids", CURE)
+        require_memory(need, f"Binning {rows:,} rows by {P:,} grids", REMEDY)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), holding the bins of some rows at a time."""
         V, result = np.ascontiguousarray(coef.T), np.empty((X.shape[0], coef.shape[1]), coef.dtype)
         for a in range(0, X.shape[0], DOT_ROWS):
-            result[a : a + DOT_ROWS] = self.hold(X[a : a + DOT_ROWS]).forward(V).T
+            result[a : a + DOT_ROWS] = self.store(X[a : a + DOT_ROWS]).forward(V).T
         return result
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import for_rows
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
-from bochner.features.held import HeldTogether
+from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
 
 
@@ -149,17 +149,17 @@ class ConcatenatedFeatures(DenseFeatureMap):
         """Roots of the weights."""
         return np.sqrt(self.weights_)
 
-    def hold(self, X: Rows, packed: bool = False) -> HeldTogether:
+    def store(self, X: Rows, packed: bool = False) -> StoredTogether:
         """Features of every map, held."""
-        return HeldTogether([part.hold(X, packed) for part in self.maps_], self.scales, self.edges_)
+        return StoredTogether([part.store(X, packed) for part in self.maps_], self.scales, self.edges_)
 
-    def learn(self, X: Rows, packed: bool = False) -> HeldTogether:
+    def learn(self, X: Rows, packed: bool = False) -> StoredTogether:
         """Hold training rows, of which every map takes note."""
-        return HeldTogether([part.learn(X, packed) for part in self.maps_], self.scales, self.edges_)
+        return StoredTogether([part.learn(X, packed) for part in self.maps_], self.scales, self.edges_)
 
-    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a held row takes, over all maps."""
-        return sum(part.held_bytes(dtype, packed) for part in self.maps_)
+        return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
     def transform(self, X: Any) -> NDArray | sp.csr_matrix:
         """Compute the features.
@@ -183,7 +183,7 @@ class ConcatenatedFeatures(DenseFeatureMap):
         """Write the features of a few rows into the first columns of `out`; TypeError where a map is not dense."""
         for part, scale, (first, stop) in zip(self.maps_, self.scales, self._spans(), strict=True):
             if not isinstance(part, DenseFeatureMap):
-                raise TypeError(f"{type(part).__name__} are no dense features: use transform or hold.")
+                raise TypeError(f"{type(part).__name__} are no dense features: use transform or store.")
             Z = np.empty((X.shape[0], stop - first), out.dtype)
             part.write(X, Z)
             np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])

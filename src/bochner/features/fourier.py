@@ -17,7 +17,7 @@ from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, Rows
 from bochner.features.leverage import POOL, draw_by_leverage
 from bochner.features.sampling import SAMPLINGS, draw_frequencies
-from bochner.features.structured import Spins, cheaper, of_shapes
+from bochner.features.structured import SignedHadamard, cheaper, of_shapes
 from bochner.kernels import Gaussian, Kernel
 
 
@@ -69,7 +69,7 @@ class FourierFeatures(DenseFeatureMap):
     frequencies_ : array of shape (d, m), float64
         In radians per unit of the columns; m = ceil(D / 2) where paired, else D.
     amplitudes_ : array of shape (m,), float64
-    spins_ : Spins or None
+    spins_ : SignedHadamard or None
         The same frequencies as a fast transform, where they were drawn so.
     offsets_ : array of shape (q,), float64
         In radians, of the last q frequencies, which have a cosine only: D of them, or D mod 2 where paired.
@@ -237,13 +237,13 @@ class FourierFeatures(DenseFeatureMap):
             _project(X, rest if pairs else first, out, 2 * pairs, 2 * pairs + len(offsets))
             cos_offset(out, 2 * pairs, offsets, amplitudes[pairs:])
 
-    def _projection(self, dtype: np.dtype) -> tuple[NDArray | Spins, NDArray, NDArray, NDArray]:
+    def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray]:
         """Frequencies of the pairs and the rest, and offsets, in turns; amplitudes; kept for the next call."""
         key = np.dtype(dtype).name
         if key not in self._factors:
             self._check_arrays()
             m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
-            first: NDArray | Spins
+            first: NDArray | SignedHadamard
             if self.spins_ is not None and cheaper(self.n_features_in_, pairs or m):
                 first = self.spins_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
             else:
@@ -258,7 +258,7 @@ class FourierFeatures(DenseFeatureMap):
         d, m, lone = self.n_features_in_, np.size(self.amplitudes_), np.size(self.offsets_)
         arrays = [self.frequencies_, self.amplitudes_, self.offsets_]
         whole = lone <= m and of_shapes(arrays, [(d, m), (m,), (lone,)])
-        spins = self.spins_ is None or (isinstance(self.spins_, Spins) and self.spins_.fits(d, m))
+        spins = self.spins_ is None or (isinstance(self.spins_, SignedHadamard) and self.spins_.fits(d, m))
         if not (whole and spins):
             raise ValueError("The arrays of this FourierFeatures do not fit together. Fit it anew.")
 
@@ -278,9 +278,9 @@ class FourierFeatures(DenseFeatureMap):
         return np.array([f"fourierfeatures_{name}" for name in names], dtype=object)
 
 
-def _project(X: Rows, factor: NDArray | Spins, out: NDArray, first: int, stop: int) -> None:
+def _project(X: Rows, factor: NDArray | SignedHadamard, out: NDArray, first: int, stop: int) -> None:
     """Write the products of the rows and the frequencies into some columns of `out`, structured ones into the first."""
-    if isinstance(factor, Spins):
+    if isinstance(factor, SignedHadamard):
         factor.project(X, out)
     elif sp.issparse(X):
         out[:, first:stop] = X @ factor

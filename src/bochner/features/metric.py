@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
-from bochner.features.held import Held
+from bochner.features.stored import Stored
 from bochner.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -274,20 +274,20 @@ class MetricFeatures(DenseFeatureMap):
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`; TypeError where the map is not dense."""
         if not isinstance(self.features_, DenseFeatureMap):
-            raise TypeError(f"{type(self.features_).__name__} are no dense features: use transform or hold.")
+            raise TypeError(f"{type(self.features_).__name__} are no dense features: use transform or store.")
         self.features_.write(self.metric.coordinates(X), out)
 
-    def hold(self, X: Rows, packed: bool = False) -> Held:
+    def store(self, X: Rows, packed: bool = False) -> Stored:
         """Features of the rows, held in memory."""
-        return super().hold(X, packed) if self.is_dense else self.features_.hold(self.metric.coordinates(X), packed)
+        return super().store(X, packed) if self.is_dense else self.features_.store(self.metric.coordinates(X), packed)
 
-    def learn(self, X: Rows, packed: bool = False) -> Held:
+    def learn(self, X: Rows, packed: bool = False) -> Stored:
         """Hold training rows, of which the map takes note."""
-        return super().hold(X, packed) if self.is_dense else self.features_.learn(self.metric.coordinates(X), packed)
+        return super().store(X, packed) if self.is_dense else self.features_.learn(self.metric.coordinates(X), packed)
 
-    def held_bytes(self, dtype: np.dtype, packed: bool) -> int:
+    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a held row takes."""
-        return self.features_.held_bytes(dtype, packed)
+        return self.features_.stored_bytes(dtype, packed)
 
     def settle(self) -> None:
         """Settle the map."""

@@ -47,7 +47,7 @@ class KernelRows(DenseFeatureMap):
         X = self._checked(X)
         self.kernel.check_features(X.shape[1])
         if not isinstance(X, np.ndarray):
-            require_memory(8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", CURE)
+            require_memory(8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", REMEDY)
         self.rows_ = np.array(X) if isinstance(X, np.ndarray) else X.toarray()
         return self
 
@@ -91,7 +91,7 @@ class KernelRows(DenseFeatureMap):
 
 
 TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
-CURE = "Take fewer rows, or solver='auto', whose random features need none of this."
+REMEDY = "Take fewer rows, or solver='auto', whose random features need none of this."
 
 
 def exact_map(features: FeatureMap) -> FeatureMap:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
-from bochner.features.structured import FEWEST, Spins, cheaper, orthonormal
+from bochner.features.structured import FEWEST, SignedHadamard, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
 from bochner.kernels.base import Term
 from bochner.kernels.measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
@@ -30,13 +30,13 @@ class Draw:
     frequencies : array of shape (d, m)
         In radians per unit of the columns.
     weights : array of shape (m,)
-    spins : Spins or None
+    spins : SignedHadamard or None
         The frequencies as a fast transform, where they have one.
     """
 
     frequencies: NDArray[np.float64]
     weights: NDArray[np.float64]
-    spins: Spins | None = None
+    spins: SignedHadamard | None = None
 
 
 def draw_frequencies(
@@ -131,10 +131,11 @@ def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Gen
 
     "iid": independent. "orthogonal": of directions that are, in groups of `n_features` columns, those of a Haar
     orthogonal matrix (Yu et al., 2016), and of independent lengths. Any one column is normal, so that estimates stay
-    unbiased; the columns of a group repel one another. "structured": see `Spins`; "orthogonal" below 9 columns.
+    unbiased; the columns of a group repel one another. "structured": see `SignedHadamard`; "orthogonal" below 9
+    columns.
     """
     if sampling == "structured" and n_features >= FEWEST:
-        return Spins.draw(n_features, size, rng).frequencies()
+        return SignedHadamard.draw(n_features, size, rng).frequencies()
     normal = rng.standard_normal((n_features, size))
     if sampling in ("iid", "leverage"):
         return normal
@@ -209,7 +210,7 @@ def _require_draws(leaves: Sequence[Stationary], sampling: str) -> None:
 
 def _draw_spins(leaf: Stationary, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
     measure: SpectralMeasure = leaf.spectral_measure()
-    spins = Spins.draw(n_features, size, rng)
+    spins = SignedHadamard.draw(n_features, size, rng)
     normal = spins.frequencies()
     unit = unit_frequencies(measure, normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size)))
     factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)

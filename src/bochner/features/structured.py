@@ -19,7 +19,7 @@ BUTTERFLY = 0.1  # for each entry and each level of the transform
 
 
 @dataclass(frozen=True)
-class Spins:
+class SignedHadamard:
     """Frequencies w = lengths * (rows of H D_b' H D_b R) in blocks b = 1, ..., B of n, a power of two.
 
     H is the Walsh-Hadamard matrix over sqrt(n), D_b and D_b' are diagonals of random signs, of which blocks of n <= 64
@@ -45,7 +45,7 @@ class Spins:
     lengths: NDArray[np.float64]
 
     @classmethod
-    def draw(cls, n_features: int, size: int, rng: np.random.Generator) -> Spins:
+    def draw(cls, n_features: int, size: int, rng: np.random.Generator) -> SignedHadamard:
         """Draw standard normal vectors: lengths of the law of n normal coordinates."""
         n = padded(n_features)
         if n <= HAAR:
@@ -55,13 +55,13 @@ class Spins:
         signs = rng.choice([-1.0, 1.0], (-(-size // n), n_rounds(n), n))
         return cls(rotation, np.ones(n_features), signs, np.sqrt(rng.chisquare(n, size)))
 
-    def scaled(self, factors: NDArray | float, scale: NDArray | float) -> Spins:
+    def scaled(self, factors: NDArray | float, scale: NDArray | float) -> SignedHadamard:
         """The frequencies times a number each, and their coordinates times a number each."""
         if self.signs.shape[2] <= HAAR:
             return replace(self, lengths=self.lengths * factors, rotation=self.rotation * np.reshape(scale, (-1, 1)))
         return replace(self, lengths=self.lengths * factors, scale=self.scale * scale)
 
-    def first(self, size: int) -> Spins:
+    def first(self, size: int) -> SignedHadamard:
         """The first frequencies."""
         n = self.signs.shape[2]
         return replace(self, signs=self.signs[: -(-size // n)], lengths=self.lengths[:size])
@@ -72,10 +72,10 @@ class Spins:
         shapes = [(n_features, n) if n <= HAAR else (2, n), (n_features,), (-(-size // n), n_rounds(n), n), (size,)]
         return of_shapes([self.rotation, self.scale, self.signs, self.lengths], shapes)
 
-    def astype(self, dtype: DTypeLike) -> Spins:
+    def astype(self, dtype: DTypeLike) -> SignedHadamard:
         """The arrays in another precision."""
         arrays = (self.rotation, self.scale, self.signs, self.lengths)
-        return Spins(*(array.astype(dtype) for array in arrays))
+        return SignedHadamard(*(array.astype(dtype) for array in arrays))
 
     def frequencies(self) -> NDArray[np.float64]:
         """The frequencies, shape (d, m)."""

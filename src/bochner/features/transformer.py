@@ -18,7 +18,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
-CURE = (
+REMEDY = (
     "Numbers reach it centred in an estimator: where it needs others, put a scaler before it, as in "
     "features=make_pipeline(MinMaxScaler(clip=True), AdditiveChi2Sampler())."
 )
@@ -142,7 +142,9 @@ class TransformerFeatures(DenseFeatureMap):
             out[:, : self._size] = Z
             finite = np.isfinite(out[:, : self._size].sum())
         if not finite and not np.isfinite(out[:, : self._size]).all():
-            raise ValueError(f"{self._name} gives features that are NaN, infinite or too large for {out.dtype}. {CURE}")
+            raise ValueError(
+                f"{self._name} gives features that are NaN, infinite or too large for {out.dtype}. {REMEDY}"
+            )
 
     def _features(self, X: Rows) -> NDArray:
         """Features of the rows as a dense array of numbers, shape (b, D)."""
@@ -162,7 +164,7 @@ class TransformerFeatures(DenseFeatureMap):
         except ValueError as error:
             if isinstance(error, TypeError):  # scikit-learn's own word on a parameter
                 raise
-            raise ValueError(f"{self._name} refuses the rows: {error} {CURE}") from error
+            raise ValueError(f"{self._name} refuses the rows: {error} {REMEDY}") from error
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return max(FEWEST_TILE_ROWS, super()._tile_rows(dtype))

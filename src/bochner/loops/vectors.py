@@ -26,7 +26,7 @@ def descend(x, r, p, q, step):
 
 
 @compiled
-def accumulate(a, b, factor):
+def add_scaled(a, b, factor):
     """Add factor b to a, and return zero."""
     for i in range(a.shape[0]):
         a[i] += factor * b[i]
@@ -44,7 +44,7 @@ def scale(r, inverse, z):
 
 
 @compiled_sums
-def redirect(p, z, ratio, penalty, q):
+def update_direction(p, z, ratio, penalty, q):
     """Overwrite p by z + ratio p and q by the products of p and penalty; return p'q.
 
     penalty : array of the length of p, or of length 1.

@@ -24,7 +24,7 @@ CLASSES: Registry = {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
         "bochner.features.fourier": ["FourierFeatures"],
-        "bochner.features.structured": ["Spins"],
+        "bochner.features.structured": ["SignedHadamard"],
         "bochner.features.binning": ["BinningFeatures"],
         "bochner.features.concatenate": ["ConcatenatedFeatures"],
         "bochner.features.linear": ["LinearFeatures"],

@@ -15,6 +15,7 @@ from bochner.persistence.rules import LEAVES, MAX_DEPTH, MAX_TEXT, NUMERIC, SCAL
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
 KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
+FORMER_CLASSES, FORMER_NAMES = {"Spins": "SignedHadamard"}, {"alone_": "singleton_share_"}  # of version 1
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -114,6 +115,7 @@ class Decoder:
 
     def read_object(self, node: Any, depth: int) -> Any:
         tag, state = _fields(node, **{"class": str, "state": dict})
+        tag = FORMER_CLASSES.get(tag, tag) if self.version == 1 else tag
         if tag not in self.registry:
             raise Fault(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
         return self.built(tag, {name: self.value(item, depth + 1) for name, item in state.items()})
@@ -133,8 +135,11 @@ class Decoder:
 
 def upgraded(tag: str, state: dict[str, Any]) -> dict[str, Any]:
     """State of an object of a file of version 1, in which the grids of a map shared their multipliers."""
+    if tag != "BinningFeatures":
+        return state
     shared, pitches = state.get("multipliers_"), state.get("pitches_")
-    if tag == "BinningFeatures" and isinstance(shared, np.ndarray) and isinstance(pitches, np.ndarray):
+    state = {FORMER_NAMES.get(name, name): value for name, value in state.items()}
+    if isinstance(shared, np.ndarray) and isinstance(pitches, np.ndarray):
         if shared.shape != pitches.shape[1:]:
             _malformed("array")
         return state | {"multipliers_": np.ascontiguousarray(np.broadcast_to(shared, pitches.shape))}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.solvers.preconditioners import Preconditioner
-from bochner.vectors import descend, dots, redirect
+from bochner.vectors import descend, dots, update_direction
 
 DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10
@@ -117,7 +117,7 @@ def conjugate_gradients(
         error = progress.error(tol) if tol > 0 else error
         if error <= tol or progress.n_iter >= max_iter:
             break
-        penalised = redirect(p, z, ratio, penalty, q)
+        penalised = update_direction(p, z, ratio, penalty, q)
         step = progress.step(penalised + operator(p, q))
         left = descend(x, r, p, q, step)
         if visit(x, progress.n_iter) or not step.any():
@@ -126,7 +126,7 @@ def conjugate_gradients(
     if n_iter:
         error = progress.error(tol) if step.any() else min(error, residual)
     if 0 < tol < CHECKED and n_iter:
-        redirect(p, x, np.zeros(len(rhs)), penalty, q)
+        update_direction(p, x, np.zeros(len(rhs)), penalty, q)
         operator(x, q)
         drift = rhs - q - r
         residual = float(np.sqrt(_quotient(dots(r + drift, r + drift), size)).max())

@@ -26,7 +26,7 @@ from bochner.solvers.cg import conjugate_gradients
 from bochner.solvers.preconditioners import LowRank
 
 LARGEST_FACTORISED = 20_000  # rows; some 50 s of two cores
-FACTORISED_SHARE, HELD_SHARE = 0.9, 0.6  # of the free memory
+FACTORISED_SHARE, STORED_SHARE = 0.9, 0.6  # of the free memory
 LANDMARKS, MOST_ITERATIONS, BLOCK_ROWS, COLUMNS = 2048, 500, 2048, 1024
 LEAST_TOL = 1e-3  # of an oracle
 LARGEST_RIDGE = 1e300
@@ -189,7 +189,7 @@ def _by_conjugate_gradients(
 def _multiplier(features: DenseFeatureMap, X: Rows) -> Callable[[NDArray], NDArray]:
     """Products of the kernel matrix, which is held where it fits the memory."""
     n, free = X.shape[0], available_memory()
-    if free is None or 8 * n * n <= HELD_SHARE * free:
+    if free is None or 8 * n * n <= STORED_SHARE * free:
         K = features.rows(X, out=np.empty((n, n)))
         return lambda B: product(K, np.ascontiguousarray(B))
     return lambda B: features.dot(X, np.ascontiguousarray(B))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bochner.design import Design
 from bochner.features.base import DenseFeatureMap
-from bochner.features.held import HeldRows
+from bochner.features.stored import StoredRows
 from bochner.normal import NormalEquations
 from bochner.solvers.cg import Solution, conjugate_gradients
 from bochner.solvers.preconditioners import JUDGES, Blocks, Jacobi, Preconditioner, SampledGram, SampledRows
@@ -52,7 +52,7 @@ class IterativeRidge:
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
         entries = design.source.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
         self._centre()
-        self.blocks = design.hold(packed=entries > PACKED_ENTRIES)
+        self.blocks = design.store(packed=entries > PACKED_ENTRIES)
         self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
         self._samples: list[SampledGram | SampledRows | None] | None = None
@@ -190,15 +190,15 @@ class Without:
 
     Parameters
     ----------
-    blocks : iterable of HeldRows
+    blocks : iterable of StoredRows
     kept : bool array of shape (n,)
         False for the rows that are left out.
     """
 
-    def __init__(self, blocks: Iterable[HeldRows], kept: NDArray) -> None:
+    def __init__(self, blocks: Iterable[StoredRows], kept: NDArray) -> None:
         self.blocks, self.kept = blocks, kept
 
-    def __iter__(self) -> Iterator[HeldRows]:
+    def __iter__(self) -> Iterator[StoredRows]:
         first = 0
         for block in self.blocks:
             kept = self.kept[first : first + len(block.y)].astype(np.float32)

@@ -49,7 +49,7 @@ ROUNDS = ((4096, 512), (16384, 1024))  # rows and features of the trials
 QUICK, QUICKEST, FEW_ROWS = (2048, 256), (1024, 128), 2000
 
 
-class _Trials:
+class _KernelTrials:
     """Leave-one-out scores of kernels on a sample of encoded rows, each computed once.
 
     Where alphas are given, they are scaled as the sum of squares is by the sampling, so that they mean the same.
@@ -148,7 +148,7 @@ def choose_kernel(
         NAMED[candidate]().pitch_measure()  # refused where there is none
     n_components = choose_n_components(source.n_rows, source.weight)
     n_rows, most = (QUICK if source.n_rows >= FEW_ROWS else QUICKEST) if quick else ROUNDS[0]
-    trials = _Trials(source, n_rows, min(n_components, most), alphas, seed, binned)
+    trials = _KernelTrials(source, n_rows, min(n_components, most), alphas, seed, binned)
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < FEWEST_ROWS or not trials.spread.any():
         return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
@@ -157,7 +157,7 @@ def choose_kernel(
     powers = {candidate: trials.search(candidate, units) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, units, powers[candidate]) for candidate in names])]
     if not quick and source.n_rows >= ROUNDS[1][0]:
-        trials = _Trials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed, binned)
+        trials = _KernelTrials(source, ROUNDS[1][0], min(n_components, ROUNDS[1][1]), alphas, seed, binned)
         powers[best] = trials.descend(best, units, powers[best])
     return trials.kernel(best, units, powers[best])
 

@@ -42,9 +42,9 @@ class Basis:
         Columns of X with more than two values.
     """
 
-    def __init__(self, X: NDArray, ties: NDArray, parts: str, rng: np.random.Generator) -> None:
+    def __init__(self, X: NDArray, column_groups: NDArray, parts: str, rng: np.random.Generator) -> None:
         low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-        grouped = np.bincount(ties)[ties] > 1
+        grouped = np.bincount(column_groups)[column_groups] > 1
         between = ((low < X) & (high > X)).any(axis=0)
         self.n_features_in = X.shape[1]
         self.plain = np.flatnonzero((high > low) & (grouped | ~between))
@@ -66,10 +66,10 @@ class Basis:
         self.parts = parts
         self.points = np.concatenate([*kept, P], axis=1, dtype=np.float32)
         free = np.arange(len(self.numeric) * len(kept))
-        _, tied = np.unique(ties[self.plain], return_inverse=True)
-        self.ties = np.concatenate([free, len(free) + tied])
+        _, tied = np.unique(column_groups[self.plain], return_inverse=True)
+        self.column_groups = np.concatenate([free, len(free) + tied])
         width = max(len(self.numeric) + len(self.plain), 1)
-        self.start = np.full(len(self.ties), -0.5 * np.log(width))
+        self.start = np.full(len(self.column_groups), -0.5 * np.log(width))
         self.start[: len(free)] -= np.log(len(kept))
 
     def coordinates(self, kernel: str, log_scales: NDArray) -> Metric:
@@ -111,8 +111,8 @@ def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
     values, counts = np.unique(x.astype(np.float64), return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
     if len(values) > N_KNOTS:
-        wanted = np.linspace(ranks[0], ranks[-1], N_KNOTS)
-        kept = np.unique(np.minimum(np.searchsorted(ranks, wanted), len(values) - 1))
+        space = np.linspace(ranks[0], ranks[-1], N_KNOTS)
+        kept = np.unique(np.minimum(np.searchsorted(ranks, space), len(values) - 1))
         values, ranks = values[kept], ranks[kept]
     return values, UNIFORM_UNIT * ranks
 

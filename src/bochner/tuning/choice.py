@@ -22,7 +22,8 @@ from bochner.kernels import Stationary
 from bochner.tuning import bins as binning
 from bochner.tuning import dense
 from bochner.tuning.bins import SizedMetric
-from bochner.tuning.held_out import OutOfSample
+from bochner.tuning.held_out import HeldOutPredictions
+from bochner.tuning.judge import CLEAR
 from bochner.tuning.learning import Schedule
 from bochner.tuning.metrics import (
     MANY_ROWS,
@@ -35,9 +36,8 @@ from bochner.tuning.metrics import (
     learning_sample,
     schedule,
 )
+from bochner.tuning.problem import Budget, JudgedMap, Problem, SearchSpace, concatenate, prepare
 from bochner.tuning.report import Report
-from bochner.tuning.setting import Clock, Entry, Setting, Wanted, prepare, together
-from bochner.tuning.trials import CLEAR
 
 WIDE = 100  # columns
 AGAIN = "bins, second start"
@@ -61,7 +61,7 @@ class Choice:
         None for Fourier features, which may be solved directly.
     n_iter : int or None
         Iterations of conjugate gradients; None where they are to be chosen on the rows held out.
-    unseen : OutOfSample or None
+    unseen : HeldOutPredictions or None
         Predictions of the rows held out.
     held_out : bool array of shape (n,)
     leader : int array of shape (n,)
@@ -78,9 +78,9 @@ class Choice:
     features: FeatureMap
     alpha: float | None
     n_iter: int | None
-    unseen: OutOfSample | None
+    held_out_predictions: HeldOutPredictions | None
     held_out: NDArray
-    leader: NDArray
+    first_duplicate: NDArray
     loss: Callable[[NDArray], float]
     report: Report
     alpha_per_weight: float = 0.0
@@ -88,7 +88,13 @@ class Choice:
 
 
 def choose(
-    source: ArraySource, ties: NDArray, units: NDArray | None, wanted: Wanted, classes: bool, seed: int, clock: Clock
+    source: ArraySource,
+    column_groups: NDArray,
+    units: NDArray | None,
+    space: SearchSpace,
+    classes: bool,
+    seed: int,
+    budget: Budget,
 ) -> Choice | None:
     """Choose a model; None where there are too few rows to learn from.
 
@@ -100,70 +106,70 @@ def choose(
         Columns of one number have one scale.
     units : array of shape (d,) or None
         What one unit of each column is in the unit of the input; None where that has no meaning.
-    wanted : Wanted
+    wanted : SearchSpace
     classes : bool
         Whether the targets are -1 and 1.
     seed : int
-    clock : Clock
+    clock : Budget
     """
-    setting = prepare(source, ties, units, wanted, classes, seed, clock)
-    if setting is None:
+    problem = prepare(source, column_groups, units, space, classes, seed, budget)
+    if problem is None:
         return None
-    sample = learning_sample(setting.trials.fitted, seed, 2 * setting.n_columns)
-    one = _image_kernel(setting)
-    with setting.stage("metric"):
-        learned = _learn(setting, sample, one)
-    bins = _bins(setting, sample, learned)
-    if setting.many and bins and wanted.features != "hybrid":
-        choice = _unjudged(setting, bins[0])
+    sample = learning_sample(problem.judge.fitted, seed, 2 * problem.n_columns)
+    one = _image_kernel(problem)
+    with problem.stage("metric"):
+        learned = _learn(problem, sample, one)
+    bins = _bins(problem, sample, learned)
+    if problem.many and bins and space.features != "hybrid":
+        choice = _unjudged(problem, bins[0])
     else:
-        with setting.stage("candidates"):
-            _judge(setting, learned, bins, one)
-        choice = _decide(setting)
-    if wanted.metric == "full":
-        choice.unmapped = _unmapped(setting, choice, learned)
+        with problem.stage("candidates"):
+            _judge(problem, learned, bins, one)
+        choice = _decide(problem)
+    if space.metric == "full":
+        choice.unmapped = _unmapped(problem, choice, learned)
     return choice
 
 
-def _unmapped(setting: Setting, choice: Choice, learned: dict[str, Learned]) -> str | None:
+def _unmapped(problem: Problem, choice: Choice, learned: dict[str, Learned]) -> str | None:
     """Why no metric of the chosen map has a linear map, if that is so."""
     maps = getattr(choice.features, "maps", [choice.features])  # not drawn yet
     parts = [part for part in maps if isinstance(part, MetricFeatures)]
     if any(part.metric.linear_.size for part in parts):
         return None
-    if setting.sparse:
+    if problem.sparse:
         return "the rows are sparse"
     names = [name for name in learned if name != "fourier"]
     if not names or all(part.is_dense for part in parts):
-        return f"{setting.report.chosen} had {setting.report.reason}"
-    why = binning.why_no_map(setting, learned[names[0]].n_mixed)
+        return f"{problem.report.chosen} had {problem.report.reason}"
+    why = binning.why_no_map(problem, learned[names[0]].n_mixed)
     return why or "the time limit left no time for it"
 
 
-def _image_kernel(setting: Setting) -> Stationary | None:
+def _image_kernel(problem: Problem) -> Stationary | None:
     """The isotropic kernel of many columns that had better keep their common unit, as pixels; else None."""
-    wide = setting.n_columns > WIDE and not setting.sparse and setting.units is not None
-    if not wide or setting.wanted.metric != "auto":
+    wide = problem.n_columns > WIDE and not problem.sparse and problem.units is not None
+    if not wide or problem.space.metric != "auto":
         return None
-    with setting.stage("one lengthscale"):
-        kernel = dense.isotropic(setting)
+    with problem.stage("one lengthscale"):
+        kernel = dense.isotropic(problem)
     return kernel if np.ndim(kernel.lengthscale) else None
 
 
-def _learn(setting: Setting, sample: Sample, image: Stationary | None) -> dict[str, Learned]:
+def _learn(problem: Problem, sample: Sample, image: Stationary | None) -> dict[str, Learned]:
     """Learn the metrics of the candidates, two at a time."""
-    features, seed = setting.wanted.features, setting.seed
+    features, seed = problem.space.features, problem.seed
     jobs = []
     if features != "fourier" and (image is None or features != "auto"):
-        parts = "value" if setting.sparse else "both"
+        parts = "value" if problem.sparse else "both"
         jobs.append(("bins", "laplacian", parts))
-        if not (setting.sparse or setting.many) and setting.n_rows >= SOME_ROWS and _mostly_numeric(sample.X):
+        if not (problem.sparse or problem.many) and problem.n_rows >= SOME_ROWS and _mostly_numeric(sample.X):
             jobs.append((AGAIN, "laplacian", parts))
-    if features in ("fourier", "hybrid") or (features == "auto" and not setting.many):
-        kernel = dense.gradient_kernel(setting.wanted.kernel)
-        plain = setting.sparse or setting.wanted.metric == "full"
+    if features in ("fourier", "hybrid") or (features == "auto" and not problem.many):
+        kernel = dense.gradient_kernel(problem.space.kernel)
+        plain = problem.sparse or problem.space.metric == "full"
         jobs.append(("fourier", kernel, "value" if plain else "both" if image is None else "principal"))
-    plan = _plan(setting, sample, len(jobs))
+    plan = _plan(problem, sample, len(jobs))
 
     def learn(job: tuple[str, str, str]) -> Learned:
         name, kernel, parts = job
@@ -171,19 +177,19 @@ def _learn(setting: Setting, sample: Sample, image: Stationary | None) -> dict[s
             assert image is not None
             return learn_principal(sample, 1 / np.asarray(image.lengthscale), plan, seed)
         own = plan if kernel == "laplacian" else replace(plan, block=min(plan.block, GAUSSIAN_BLOCK))
-        diagonal = learn_diagonal(kernel, sample, setting.ties, own, seed + (name == AGAIN), parts)
-        if name == "fourier" and setting.wanted.metric == "full" and not setting.sparse:
+        diagonal = learn_diagonal(kernel, sample, problem.column_groups, own, seed + (name == AGAIN), parts)
+        if name == "fourier" and problem.space.metric == "full" and not problem.sparse:
             return learn_full(kernel, sample, diagonal, plan, seed)
         return diagonal
 
     return dict(zip([job[0] for job in jobs], in_threads(learn, jobs), strict=True))
 
 
-def _plan(setting: Setting, sample: Sample, n_jobs: int) -> Schedule:
+def _plan(problem: Problem, sample: Sample, n_jobs: int) -> Schedule:
     """Steps of the learning, fewer where a fifth of the time limit asks for that."""
-    plan = schedule(setting.n_rows, setting.n_columns)
+    plan = schedule(problem.n_rows, problem.n_columns)
     each = STEP_SECONDS * (plan.block / 512) ** 2 * (1 + sample.X.shape[1] / 30) * n_jobs
-    return replace(plan, steps=int(np.clip(LEARNING_SHARE * setting.clock.left / each, FEWEST_STEPS, plan.steps)))
+    return replace(plan, steps=int(np.clip(LEARNING_SHARE * problem.budget.left / each, FEWEST_STEPS, plan.steps)))
 
 
 def _mostly_numeric(X: NDArray) -> bool:
@@ -192,90 +198,101 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _bins(setting: Setting, sample: Sample, learned: dict[str, Learned]) -> list[SizedMetric]:
+def _bins(problem: Problem, sample: Sample, learned: dict[str, Learned]) -> list[SizedMetric]:
     """The metrics for bins, each in its best size, the best one first, and that one with a linear map on top last."""
     names = [name for name in learned if name != "fourier"]
-    with setting.stage("sizes"):
-        bins = [binning.search_size(setting, name, learned[name]) for name in names]
+    with problem.stage("sizes"):
+        bins = [binning.search_size(problem, name, learned[name]) for name in names]
     bins.sort(key=lambda one: one.loss)
-    if bins and setting.clock.left > PATIENT_SHARE * (setting.clock.limit or 0.0):
-        mapped = binning.with_linear_map(setting, sample, bins[0])
+    if bins and problem.budget.left > PATIENT_SHARE * (problem.budget.limit or 0.0):
+        mapped = binning.with_linear_map(problem, sample, bins[0])
         bins += [] if mapped is None else [mapped]
     return bins
 
 
-def _unjudged(setting: Setting, one: SizedMetric) -> Choice:
+def _unjudged(problem: Problem, one: SizedMetric) -> Choice:
     """Bins without a comparison, which would take as long as the fit itself."""
-    setting.report.chosen = "bins, learned scales"
-    setting.report.reason = f"the model for more than {MANY_ROWS:,} rows"
-    setting.plan_grids(one.seconds, 1)
-    maps, trials = binning.grids([one], setting.n_grids, setting.seed + 1), setting.trials
-    alpha = one.penalty * setting.largest
-    return Choice(together(maps), alpha, None, None, setting.held_out, setting.leader, trials.mean_loss, setting.report)
+    problem.report.chosen = "bins, learned scales"
+    problem.report.reason = f"the model for more than {MANY_ROWS:,} rows"
+    problem.plan_grids(one.seconds, 1)
+    maps, judge = binning.grids([one], problem.n_grids, problem.seed + 1), problem.judge
+    alpha = one.penalty * problem.largest
+    return Choice(
+        concatenate(maps), alpha, None, None, problem.held_out, problem.first_duplicate, judge.mean_loss, problem.report
+    )
 
 
-def _judge(setting: Setting, learned: dict[str, Learned], bins: list[SizedMetric], image: Stationary | None) -> None:
+def _judge(problem: Problem, learned: dict[str, Learned], bins: list[SizedMetric], image: Stationary | None) -> None:
     """Fit every candidate at its final size, from the simplest to the largest, and judge it."""
-    wanted, limit = setting.wanted, setting.clock.limit or 0.0
-    asked = wanted.features == "hybrid"
-    hybrid = asked or (bool(bins) and wanted.features == "auto" and setting.n_rows <= dense.HYBRID_ROWS)
+    space, limit = problem.space, problem.budget.limit or 0.0
+    asked = space.features == "hybrid"
+    hybrid = asked or (bool(bins) and space.features == "auto" and problem.n_rows <= dense.HYBRID_ROWS)
     if bins:
-        setting.plan_grids(bins[0].seconds, len(bins) + hybrid)
+        problem.plan_grids(bins[0].seconds, len(bins) + hybrid)
     scaled = [one for one in bins if not one.learned.metric.linear_.size]
-    if bins and wanted.features != "hybrid":
-        if wanted.metric != "full" or len(bins) == len(scaled):
-            binning.judge_bins(setting, "bins, learned scales", scaled)
+    if bins and space.features != "hybrid":
+        if space.metric != "full" or len(bins) == len(scaled):
+            binning.judge_bins(problem, "bins, learned scales", scaled)
         if len(bins) > len(scaled):
-            binning.judge_bins(setting, "bins, learned scales and linear map", bins)
-        many = setting.n_columns >= FEWEST_SUBSET and setting.n_rows >= SOME_ROWS
-        if many and wanted.metric != "full" and setting.clock.left > PATIENT_SHARE * limit:
+            binning.judge_bins(problem, "bins, learned scales and linear map", bins)
+        many = problem.n_columns >= FEWEST_SUBSET and problem.n_rows >= SOME_ROWS
+        if many and space.metric != "full" and problem.budget.left > PATIENT_SHARE * limit:
             best = scaled[0]
-            halves = binning.search_size(setting, "random halves", best.learned, best.size + 1, 0.5)
-            binning.judge_bins(setting, "bins, random halves of the columns", [halves])
-    if wanted.features in ("auto", "fourier") and (not bins or setting.clock.left > PATIENT_SHARE * limit):
+            halves = binning.search_size(problem, "random halves", best.learned, best.size + 1, 0.5)
+            binning.judge_bins(problem, "bins, random halves of the columns", [halves])
+    if space.features in ("auto", "fourier") and (not bins or problem.budget.left > PATIENT_SHARE * limit):
         families = {}
-        if wanted.metric == "auto":
-            kernel = dense.isotropic(setting) if image is None else image
+        if space.metric == "auto":
+            kernel = dense.isotropic(problem) if image is None else image
             families["Fourier features, one lengthscale"] = dense.Family(None, lambda _: kernel, [1.0])
         name = "Fourier features, learned scales" + ("" if image is None else " of principal components")
-        dense.judge_fourier(setting, families | {name: dense.family(setting, learned["fourier"])})
-    longest = max((entry.judged.seconds for entry in setting.entries), default=0.0)
-    if asked or (hybrid and setting.clock.left > max(HASTY_SHARE * limit, HYBRID_FITS * longest * (limit > 0))):
-        dense.judge_hybrid(setting, learned["fourier"], bins)
+        dense.judge_fourier(problem, families | {name: dense.family(problem, learned["fourier"])})
+    longest = max((entry.judged.seconds for entry in problem.entries), default=0.0)
+    if asked or (hybrid and problem.budget.left > max(HASTY_SHARE * limit, HYBRID_FITS * longest * (limit > 0))):
+        dense.judge_hybrid(problem, learned["fourier"], bins)
 
 
-def _decide(setting: Setting) -> Choice:
+def _decide(problem: Problem) -> Choice:
     """The least loss, but of several that are as good within the noise the one that is preferred."""
-    trials, report = setting.trials, setting.report
-    best = min(setting.entries, key=lambda entry: entry.loss)
-    preferred = sorted(setting.entries, key=lambda entry: PREFERRED[report.criterion] * entry.rank)
-    chosen = next(entry for entry in preferred if not _clearly_better(setting, best, entry))
-    report.chosen, report.reason = chosen.name, _reason(setting, chosen, best)
+    judge, report = problem.judge, problem.report
+    best = min(problem.entries, key=lambda entry: entry.loss)
+    preferred = sorted(problem.entries, key=lambda entry: PREFERRED[report.criterion] * entry.rank)
+    chosen = next(entry for entry in preferred if not _clearly_better(problem, best, entry))
+    report.chosen, report.reason = chosen.name, _reason(problem, chosen, best)
     judged, maps = chosen.judged, chosen.maps
     if not judged.n_iter:
-        grown = together(dense.grown(setting, chosen))
-        alpha = float(judged.penalty[0] / setting.screened.weight.sum())
-        return Choice(grown, None, None, None, setting.held_out, setting.leader, trials.mean_loss, report, alpha)
-    unseen, truth = None, trials.truth
+        enlarge = concatenate(dense.enlarge(problem, chosen))
+        alpha = float(judged.penalty[0] / problem.screened.weight.sum())
+        return Choice(
+            enlarge, None, None, None, problem.held_out, problem.first_duplicate, judge.mean_loss, report, alpha
+        )
+    held_out_predictions, truth = None, judge.truth
     if truth.shape == judged.predicted.shape:
-        unseen = OutOfSample(trials.unscaled(judged.predicted), truth, trials.weight_out)
-    alpha = float(judged.penalty.min()) * setting.largest
+        held_out_predictions = HeldOutPredictions(judge.unscaled(judged.predicted), truth, judge.weight_out)
+    alpha = float(judged.penalty.min()) * problem.largest
     maps = [
         (weight * judged.penalty.min() / own, part) for (weight, part), own in zip(maps, judged.penalty, strict=True)
     ]
     return Choice(
-        together(maps), alpha, judged.n_iter, unseen, setting.held_out, setting.leader, trials.mean_loss, report
+        concatenate(maps),
+        alpha,
+        judged.n_iter,
+        held_out_predictions,
+        problem.held_out,
+        problem.first_duplicate,
+        judge.mean_loss,
+        report,
     )
 
 
-def _clearly_better(setting: Setting, one: Entry, other: Entry) -> bool:
+def _clearly_better(problem: Problem, one: JudgedMap, other: JudgedMap) -> bool:
     """Whether one candidate's held-out losses are lower than another's by more than their noise."""
-    trials, gain = setting.trials, other.judged.losses - one.judged.losses
-    return trials.average(gain) > CLEAR * trials.standard_error(gain)
+    judge, gain = problem.judge, other.judged.losses - one.judged.losses
+    return judge.average(gain) > CLEAR * judge.standard_error(gain)
 
 
-def _reason(setting: Setting, chosen: Entry, best: Entry) -> str:
-    if len(setting.entries) == 1:
+def _reason(problem: Problem, chosen: JudgedMap, best: JudgedMap) -> str:
+    if len(problem.entries) == 1:
         return "the only candidate that the arguments leave"
     if chosen is best:
         return "the least loss on the rows held out"

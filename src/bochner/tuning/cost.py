@@ -26,7 +26,7 @@ LEAST_ITERATIONS, MOST_ITERATIONS = 7.0, 500.0
 WORTH_ROUNDING = 1e12
 
 
-class Plan(NamedTuple):
+class SolverChoice(NamedTuple):
     """How the ridge problem is solved, and why.
 
     Attributes
@@ -70,7 +70,7 @@ class Task:
         return self.alphas is None or len(self.alphas) > 1
 
 
-def plan(solver: str, features: FeatureMap, task: Task) -> Plan:
+def plan(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
     Answers of the first are exact for every ridge term, so that the second must be twice as fast on a problem of some
@@ -89,22 +89,22 @@ def plan(solver: str, features: FeatureMap, task: Task) -> Plan:
         Where a direct solution is asked for and the features are sparse.
     """
     if solver == "exact":
-        return Plan(solver, "as asked for")
+        return SolverChoice(solver, "as asked for")
     if not features.is_dense:
         if solver == "direct":
             raise ValueError("solver='direct' needs dense features; bins are solved by solver='cg' or 'auto'.")
-        return Plan("cg", "the features are sparse")
+        return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
-        return Plan(solver, "as asked for")
+        return SolverChoice(solver, "as asked for")
     D = features.n_features_out
     direct, iterative = direct_seconds(D, task), iterative_seconds(D, task)
     free = available_memory()
     if free is not None and 0.8 * free < 44 * min(D, task.n_rows) ** 2:
-        return Plan("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
+        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / 2:
-        return Plan("cg", figures)
-    return Plan("direct", figures)
+        return SolverChoice("cg", figures)
+    return SolverChoice("direct", figures)
 
 
 def iterations(alpha: float, weight: float) -> float:

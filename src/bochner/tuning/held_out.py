@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.features.held import Held
+from bochner.features.stored import Stored
 from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.ridge import best_alpha
@@ -47,7 +47,7 @@ def _fold(keys: NDArray, seed: int, all_in_turn: bool) -> NDArray:
     return (np.argsort(order) // max(groups, 1))[group]
 
 
-class OutOfSample(NamedTuple):
+class HeldOutPredictions(NamedTuple):
     """Predictions for rows that the model has not seen, their targets, both of shape (n, K), and weights, (n,)."""
 
     predicted: NDArray
@@ -56,7 +56,7 @@ class OutOfSample(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    features: Held
+    features: Stored
     y: NDArray
     weight: NDArray
 
@@ -84,7 +84,7 @@ class HeldOut:
         counted = _counted(ridge.design)
         few = len(counted) <= FOLDED_ROWS
         fold = np.full(ridge.design.source.n_rows, -1)
-        fold[counted] = _fold(ridge.design.row_keys[counted], seed, few)
+        fold[counted] = _fold(ridge.design.row_hashes[counted], seed, few)
         masks = [fold == k for k in range(N_FOLDS if few else 1)] if rows is None else [rows]
         self.folds = [mask for mask in masks if mask.any() and not mask[counted].all()]
         self._rows = [self._hold(mask) for mask in self.folds]
@@ -93,7 +93,7 @@ class HeldOut:
         design = self.ridge.design
         source = design.source.take(np.flatnonzero(mask))
         ((X, y, weight),) = source.blocks(source.n_rows)
-        held = design.features.hold(X.astype(design.dtype, copy=False), self.ridge.packed)
+        held = design.features.store(X.astype(design.dtype, copy=False), self.ridge.packed)
         return _Rows(held, y, np.ones(len(y)) if weight is None else weight)
 
     def scores(self, penalties: NDArray) -> NDArray:
@@ -122,7 +122,7 @@ class HeldOut:
 
     def run(
         self, penalty: NDArray, tol: float, traced: bool, loss: Callable[[NDArray], float] | None = None
-    ) -> tuple[int, OutOfSample]:
+    ) -> tuple[int, HeldOutPredictions]:
         """Predict the held-out rows with given ridge terms.
 
         Parameters
@@ -139,7 +139,7 @@ class HeldOut:
         -------
         n_iter : int
             That number, at least 1; the most that there may be where not `traced`.
-        OutOfSample
+        HeldOutPredictions
         """
         parts, steps = [], []
         K = self.ridge.design.source.n_outputs
@@ -154,7 +154,7 @@ class HeldOut:
             steps.append(trace.best_iteration)
             parts.append((trace.best.T + trace.equations.target_mean, rows.y, rows.weight))
         n_iter = max(1, round(float(np.median(steps)))) if traced else MOST_ITERATIONS
-        return n_iter, OutOfSample(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return n_iter, HeldOutPredictions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 class _Trace:
@@ -244,7 +244,7 @@ def candidates(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
     for features, y, own in ridge.blocks:
         features.squares(np.ones(len(y)) if own is None else own, squares)
     trace = sum(squares[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
-    distinct = len(np.unique(ridge.design.row_keys[_counted(ridge.design)]))
+    distinct = len(np.unique(ridge.design.row_hashes[_counted(ridge.design)]))
     mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
     return ALPHAS * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16
 
@@ -267,7 +267,7 @@ def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
     scores = held.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
     penalty = np.full(n_maps, best_alpha(alphas, scores))
     for m in np.tile(np.arange(n_maps), WEIGHT_ROUNDS if features.learns_weights else 0):
-        trials = np.tile(penalty, (1 + len(WEIGHT_STEPS), 1))
-        trials[1:, m] *= WEIGHT_STEPS
-        penalty = trials[np.nanargmin(held.scores(trials))]
+        judge = np.tile(penalty, (1 + len(WEIGHT_STEPS), 1))
+        judge[1:, m] *= WEIGHT_STEPS
+        penalty = judge[np.nanargmin(held.scores(judge))]
     return penalty, scores

@@ -74,13 +74,13 @@ class Blocks:
 
     def _choose(self, kind: str, scales: NDArray) -> NDArray:
         n = len(self.rows)
-        wanted = {"uniform": n, "wide": WIDE_NEIGHBOURS * self.size, "near": self.size}[kind]
-        if wanted >= n:
+        space = {"uniform": n, "wide": WIDE_NEIGHBOURS * self.size, "near": self.size}[kind]
+        if space >= n:
             return self._random(self.size)
         from bochner.loops.distances import nearness
 
         nearness(self.rows, self.rows[self._random(1)[0]], scales.astype(self.rows.dtype), self._distances)
-        near = self._nearest(wanted)
+        near = self._nearest(space)
         return self.rng.permutation(near) if kind == "near" else self.rng.choice(near, self.size, replace=False)
 
     def _random(self, size: int) -> NDArray:
@@ -93,17 +93,17 @@ class Blocks:
         rest = others[~np.isin(others, drawn)][: size - len(drawn)]
         return self.rng.permutation(np.concatenate([np.minimum(drawn, n - 1), rest]))
 
-    def _nearest(self, wanted: int) -> NDArray:
+    def _nearest(self, space: int) -> NDArray:
         """The rows of the least distances; in many rows looked for below a threshold that a sample tells."""
         D = self._distances
         if len(D) < LARGE:
-            return np.argpartition(D, wanted)[:wanted]
+            return np.argpartition(D, space)[:space]
         sample = D[self.rng.integers(len(D), size=SAMPLED_DISTANCES)]
-        share = 1.5 * wanted / len(D) + 8 / SAMPLED_DISTANCES
+        share = 1.5 * space / len(D) + 8 / SAMPLED_DISTANCES
         near = np.flatnonzero(np.quantile(sample, min(share, 1.0)) >= D)
-        if len(near) <= wanted:
-            return np.argpartition(D, wanted)[:wanted]
-        return near[np.argpartition(D[near], wanted)[:wanted]]
+        if len(near) <= space:
+            return np.argpartition(D, space)[:space]
+        return near[np.argpartition(D[near], space)[:space]]
 
 
 class Adam:
@@ -144,7 +144,7 @@ def learn_scales(
     kernel: str,
     blocks: Blocks,
     start: NDArray,
-    ties: NDArray,
+    column_groups: NDArray,
     advance: Callable[[int], object] = lambda n: None,
 ) -> tuple[NDArray, NDArray]:
     """Learn one scale a column.
@@ -165,22 +165,22 @@ def learn_scales(
     sizes : array, one for each kind
         Logarithm of the factor on the scales that each kind of blocks likes.
     """
-    kinds, G = blocks.schedule.kinds, int(ties.max()) + 1
+    kinds, G = blocks.schedule.kinds, int(column_groups.max()) + 1
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
-    x[ties] = start
+    x[column_groups] = start
     x[G + Q :] = FIRST_NOISE
     adam = Adam(x, blocks.schedule.steps)
     for step in range(blocks.schedule.steps):
         pause()
         q = step % Q
-        log_scales = x[ties]
+        log_scales = x[column_groups]
         B, y = blocks.draw(kinds[q], np.exp(log_scales))
         varies = np.flatnonzero(np.ptp(B, axis=1) > 0)
         gradient = np.zeros_like(x)
         if len(varies):
             own = diagonal_loss(kernel, B[varies], y, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
-            np.add.at(gradient, ties[varies], own.metric)
+            np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
         adam.step(gradient)
         np.clip(x[:G], *LOG_SCALES, out=x[:G])
@@ -188,7 +188,7 @@ def learn_scales(
         np.clip(x[G + Q :], *LOG_NOISES, out=x[G + Q :])
         adam.average()
         advance(1)
-    return adam.mean[ties], adam.mean[G : G + Q]
+    return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
 def learn_map(

@@ -86,7 +86,7 @@ def learning_sample(source: ArraySource, seed: int, width: int) -> Sample:
 
 
 def learn_diagonal(
-    kernel: str, sample: Sample, ties: NDArray, plan: Schedule, seed: int, parts: str, advance: Advance = id
+    kernel: str, sample: Sample, column_groups: NDArray, plan: Schedule, seed: int, parts: str, advance: Advance = id
 ) -> Learned:
     """Learn one scale a column of the basis.
 
@@ -100,11 +100,11 @@ def learn_diagonal(
     parts : {"both", "rank", "value"}
         What numeric columns become.
     """
-    basis = Basis(sample.X, ties, parts, np.random.default_rng(seed))
+    basis = Basis(sample.X, column_groups, parts, np.random.default_rng(seed))
     if not basis.points.shape[1]:
         raise ValueError("All columns are constant, which leaves no distance to learn: give a column that varies.")
     blocks = Blocks(basis.points, sample.y, plan, seed, sample.weight)
-    log_scales, sizes = learn_scales(kernel, blocks, basis.start, basis.ties, advance)
+    log_scales, sizes = learn_scales(kernel, blocks, basis.start, basis.column_groups, advance)
     metric = basis.coordinates(kernel, log_scales)
     mixable = kernel == "laplacian" or parts == "value"
     return Learned(with_relevance(metric, sample.X, seed), sizes, len(basis.numeric) if mixable else 0)
@@ -222,10 +222,10 @@ def learn_metric(
         y = np.where(y[:, np.newaxis] == np.unique(y), 1.0, -1.0)
     seed = int(check_random_state(random_state).randint(2**31))
     source = ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight)
-    sample, ties = learning_sample(source, seed, 2 * X.shape[1]), np.arange(X.shape[1])
+    sample, column_groups = learning_sample(source, seed, 2 * X.shape[1]), np.arange(X.shape[1])
     plan = schedule(len(X), X.shape[1])
     parts = "value" if kernel == "gaussian" and metric == "full" else "both"
-    learned = learn_diagonal(kernel, sample, ties, plan, seed, parts)
+    learned = learn_diagonal(kernel, sample, column_groups, plan, seed, parts)
     if metric == "full" and learned.n_mixed > 1:
         learned = learn_full(kernel, sample, learned, plan, seed + 1)
     elif metric == "full":

@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, row_keys
+from bochner.data.sources import ArraySource, row_hashes
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.tuning.held_out import rows_held_out
+from bochner.tuning.judge import Judge, Trial
 from bochner.tuning.metrics import MANY_ROWS
 from bochner.tuning.report import Candidate, Report
-from bochner.tuning.trials import Judged, Trials
 
 FEWEST_ROWS, FEWEST_ASKED_ROWS = 200, 20
 TRIAL_ROWS = 1_000_000
@@ -30,7 +30,7 @@ Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SearchSpace:
     """What the user leaves open, and what not.
 
     Attributes
@@ -56,7 +56,7 @@ class Wanted:
     fewest_rows: int = FEWEST_ROWS
 
 
-class Clock:
+class Budget:
     """Seconds since it was made, and those left of a limit."""
 
     def __init__(self, limit: float | None) -> None:
@@ -74,13 +74,13 @@ class Clock:
 
 
 @dataclass
-class Entry:
+class JudgedMap:
     """A candidate that was judged.
 
     Attributes
     ----------
     name : str
-    judged : Judged
+    judged : Trial
     maps : list of (float, FeatureMap)
         Not drawn.
     loss : float
@@ -89,27 +89,27 @@ class Entry:
     """
 
     name: str
-    judged: Judged
+    judged: Trial
     maps: Maps
     loss: float
     rank: int
 
 
 @dataclass
-class Setting:
+class Problem:
     """Rows to fit and to judge by, and what is known of all candidates.
 
     Attributes
     ----------
-    trials : Trials
+    trials : Judge
     held_out : bool array of shape (n,)
     leader : int array of shape (n,)
         The first of the rows to fit that are equal to each; held-out ones are apart.
     ties : int array of shape (d,)
     units : array of shape (d,) or None
         What one unit of each column is in the unit of the input; None where that has no meaning.
-    wanted : Wanted
-    clock : Clock
+    wanted : SearchSpace
+    clock : Budget
     seed : int
     n_rows : int
         Of all rows.
@@ -121,32 +121,32 @@ class Setting:
         The largest weight of a row, by which the weights of the trials are divided.
     """
 
-    trials: Trials
+    judge: Judge
     held_out: NDArray
-    leader: NDArray
-    ties: NDArray
+    first_duplicate: NDArray
+    column_groups: NDArray
     units: NDArray | None
-    wanted: Wanted
-    clock: Clock
+    space: SearchSpace
+    budget: Budget
     seed: int
     n_rows: int
     n_solved: int
     unit: float
     largest: float
     report: Report
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JudgedMap] = field(default_factory=list)
     n_grids: int = 0
 
     @property
     def alphas(self) -> NDArray | None:
         """The ridge terms that are given, in the weights of the trials; None where they are to be chosen."""
-        given = self.wanted.alphas
+        given = self.space.alphas
         return None if given is None else given / self.largest
 
     @property
     def n_trial_grids(self) -> int:
         """Grids of a trial."""
-        return int(np.clip(TRIAL_ENTRIES / self.trials.n_rows, *TRIAL_GRIDS))
+        return int(np.clip(TRIAL_ENTRIES / self.judge.n_rows, *TRIAL_GRIDS))
 
     def plan_grids(self, seconds: float, n_fits: int) -> None:
         """Set the number of grids: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
@@ -158,27 +158,27 @@ class Setting:
         n_fits : int
             Candidates that are still to be fitted; the model itself is fitted after them.
         """
-        if self.wanted.n_components is not None:
-            self.n_grids = self.wanted.n_components
+        if self.space.n_components is not None:
+            self.n_grids = self.space.n_components
             return
-        usual = FINAL_ENTRIES / self.n_rows / (1 + (self.trials.truth.shape[1] - 1) / OUTPUTS_FOR_HALF)
+        usual = FINAL_ENTRIES / self.n_rows / (1 + (self.judge.truth.shape[1] - 1) / OUTPUTS_FOR_HALF)
         self.n_grids = int(np.clip(usual, *FINAL_GRIDS))
-        if self.clock.limit is not None:
-            each = seconds / self.n_trial_grids * self.n_solved / self.trials.n_rows
-            self.n_grids = int(np.clip(TIMED_SHARE * self.clock.left / (each * (n_fits + 2)), *TIMED_GRIDS))
+        if self.budget.limit is not None:
+            each = seconds / self.n_trial_grids * self.n_solved / self.judge.n_rows
+            self.n_grids = int(np.clip(TIMED_SHARE * self.budget.left / (each * (n_fits + 2)), *TIMED_GRIDS))
 
     @cached_property
-    def screened(self) -> Trials:
+    def screened(self) -> Judge:
         """The trials of dense features: on 50,000 rows at most, fewer where a time limit asks for that."""
         most = SCREENED_ROWS
-        if self.clock.limit is not None:
-            most = int(np.clip(SCREENED_RATE * self.clock.left, FEWEST_SCREENED, SCREENED_ROWS))
-        return self.trials.some(most)
+        if self.budget.limit is not None:
+            most = int(np.clip(SCREENED_RATE * self.budget.left, FEWEST_SCREENED, SCREENED_ROWS))
+        return self.judge.some(most)
 
     @property
     def n_columns(self) -> int:
         """Encoded columns."""
-        return self.trials.X.shape[1]
+        return self.judge.X.shape[1]
 
     @property
     def many(self) -> bool:
@@ -188,7 +188,7 @@ class Setting:
     @property
     def sparse(self) -> bool:
         """Whether the rows are sparse."""
-        return sp.issparse(self.trials.X)
+        return sp.issparse(self.judge.X)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -197,22 +197,22 @@ class Setting:
         yield
         self.report.seconds[name] = self.report.seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def note(self, name: str, judged: Judged, maps: Maps, size: int, rank: int) -> None:
+    def note(self, name: str, judged: Trial, maps: Maps, size: int, rank: int) -> None:
         """Enter a candidate that was judged."""
-        loss, error = self.trials.average(judged.losses), self.trials.standard_error(judged.losses)
+        loss, error = self.judge.average(judged.losses), self.judge.standard_error(judged.losses)
         self.report.candidates.append(Candidate(name, int(size), loss, error, judged.seconds))
-        self.entries.append(Entry(name, judged, maps, loss, rank))
+        self.entries.append(JudgedMap(name, judged, maps, loss, rank))
 
 
 def prepare(
     source: ArraySource,
-    ties: NDArray,
+    column_groups: NDArray,
     units: NDArray | None,
-    wanted: Wanted,
+    space: SearchSpace,
     classes: bool,
     seed: int,
-    clock: Clock,
-) -> Setting | None:
+    budget: Budget,
+) -> Problem | None:
     """Hold out rows, a fifth of them and 10,000 at most; None where too few distinct rows are left to learn from.
 
     Where many of the other rows are repeated, equal ones are fitted as one, with their weight and mean target.
@@ -225,31 +225,43 @@ def prepare(
         Whether the targets are -1 and 1.
     """
     ((X, y, weight),) = source.blocks(source.n_rows)
-    keys = row_keys(X)
+    keys = row_hashes(X)
     held_out = rows_held_out(keys, weight, seed)
     largest = 1.0 if weight is None else float(weight.max())  # a common factor changes nothing
     weight = np.ones(len(y)) if weight is None else weight / largest
     rows = ArraySource(X, y, weight)
-    leader = rows.leaders(keys, held_out | (weight <= 0))
-    distinct = int(np.count_nonzero((leader == np.arange(len(leader))) & ~held_out & (weight > 0)))
-    if distinct < wanted.fewest_rows or not held_out.any():
+    first_duplicate = rows.first_duplicates(keys, held_out | (weight <= 0))
+    distinct = int(np.count_nonzero((first_duplicate == np.arange(len(first_duplicate))) & ~held_out & (weight > 0)))
+    if distinct < space.fewest_rows or not held_out.any():
         return None
     unit = float(weight[~held_out].sum() / distinct)
-    rows, leads = rows.merged(leader)
+    rows, leads = rows.merged(first_duplicate)
     kept = held_out[leads]
     fit = np.flatnonzero(~kept & (np.asarray(rows.weight) > 0))
     some = rows.take(fit).sample(TRIAL_ROWS, np.random.default_rng(seed))
     out = rows.take(np.flatnonzero(kept))
-    trials = Trials((some.X, some.y, some.weight), (out.X, out.y, out.weight), classes, seed)
-    if not trials.y.any():
+    judge = Judge((some.X, some.y, some.weight), (out.X, out.y, out.weight), classes, seed)
+    if not judge.y.any():
         return None
-    report = Report("log loss" if trials.classes else "squared error", out.n_rows)
-    return Setting(
-        trials, held_out, leader, ties, units, wanted, clock, seed, len(y), rows.n_rows, unit, largest, report
+    report = Report("log loss" if judge.classes else "squared error", out.n_rows)
+    return Problem(
+        judge,
+        held_out,
+        first_duplicate,
+        column_groups,
+        units,
+        space,
+        budget,
+        seed,
+        len(y),
+        rows.n_rows,
+        unit,
+        largest,
+        report,
     )
 
 
-def together(maps: Maps) -> FeatureMap:
+def concatenate(maps: Maps) -> FeatureMap:
     """One map of several side by side."""
     if len(maps) == 1:
         return maps[0][1]

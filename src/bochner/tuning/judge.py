@@ -23,8 +23,8 @@ CLEAR = 0.5  # standard errors of the paired gain over what is preferred
 MIXED_OUTPUTS, MIXTURES = 16, 4
 
 
-class Judged(NamedTuple):
-    """What a trial tells.
+class Trial(NamedTuple):
+    """What a trial of a candidate tells.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class Judged(NamedTuple):
     share: float = 0.0
 
 
-class Trials:
-    """Rows to fit and rows to judge by.
+class Judge:
+    """Rows to fit candidates on, and rows to judge them by.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Trials:
         share = self.weight_out / self.weight_out.sum()
         return float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
 
-    def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> Judged:
+    def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> Trial:
         """Fit by conjugate gradients, all candidates side by side, and judge after every iteration.
 
         Parameters
@@ -116,7 +116,7 @@ class Trials:
         start, K = time.perf_counter(), self.y.shape[1]
         source = ArraySource(X, self.y, self.fitted.weight)
         ridge = IterativeRidge(Design(source, features, np.float32), self.seed)
-        equations, held = ridge.equations(), features.hold(X_out)
+        equations, held = ridge.equations(), features.store(X_out)
         best: list[Any] = [np.inf, np.zeros(len(self.y_out)), penalties[0], 1, np.zeros((K, len(self.y_out)))]
         since = 0
 
@@ -135,9 +135,9 @@ class Trials:
         ridge.solve(
             equations, np.repeat(penalties, K, axis=0), 0.0, steps, np.tile(equations.rhs, (len(penalties), 1)), visit
         )
-        return Judged(best[1], best[2], best[3], best[4].T, time.perf_counter() - start)
+        return Trial(best[1], best[2], best[3], best[4].T, time.perf_counter() - start)
 
-    def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> Judged:
+    def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> Trial:
         """Fit dense features by the Gram matrix, and judge ridge terms: those given, or shares of its trace."""
         start = time.perf_counter()
         n_alphas = len(shares if alphas is None else alphas) if features.n_features_out <= SPECTRAL else 1
@@ -145,18 +145,18 @@ class Trials:
         trace = factor.bounds[1]
         alphas = shares * trace if alphas is None else alphas
         rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
-        best: Judged | None = None
+        best: Trial | None = None
         for alpha in alphas:
             coef = factor.coef(alpha)
             predicted = rows.predict(coef, factor.intercept(coef))
             losses = self.losses(predicted.T)
             if best is None or self.average(losses) < self.average(best.losses):
-                best = Judged(losses, np.array([alpha]), 0, predicted, 0.0, float(alpha / trace))
+                best = Trial(losses, np.array([alpha]), 0, predicted, 0.0, float(alpha / trace))
         assert best is not None
         return best._replace(seconds=time.perf_counter() - start)
 
-    def some(self, n_rows: int) -> Trials:
-        """Trials on some of the rows to fit."""
+    def some(self, n_rows: int) -> Judge:
+        """The same judge, with some of the rows to fit."""
         if self.n_rows <= n_rows:
             return self
         few = copy(self)

@@ -20,7 +20,7 @@ GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000
 
 
-class Insight:
+class Interpretation:
     """Importances of the columns of the input, by the metric and by the fitted function."""
 
     encoder_: TableEncoder

@@ -19,10 +19,10 @@ TILE_ROWS, SHARD_ROWS = 256, 512
 GRIDS = 4  # that a thread adds to at a time, an even number, for they are added to in pairs
 
 
-class HeldRows(NamedTuple):
+class StoredRows(NamedTuple):
     """Consecutive rows with their features; y of shape (n, K), weight of shape (n,) or None."""
 
-    features: Held
+    features: Stored
     y: NDArray
     weight: NDArray | None
 
@@ -30,7 +30,7 @@ class HeldRows(NamedTuple):
 SMALLEST_BOUND = 1e-36  # of a column, whose 127th part has a finite inverse in single precision
 
 
-class Held(ABC):
+class Stored(ABC):
     """Features Z of n rows; every product runs on all threads."""
 
     n_rows: int
@@ -56,7 +56,7 @@ class Held(ABC):
         self.backward(T, Q)
 
 
-class HeldFloats(Held):
+class StoredFloats(Stored):
     """Dense features as they are.
 
     Parameters
@@ -78,7 +78,7 @@ class HeldFloats(Held):
         q += np.einsum("i,ij,ij->j", weight, self.Z, self.Z)
 
 
-class HeldBytes(Held):
+class StoredBytes(Stored):
     """Dense features in 8 bits each, with a rounding error of at most bound / 254 (Zhang et al., 2019).
 
     A quarter of the memory of single precision, and a product with Z'Z reads every row once.
@@ -144,7 +144,7 @@ class HeldBytes(Held):
         Q += fold(piece, shards(self.n_rows, SHARD_ROWS)) * self.unit
 
 
-class HeldBins(Held):
+class StoredBins(Stored):
     """Bins of random grids, one entry a row and grid.
 
     Parameters
@@ -186,7 +186,7 @@ class HeldBins(Held):
         in_threads(grids, range(0, len(self.ids), GRIDS), None if self.n_rows >= STEP else 1)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
-        HeldBins(self.ids, np.square(self.values), self.offsets).backward(weight[np.newaxis], q[np.newaxis])
+        StoredBins(self.ids, np.square(self.values), self.offsets).backward(weight[np.newaxis], q[np.newaxis])
 
     def _values(self, dtype: np.dtype) -> NDArray:
         return self.values.astype(dtype, copy=False)
@@ -197,7 +197,7 @@ class HeldBins(Held):
             raise ValueError(f"There are {self.offsets[-1]} features, and vectors of length {vectors.shape[1]}.")
 
 
-class HeldTogether(Held):
+class StoredTogether(Stored):
     """Features of several maps side by side.
 
     Parameters
@@ -209,7 +209,7 @@ class HeldTogether(Held):
         First column of each, and the end of the last; may be filled in later.
     """
 
-    def __init__(self, parts: Sequence[Held], scales: NDArray, edges: NDArray) -> None:
+    def __init__(self, parts: Sequence[Stored], scales: NDArray, edges: NDArray) -> None:
         self.parts, self.scales, self.edges, self.n_rows = parts, scales, edges, parts[0].n_rows
 
     def _columns(self, m: int) -> slice:
