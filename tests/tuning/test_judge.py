@@ -277,10 +277,10 @@ class TestManyOutputs:
         assert trials_on(16).y.shape == (FIT, 16)
 
 
-class TestSome:
+class TestSubsample:
     def test_rows_stay_together(self):
         judge = trials_on(2, weighted=True)
-        few = judge.some(60)
+        few = judge.subsample(60)
         assert few.n_rows == 60
         weight = {tuple(row): own for *row, own in np.column_stack([judge.X, judge.y, judge.weight])}
         part = [tuple(row) for row in np.column_stack([few.X, few.y])]
@@ -293,7 +293,7 @@ class TestSome:
         assert judge.n_rows == FIT
 
     def test_have_a_mean_of_their_own(self):
-        few = LastStep(*rows(2), False, seed=0).some(40)
+        few = LastStep(*rows(2), False, seed=0).subsample(40)
         judged = few.iterate(FOURIER.draw(3), few.X, few.X_out, np.array([[3.0]]), 60)
         Z, Z_out = features_of(FOURIER, few.X, few.X_out)
         coef, intercept = exact.ridge(Z, few.y, 3.0)
@@ -301,7 +301,7 @@ class TestSome:
 
     def test_all_of_few(self):
         judge = trials_on()
-        assert judge.some(FIT) is judge
+        assert judge.subsample(FIT) is judge
 
 
 def test_report_of_candidates():

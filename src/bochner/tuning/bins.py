@@ -63,7 +63,7 @@ def search_size(
     raises it by half a standard error of the paired losses: of sizes that are as good within the noise the coarser one
     has fewer bins.
     """
-    judge, few = problem.judge, problem.many
+    judge, few = problem.judge, problem.is_large
     U, V = learned.metric.coordinates(judge.X), learned.metric.coordinates(judge.X_out)
     tried: dict[float, Trial] = {}
 

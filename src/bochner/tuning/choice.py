@@ -120,7 +120,7 @@ def choose(
     with problem.stage("metric"):
         learned = _learn(problem, sample, one)
     bins = _bins(problem, sample, learned)
-    if problem.many and bins and space.features != "hybrid":
+    if problem.is_large and bins and space.features != "hybrid":
         choice = _unjudged(problem, bins[0])
     else:
         with problem.stage("candidates"):
@@ -163,9 +163,9 @@ def _learn(problem: Problem, sample: Sample, image: Stationary | None) -> dict[s
     if features != "fourier" and (image is None or features != "auto"):
         parts = "value" if problem.sparse else "both"
         jobs.append(("bins", "laplacian", parts))
-        if not (problem.sparse or problem.many) and problem.n_rows >= SOME_ROWS and _mostly_numeric(sample.X):
+        if not (problem.sparse or problem.is_large) and problem.n_rows >= SOME_ROWS and _mostly_numeric(sample.X):
             jobs.append((AGAIN, "laplacian", parts))
-    if features in ("fourier", "hybrid") or (features == "auto" and not problem.many):
+    if features in ("fourier", "hybrid") or (features == "auto" and not problem.is_large):
         kernel = dense.gradient_kernel(problem.space.kernel)
         plain = problem.sparse or problem.space.metric == "full"
         jobs.append(("fourier", kernel, "value" if plain else "both" if image is None else "principal"))

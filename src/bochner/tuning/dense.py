@@ -149,7 +149,7 @@ def judge_hybrid(problem: Problem, learned: Learned, bins: list[SizedMetric]) ->
     smooth = penalties(problem, np.array(HYBRID_ALPHAS))[:, 0]
     pairs = [[a] + [b] * len(bins) for a in smooth for b in terms]
     drawn = concatenate(small).draw(problem.n_columns)
-    few = judge.some(HYBRID_TRIAL_ROWS)
+    few = judge.subsample(HYBRID_TRIAL_ROWS)
     trial = few.iterate(drawn, few.X, few.X_out, np.array(pairs), HYBRID_STEPS // 2)
     problem.report.sizes.append((f"{HYBRID}, {problem.n_trial_grids} grids", 0.0, judge.average(trial.losses)))
     behind = few is judge and judge.average(trial.losses) > min(part.loss for part in bins)

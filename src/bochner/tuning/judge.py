@@ -155,7 +155,7 @@ class Judge:
         assert best is not None
         return best._replace(seconds=time.perf_counter() - start)
 
-    def some(self, n_rows: int) -> Judge:
+    def subsample(self, n_rows: int) -> Judge:
         """The same judge, with some of the rows to fit."""
         if self.n_rows <= n_rows:
             return self

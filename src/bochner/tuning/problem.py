@@ -173,7 +173,7 @@ class Problem:
         most = SCREENED_ROWS
         if self.budget.limit is not None:
             most = int(np.clip(SCREENED_RATE * self.budget.left, FEWEST_SCREENED, SCREENED_ROWS))
-        return self.judge.some(most)
+        return self.judge.subsample(most)
 
     @property
     def n_columns(self) -> int:
@@ -181,7 +181,7 @@ class Problem:
         return self.judge.X.shape[1]
 
     @property
-    def many(self) -> bool:
+    def is_large(self) -> bool:
         """Whether there are so many rows that a fit takes longer than all choices should."""
         return self.n_rows > MANY_ROWS
 
