@@ -122,7 +122,7 @@ class Design:
         return fold(work, shares, threads)
 
     def store(self, packed: bool) -> Iterable[StoredRows]:
-        """Blocks with held features in the place of X, for any number of passes; the map learns the rows.
+        """Blocks with stored features in the place of X, for any number of passes; the map learns the rows.
 
         They stay in memory where half of what is free can hold them; otherwise every pass computes them anew.
 
@@ -143,12 +143,12 @@ class Design:
         return blocks if kept else _Passes(self)
 
     def _stored_rows(self, row: int) -> int:
-        """Rows of a held block: 1 GB of features and 64 MB of their columns at most."""
+        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most."""
         inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(STORED_BYTES // row, inputs, self.source.n_rows))
 
     def again(self) -> Iterable[StoredRows]:
-        """Blocks with held features, computed anew and without rounding in every pass."""
+        """Blocks with stored features, computed anew and without rounding in every pass."""
         return _Passes(self)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:

@@ -256,6 +256,8 @@ class TestMaps:
         for features in (rows, ConcatenatedFeatures([rows]), MetricFeatures(metric, rows)):
             with pytest.raises(ValueError, match="take solver='exact'"):
                 KernelMachineRegressor(features=features, solver=solver).fit(X, Y)
+        with pytest.raises(TypeError, match="maps must be a list"):  # not a word of the look into them
+            KernelMachineRegressor(features=ConcatenatedFeatures(3), solver=solver).fit(X, Y)
         again = KernelMachineRegressor(features=rows, alpha=0.5, solver="exact").fit(X, Y)
         np.testing.assert_allclose(again.predict(NEW), dense(Gaussian(1.5), 0.5, X, Y, NEW), atol=1e-9)
         assert list(rows.get_feature_names_out()[:2]) == ["kernelrows0", "kernelrows1"]

@@ -28,6 +28,7 @@ FOREIGN = {
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 HEAD = 1 << 16
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
+WITHOUT_COMMAS = r"^[^,]*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})*\s*$"  # which may be meant
 EXPORT = "write it as CSV or Parquet"
 
@@ -160,8 +161,11 @@ def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[s
 def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
     """The table, its numbers with decimal commas read as such, where commas separate neither fields nor thousands."""
     columns = zip(table.column_names, table.columns, strict=True)
-    found = {name: column for name, column in columns if name not in as_text and _all_match(column, WITH_COMMAS)}
-    found = {name: column for name, column in found.items() if _any_comma(column)}
+    found = {
+        name: column
+        for name, column in columns
+        if name not in as_text and _all_match(column, WITH_COMMAS) and not _all_match(column, WITHOUT_COMMAS)
+    }
     doubtful = [name for name, column in found.items() if separator == "," or _all_match(column, THOUSANDS)]
     if len(doubtful) < len(found):
         again, before = parse([*as_text, *doubtful], decimal_point=","), _numbers(table)
@@ -188,12 +192,6 @@ def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
     import pyarrow.compute as pc
 
     return pa.types.is_string(column.type) and pc.all(pc.match_substring_regex(column, pattern)).as_py() is True
-
-
-def _any_comma(column: pa.ChunkedArray) -> bool:
-    import pyarrow.compute as pc
-
-    return pc.any(pc.match_substring(column, ",")).as_py() is True
 
 
 def _first_row(path: Any, gzipped: bool) -> str:

@@ -101,7 +101,7 @@ class ArraySource:
 
         Parameters
         ----------
-        leader : int array of shape (n,)
+        first_duplicate : int array of shape (n,)
             As of `first_duplicates`.
         most : float, default=0.8
             The largest share of the rows that may be left.

@@ -34,7 +34,7 @@ from bochner.estimators.solving import (
     solve_iteratively,
 )
 from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.base import FeatureMap, KernelParameter, Rows
 from bochner.features.concatenate import fixed, seeded
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
@@ -42,7 +42,7 @@ from bochner.tuning.bandwidth import choose_kernel
 from bochner.tuning.choice import Choice, choose
 from bochner.tuning.cost import SolverChoice, Task, plan
 from bochner.tuning.held_out import HeldOutPredictions
-from bochner.tuning.problem import FEWEST_ASKED_ROWS, FEWEST_ROWS, Budget, SearchSpace
+from bochner.tuning.problem import FEWEST_ASKED_ROWS, FEWEST_ROWS, Budget, SearchSpace, prepare
 from bochner.tuning.size import SMALLEST, choose_n_components, choose_n_grids
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
@@ -107,7 +107,7 @@ class KernelMachine(Interpretation, KernelParameter):
         choice = self._choose(source, seed, budget) if named else None
         self.report_ = None if choice is None else choice.report
         self.features_ = self._features(source, seed, budget) if choice is None else choice.features
-        self._draw(source, seed)
+        self.metric_ = metric_of(self.features_, self._draw(self.features_, source, seed), seed)
         self.kernel_ = getattr(self.features_, "kernel", None)
         fitted = self._solve(source, choice, dtype, seed)
         self.features_ = self.features_ if fitted.features is None else fitted.features
@@ -125,9 +125,8 @@ class KernelMachine(Interpretation, KernelParameter):
         """Fit the columns of ``targets(y)`` on checked X with all that was chosen; everything but `coef_` is set."""
         seed, dtype = int(check_random_state(self.random_state).randint(2**31)), self.coef_.dtype
         source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
-        features = fixed(self.features_).draw(self.encoder_.n_features_out_)
-        ((sample, _, own),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
-        features.observe(sample, own)
+        features = fixed(self.features_)
+        self._draw(features, source, seed)
         with progress("Fitting", None, bool(self.verbose)) as advance:
             design = Design(source, features, dtype, advance)
             fitted = solve_again(design, self.solver_, self.alpha_, self.n_iter_, self.tol, seed)
@@ -198,10 +197,9 @@ class KernelMachine(Interpretation, KernelParameter):
         alphas = given_alphas(self.alpha)
         space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, self.time_limit, fewest)
         with progress("Choosing the model", None, bool(self.verbose)):
-            encoded = source.encoded(np.float32)
-            return choose(
-                encoded, self.encoder_.column_groups(), self._units(), space, is_classifier(self), seed, budget
-            )
+            rows, groups = source.encoded(np.float32), self.encoder_.column_groups()
+            problem = prepare(rows, groups, self._units(), space, is_classifier(self), seed, budget)
+            return None if problem is None else choose(problem)
 
     def _wanted_features(self) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
@@ -247,13 +245,13 @@ class KernelMachine(Interpretation, KernelParameter):
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, budget)
         return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weight), random_state=seed)
 
-    def _draw(self, source: ArraySource, seed: int) -> None:
-        """Draw the map for the encoded columns, and show it some rows."""
-        self._check_lengthscales(self.features_)
-        self.features_.draw(self.encoder_.n_features_out_)
+    def _draw(self, features: FeatureMap, source: ArraySource, seed: int) -> Rows:
+        """Draw a map for the encoded columns, and show it some rows; these."""
+        self._check_lengthscales(features)
+        features.draw(self.encoder_.n_features_out_)
         ((X, _, weight),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
-        self.features_.observe(X, weight)
-        self.metric_ = metric_of(self.features_, X, seed)
+        features.observe(X, weight)
+        return X
 
     def _check_lengthscales(self, features: FeatureMap) -> None:
         try:

@@ -57,7 +57,7 @@ class Fitted:
         What was tried, ascending.
     scores : array of shape (A,) or None
         Mean squared error of each on rows left out.
-    unseen : HeldOutPredictions or None
+    held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
     n_iter : int or None
     residual : float or None
@@ -267,11 +267,22 @@ def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool)
     if n_iter is None or (calibrated and held_out_predictions is None):
         traced, held_out_predictions = HeldOut(ridge, seed, held_out).run(penalty, 0.0, True, choice.loss)
         n_iter = traced if n_iter is None else n_iter
-    equations = ridge.equations()
+    return _iterated(ridge, penalty, choice.alpha, n_iter, held_out_predictions)
+
+
+def _iterated(
+    ridge: IterativeRidge,
+    penalty: NDArray,
+    alpha: float,
+    n_iter: int,
+    held_out_predictions: HeldOutPredictions | None,
+) -> Fitted:
+    """The solution after so many iterations."""
+    equations, dtype = ridge.equations(), ridge.design.dtype
     solution = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), 0.0, n_iter)
-    coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
-    found = np.array([choice.alpha]), None, held_out_predictions, solution.n_iter, solution.residual
-    return Fitted(np.ascontiguousarray(coef), intercept, choice.alpha, *found)
+    coef, intercept = solution.coef.T.astype(dtype), ridge.intercept(equations, solution.coef)
+    found = np.array([alpha]), None, held_out_predictions, solution.n_iter, solution.residual
+    return Fitted(np.ascontiguousarray(coef), intercept, alpha, *found)
 
 
 def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, tol: float, seed: int) -> Fitted:
@@ -294,11 +305,7 @@ def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, t
         return solve_iteratively(design, alpha, tol, seed, False)
     source, _ = design.source.merged(design.source.first_duplicates(design.source.keys()))
     ridge = IterativeRidge(Design(source, design.features, design.dtype, design.advance), seed)
-    equations = ridge.equations()
-    solution = ridge.solve(equations, np.full((equations.shape[0], len(ridge.maps)), alpha), 0.0, n_iter)
-    coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
-    found = np.array([alpha]), None, None, solution.n_iter, solution.residual
-    return Fitted(np.ascontiguousarray(coef), intercept, alpha, *found)
+    return _iterated(ridge, np.full(len(ridge.maps), alpha), alpha, n_iter, None)
 
 
 def _merged(design: Design, first_duplicate: NDArray, held_out: NDArray) -> tuple[Design, NDArray]:

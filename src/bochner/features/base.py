@@ -91,7 +91,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     @abstractmethod
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that one held row takes, in bytes."""
+        """Memory that one stored row takes, in bytes."""
 
     def learn(self, X: Rows, packed: bool = False) -> Stored:
         """Hold training rows, of which the map takes note where its columns depend on them."""
@@ -143,7 +143,7 @@ class DenseFeatureMap(FeatureMap):
 
     @property
     def centre(self) -> NDArray[np.float64]:
-        """What is taken from held features, shape (D,)."""
+        """What is taken from stored features, shape (D,)."""
         return np.zeros(self.n_features_out) if self._centre is None else self._centre
 
     def store(self, X: Rows, packed: bool = False) -> Stored:

@@ -158,7 +158,7 @@ class ConcatenatedFeatures(DenseFeatureMap):
         return StoredTogether([part.learn(X, packed) for part in self.maps_], self.scales, self.edges_)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that a held row takes, over all maps."""
+        """Memory that a stored row takes, over all maps."""
         return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
     def transform(self, X: Any) -> NDArray | sp.csr_matrix:
@@ -249,6 +249,8 @@ def _check_part(part: Any) -> None:
 def seeded(features: Any, seed: int) -> FeatureMap:
     """Copy a map or a transformer, which gets `seed` where it has none; those within it get different ones."""
     copy = as_map(clone(features))
+    if isinstance(copy, ConcatenatedFeatures):
+        copy._check_parameters()
     parts = copy.maps if isinstance(copy, ConcatenatedFeatures) else [copy]
     for m, part in enumerate(parts):
         unset = [name for name, value in part.get_params().items() if value is None and _is_seed(name)]

@@ -286,7 +286,7 @@ class MetricFeatures(DenseFeatureMap):
         return super().store(X, packed) if self.is_dense else self.features_.learn(self.metric.coordinates(X), packed)
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        """Memory that a held row takes."""
+        """Memory that a stored row takes."""
         return self.features_.stored_bytes(dtype, packed)
 
     def settle(self) -> None:

@@ -14,6 +14,9 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 
+TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
+REMEDY = "Take fewer rows, or solver='auto', whose random features need none of this."
+
 
 class KernelRows(DenseFeatureMap):
     """Kernel values with all rows of the fit, z(x) = [k(x, x_1), ..., k(x, x_n)]: what exact kernel machines sum.
@@ -90,10 +93,6 @@ class KernelRows(DenseFeatureMap):
         return self.rows(X)
 
 
-TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
-REMEDY = "Take fewer rows, or solver='auto', whose random features need none of this."
-
-
 def exact_map(features: FeatureMap) -> FeatureMap:
     """Return the map whose features are exact kernel values, not fitted, for a map that estimates them.
 
@@ -114,6 +113,6 @@ def has_kernel_rows(features: Any) -> bool:
     """Whether a map is, or holds, kernel values with rows."""
     if isinstance(features, MetricFeatures):
         return has_kernel_rows(features.features)
-    if isinstance(features, ConcatenatedFeatures):
+    if isinstance(features, ConcatenatedFeatures) and isinstance(features.maps, list | tuple):
         return any(has_kernel_rows(part) for part in features.maps)
     return isinstance(features, KernelRows)

@@ -25,7 +25,7 @@ class Basis:
     ----------
     X : array of shape (n, d)
         Dense rows.
-    ties : int array of shape (d,)
+    column_groups : int array of shape (d,)
         Columns of one number have one scale.
     parts : {"both", "rank", "value"}
         What numeric columns become.
@@ -34,7 +34,7 @@ class Basis:
     Attributes
     ----------
     points : float32 array of shape (n, p)
-    ties : int array of shape (p,)
+    column_groups : int array of shape (p,)
         Columns of the basis with one number have one scale.
     start : array of shape (p,)
         Logarithms of scales to begin with.

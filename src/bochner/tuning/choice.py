@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource
 from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
 from bochner.features.metric import MetricFeatures
@@ -36,7 +35,7 @@ from bochner.tuning.metrics import (
     learning_sample,
     schedule,
 )
-from bochner.tuning.problem import Budget, JudgedMap, Problem, SearchSpace, concatenate, prepare
+from bochner.tuning.problem import JudgedMap, Problem, concatenate
 from bochner.tuning.report import Report
 
 WIDE = 100  # columns
@@ -61,10 +60,10 @@ class Choice:
         None for Fourier features, which may be solved directly.
     n_iter : int or None
         Iterations of conjugate gradients; None where they are to be chosen on the rows held out.
-    unseen : HeldOutPredictions or None
+    held_out_predictions : HeldOutPredictions or None
         Predictions of the rows held out.
     held_out : bool array of shape (n,)
-    leader : int array of shape (n,)
+    first_duplicate : int array of shape (n,)
         The first of the rows to fit that are equal to each; held-out ones are apart.
     loss : callable (predictions of shape (K, m)) -> float
         Mean loss of the m rows held out.
@@ -87,35 +86,10 @@ class Choice:
     unmapped: str | None = None
 
 
-def choose(
-    source: ArraySource,
-    column_groups: NDArray,
-    units: NDArray | None,
-    space: SearchSpace,
-    classes: bool,
-    seed: int,
-    budget: Budget,
-) -> Choice | None:
-    """Choose a model; None where there are too few rows to learn from.
-
-    Parameters
-    ----------
-    source : ArraySource
-        Encoded rows.
-    ties : int array of shape (d,)
-        Columns of one number have one scale.
-    units : array of shape (d,) or None
-        What one unit of each column is in the unit of the input; None where that has no meaning.
-    wanted : SearchSpace
-    classes : bool
-        Whether the targets are -1 and 1.
-    seed : int
-    clock : Budget
-    """
-    problem = prepare(source, column_groups, units, space, classes, seed, budget)
-    if problem is None:
-        return None
-    sample = learning_sample(problem.judge.fitted, seed, 2 * problem.n_columns)
+def choose(problem: Problem) -> Choice:
+    """Choose a model."""
+    space = problem.space
+    sample = learning_sample(problem.judge.fitted, problem.seed, 2 * problem.n_columns)
     one = _image_kernel(problem)
     with problem.stage("metric"):
         learned = _learn(problem, sample, one)

@@ -156,7 +156,7 @@ def learn_scales(
     ----------
     start : array of shape (p,)
         Logarithms of the scales.
-    ties : int array of shape (p,)
+    column_groups : int array of shape (p,)
         Columns of one number have one scale.
 
     Returns

@@ -94,7 +94,7 @@ def learn_diagonal(
     ----------
     kernel : {"laplacian", "gaussian"}
     sample : Sample
-    ties : int array of shape (d,)
+    column_groups : int array of shape (d,)
     plan : Schedule
     seed : int
     parts : {"both", "rank", "value"}

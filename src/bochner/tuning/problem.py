@@ -101,15 +101,15 @@ class Problem:
 
     Attributes
     ----------
-    trials : Judge
+    judge : Judge
     held_out : bool array of shape (n,)
-    leader : int array of shape (n,)
+    first_duplicate : int array of shape (n,)
         The first of the rows to fit that are equal to each; held-out ones are apart.
-    ties : int array of shape (d,)
+    column_groups : int array of shape (d,)
     units : array of shape (d,) or None
         What one unit of each column is in the unit of the input; None where that has no meaning.
-    wanted : SearchSpace
-    clock : Budget
+    space : SearchSpace
+    budget : Budget
     seed : int
     n_rows : int
         Of all rows.
@@ -221,8 +221,15 @@ def prepare(
     ----------
     source : ArraySource
         Encoded rows.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
+    units : array of shape (d,) or None
+        What one unit of each column is in the unit of the input; None where that has no meaning.
+    space : SearchSpace
     classes : bool
         Whether the targets are -1 and 1.
+    seed : int
+    budget : Budget
     """
     ((X, y, weight),) = source.blocks(source.n_rows)
     keys = row_hashes(X)
