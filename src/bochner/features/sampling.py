@@ -12,7 +12,7 @@ from scipy.stats.qmc import Sobol
 
 from bochner.features.structured import FEWEST, SignedHadamard, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
-from bochner.kernels.base import Term
+from bochner.kernels.base import Leaf, Term
 from bochner.kernels.measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
 
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
@@ -89,9 +89,7 @@ def allocate(variances: Sequence[float], total: int, name: str) -> NDArray[np.in
     return counts
 
 
-def _draw_term(
-    leaves: Sequence[Stationary], size: int, n_features: int, sampling: str, rng: np.random.Generator
-) -> NDArray:
+def _draw_term(leaves: Sequence[Leaf], size: int, n_features: int, sampling: str, rng: np.random.Generator) -> NDArray:
     """Sum of one frequency of each factor, shape (n_features, size)."""
     measures = [leaf.spectral_measure() for leaf in leaves]
     coordinates = [leaf.n_coordinates(n_features) for leaf in leaves]
@@ -177,7 +175,7 @@ def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generato
     return numbers
 
 
-def _has_directions(leaf: Stationary) -> bool:
+def _has_directions(leaf: Leaf) -> bool:
     """Whether the frequencies are normal vectors times a number each."""
     return isinstance(leaf.spectral_measure(), Isotropic | RadialLaw)
 
@@ -199,7 +197,7 @@ def _require_directions(terms: Sequence[Term]) -> None:
             )
 
 
-def _require_draws(leaves: Sequence[Stationary], sampling: str) -> None:
+def _require_draws(leaves: Sequence[Leaf], sampling: str) -> None:
     for leaf in leaves:
         if isinstance(leaf.spectral_measure(), Drawn) and sampling not in ("auto", "iid", "leverage"):
             raise ValueError(
@@ -208,7 +206,7 @@ def _require_draws(leaves: Sequence[Stationary], sampling: str) -> None:
             )
 
 
-def _draw_spins(leaf: Stationary, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
+def _draw_spins(leaf: Leaf, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
     measure: SpectralMeasure = leaf.spectral_measure()
     spins = SignedHadamard.draw(n_features, size, rng)
     normal = spins.frequencies()

@@ -1,24 +1,23 @@
-"""The algebra of kernels: sums, products, scalings, and the terms that feature maps see."""
+"""The algebra of kernels: sums, products, scalings, and the terms and leaves that feature maps see."""
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from copy import deepcopy
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from bochner.kernels.stationary import Stationary
+from bochner.kernels.hats import Pitches
+from bochner.kernels.measures import SpectralMeasure
+from bochner.kernels.parameters import Parametrised
 
-Term = tuple[float, tuple["Stationary", ...]]
+Term = tuple[float, tuple["Leaf", ...]]
 
 
-class Kernel(ABC):
+class Kernel(Parametrised, ABC):
     """A shift-invariant kernel k(x, y) = k(x - y).
 
     Kernels add, multiply and scale (``2.0 * Gaussian() + Laplacian() * Matern(nu=1.5)``), compare and hash by value,
@@ -33,9 +32,6 @@ class Kernel(ABC):
 
     @abstractmethod
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray: ...
-
-    @abstractmethod
-    def _validate(self) -> None: ...
 
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Any:
         """Exact kernel matrix, or the kernel of two rows.
@@ -109,54 +105,62 @@ class Kernel(ABC):
 
     __rmul__ = __mul__
 
-    @classmethod
-    def _parameters(cls) -> list[str]:
-        return list(inspect.signature(cls).parameters)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor parameters by name; with `deep`, those of inner kernels too, as ``left__lengthscale``."""
-        params = {name: getattr(self, name) for name in self._parameters()}
-        if deep:
-            inner = {name: value for name, value in params.items() if isinstance(value, Kernel)}
-            for name, kernel in inner.items():
-                params |= {f"{name}__{key}": value for key, value in kernel.get_params().items()}
-        return params
+class Leaf(Kernel):
+    """A kernel that is no sum and no product, with k(x, x) = 1: a factor of a term, and its own only term.
 
-    def set_params(self, **params: Any) -> Kernel:
-        """Set parameters by name, in place; ``left__lengthscale`` reaches into an inner kernel.
+    It is all that feature maps and bounds know of the kernels inside of `terms`. Frequencies and pitches are drawn at
+    unit lengthscale, along the columns that the kernel compares; `frequencies` takes them to all columns of the rows.
+    """
 
-        Raises ValueError or TypeError where one is unknown or out of range; then none is set.
+    def terms(self) -> list[Term]:
+        """One term of one factor, with variance 1."""
+        return [(1.0, (self,))]
+
+    @abstractmethod
+    def columns(self, n_features: int) -> NDArray[np.intp]:
+        """Columns that the kernel compares, of `n_features`; ValueError where there are too few."""
+
+    @abstractmethod
+    def scales(self, n_features: int) -> NDArray[np.float64]:
+        """Lengthscales of these columns, of shape () or (number of them,); ValueError where they do not fit."""
+
+    @abstractmethod
+    def check_columns(self, X: NDArray | sp.csr_array, columns: NDArray) -> None:
+        """Raise ValueError where those columns of the rows hold values that the maps of this kernel do not serve."""
+
+    @abstractmethod
+    def spectral_measure(self) -> SpectralMeasure:
+        """Law of the frequencies at unit lengthscale."""
+
+    @abstractmethod
+    def n_coordinates(self, n_features: int) -> int:
+        """Coordinates of a frequency at unit lengthscale."""
+
+    @abstractmethod
+    def frequencies(self, unit: NDArray, n_features: int) -> NDArray[np.float64]:
+        """Frequencies along all columns, shape (n_features, size), from those at unit lengthscale."""
+
+    @abstractmethod
+    def second_moments(self, n_features: int) -> NDArray[np.float64]:
+        """E[w_j^2] of the frequencies w along all columns, shape (n_features,); may be infinite, or NaN if unknown."""
+
+    @abstractmethod
+    def covariance(self, n_features: int) -> NDArray[np.float64]:
+        """E[w w'], shape (n_features, n_features)."""
+
+    def pitch_measure(self) -> Pitches:
+        """Law of the pitches of random grids at unit lengthscale, for kernels that are mixtures of hats.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is none, with the reason.
         """
-        trial = deepcopy(self)
-        trial._set(params)
-        trial._validate()
-        self._set(params)
-        return self
+        raise ValueError(f"{self!r} is no mixture of hats: {self._not_hats()}. Use FourierFeatures.")
 
-    def _set(self, params: dict[str, Any]) -> None:
-        for name, value in params.items():
-            head, _, rest = name.partition("__")
-            if head not in self._parameters():
-                raise ValueError(f"{type(self).__name__} has no parameter {head!r}; it has {self._parameters()}.")
-            if rest:
-                if not isinstance(getattr(self, head), Kernel):
-                    raise ValueError(f"{head} of {type(self).__name__} is no kernel, and has no parameter {rest!r}.")
-                getattr(self, head).set_params(**{rest: value})
-            else:
-                setattr(self, head, value)
-
-    def _key(self) -> tuple:
-        return (type(self), *(_hashable(value) for value in self.get_params(deep=False).values()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kernel) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={_short(value)}" for name, value in self.get_params(deep=False).items())
-        return f"{type(self).__name__}({inside})"
+    def _not_hats(self) -> str:
+        return "the law of its pitches is not known"
 
 
 class Sum(Kernel):
@@ -247,15 +251,3 @@ def _rows(X: ArrayLike, name: str) -> NDArray:
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions (rows, features), got shape {X.shape}.")
     return X
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim):
-        return tuple(_hashable(item) for item in value)
-    return value.item() if isinstance(value, np.generic | np.ndarray) else value
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, np.ndarray):
-        return repr(value)
-    return " ".join(np.array2string(value, separator=", ", threshold=6).split())

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.kernels.base import Kernel, Term, check_kernels
-from bochner.kernels.measures import Pitches, Separable, SpectralMeasure
+from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
+from bochner.kernels.hats import Pitches
+from bochner.kernels.measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import Stationary
 
 WHOLE = 1e-3  # rounding of the difference of two codes
@@ -89,17 +90,15 @@ class Hamming(Stationary):
         return Pitches(lambda u: np.where(u < rho, np.inf, 1.0), 1 - rho)
 
 
-class Restricted(Stationary):
+class Restricted(Leaf):
     """A leaf that sees some of the columns only: what `Subspace` and `Additive` are made of."""
 
-    def __init__(self, leaf: Stationary, chosen: tuple[int, ...]) -> None:
+    def __init__(self, leaf: Leaf, chosen: tuple[int, ...]) -> None:
         self.leaf = leaf
         self.chosen = chosen
 
-    @property
-    def lengthscale(self) -> Any:  # type: ignore[override]
-        """That of the leaf."""
-        return self.leaf.lengthscale
+    def _validate(self) -> None:
+        check_kernels(self.leaf)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """The chosen columns; ValueError where there are fewer."""
@@ -146,9 +145,6 @@ class Restricted(Stationary):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         chosen = list(self.chosen)
         return self.leaf._gram(X[:, chosen], Y[:, chosen])
-
-    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return self.leaf._unit_gram(U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
         """Law of the frequencies along the chosen columns."""
@@ -249,7 +245,7 @@ class Additive(Kernel):
 def restricted(kernel: Kernel, columns: Sequence[int]) -> list[Term]:
     """Terms of a kernel of the given columns."""
 
-    def restrict(leaf: Stationary) -> Restricted:
+    def restrict(leaf: Leaf) -> Restricted:
         if isinstance(leaf, Restricted):
             return Restricted(leaf.leaf, tuple(int(columns[j]) for j in leaf.columns(len(columns))))
         return Restricted(leaf, tuple(int(j) for j in columns))

@@ -8,19 +8,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.kernels.base import Kernel, Term, check_kernels
+from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
 from bochner.kernels.measures import SpectralMeasure
-from bochner.kernels.stationary import Stationary
 
 
-class Mapped(Stationary):
+class Mapped(Leaf):
     """A leaf that sees linear combinations of the columns: what `Linear` is made of."""
 
-    has_metric = False
-
-    def __init__(self, leaf: Stationary, matrix: NDArray[np.float64]) -> None:
+    def __init__(self, leaf: Leaf, matrix: NDArray[np.float64]) -> None:
         self.leaf = leaf
         self.matrix = matrix
+
+    def _validate(self) -> None:
+        check_kernels(self.leaf)
 
     def columns(self, n_features: int) -> NDArray[np.intp]:
         """All columns; ValueError where the matrix has another number of them."""
@@ -68,9 +68,6 @@ class Mapped(Stationary):
     def _gram(self, X: NDArray, Y: NDArray) -> NDArray:
         U = X @ self.matrix.T
         return self.leaf._gram(U, U if Y is X else Y @ self.matrix.T)
-
-    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return self._gram(U, V)
 
     def spectral_measure(self) -> SpectralMeasure:
         """Law of the frequencies of the leaf, at unit lengthscale."""

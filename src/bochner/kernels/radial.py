@@ -1,105 +1,132 @@
-"""Kernels of a function of your own of the Euclidean distance, and of its powers."""
+"""Kernels of the Euclidean distance: Gaussian, rational quadratic, Student t, power exponential."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
+from scipy.special import gammaincinv
 
 from bochner.kernels.base import check_positive
-from bochner.kernels.measures import TINY, Isotropic, RadialLaw, SpectralMeasure
+from bochner.kernels.measures import TINY, Isotropic, SpectralMeasure
 from bochner.kernels.stationary import CONCAVE, ISOTROPIC, Stationary
-from bochner.kernels.transforms import hankel_law
 
-ROUNDED = 16 * np.finfo(float).eps  # accuracy expected of a function that should be 1 at 0
 LARGEST_SCALE = 600.0  # logarithm of the largest scale drawn, so that its square is finite
 
 
-class OfFunction(Stationary):
-    """A kernel of a function of your own: what `Coordinatewise` and `Radial` share."""
+class Gaussian(Stationary):
+    """Gaussian (squared exponential, RBF) kernel, exp(-||(x - y) / l||^2 / 2); scikit-learn's gamma is 1 / (2 l^2).
 
-    def __init__(self, function: Callable[[NDArray], NDArray], lengthscale: float | ArrayLike = 1.0) -> None:
-        self.function = function
+    Its frequencies are normal. It is a product over the features, but its factors are concave up to distance l: no
+    mixture of hats.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+
+    Examples
+    --------
+    >>> from bochner.kernels import Gaussian
+    >>> Gaussian(lengthscale=2.0)([[0.0, 0.0]], [[2.0, 0.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    formula = "exp(-‖delta‖² / 2)"
+    spectrum = "standard normal"
+    pitches = "none: concave near 0"
+
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return np.exp(-0.5 * cdist(U, V, "sqeuclidean"))
+
+    def spectral_measure(self) -> SpectralMeasure:
+        """Standard normal."""
+        return Isotropic(lambda u: np.ones(u.shape[1]), 1.0, n_uniforms=0)
+
+    def _not_hats(self) -> str:
+        return CONCAVE
+
+
+class RationalQuadratic(Stationary):
+    """Rational quadratic kernel, (1 + ||(x - y) / l||^2 / (2 alpha))^(-alpha).
+
+    A Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies. No product over the features, hence
+    no mixture of hats.
+
+    Parameters
+    ----------
+    lengthscale : float or array of shape (d,), default=1.0
+    alpha : float, default=1.0
+        Shape of the mixture of scales, positive; the Gaussian kernel is its limit at infinity. (No relation to the
+        ridge term of an estimator.)
+
+    Examples
+    --------
+    >>> from bochner.kernels import RationalQuadratic
+    >>> RationalQuadratic(alpha=0.5)([[0.0]], [[1.0]]).round(4)
+    array([[0.7071]])
+    """
+
+    formula = "(1 + ‖delta‖² / (2 alpha))^(-alpha)"
+    spectrum = "normal times sqrt(Gamma(alpha, rate alpha))"
+
+    def __init__(self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0) -> None:
+        self.alpha = alpha
         super().__init__(lengthscale)
 
     def _validate(self) -> None:
         super()._validate()
-        if not callable(self.function):
-            raise TypeError(f"function must be callable, got {self.function!r}.")
-        at_zero = self._evaluate(np.array([[0.0, 1.0]]))[0, 0]
-        if abs(at_zero - 1) > ROUNDED:
-            raise ValueError(f"function must be 1 at distance 0, got {at_zero}.")
+        check_positive(self.alpha, "alpha")
 
-    def _evaluate(self, distances: NDArray) -> NDArray[np.float64]:
-        """The function, checked, at distances whose powers may overflow."""
-        try:
-            with np.errstate(over="ignore", under="ignore"):
-                values = np.asarray(self.function(distances))
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"function must take an array of distances; it raised: {error}") from error
-        if values.shape != distances.shape or values.dtype != np.float64:
-            raise TypeError(
-                f"function must turn a float64 array into a float64 array of the same shape; from shape "
-                f"{distances.shape} it made {values.dtype} of shape {values.shape}."
-            )
-        if not np.all(finite := np.isfinite(values)):
-            raise ValueError(f"function must be finite; at distance {distances[~finite][0]:.3g} it is not.")
-        return values
+    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
+        return np.exp(-self.alpha * np.log1p(cdist(U, V, "sqeuclidean") / (2 * self.alpha)))
 
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", None) or repr(self.function)
-        return super().__repr__().replace(repr(self.function), name, 1)
+    def spectral_measure(self) -> SpectralMeasure:
+        """Normal times the root of a Gamma variable of mean 1."""
+        return Isotropic(lambda u: gammaincinv(self.alpha, u[0]) / self.alpha, 1.0)
+
+    def _not_hats(self) -> str:
+        return ISOTROPIC
 
 
-class Radial(OfFunction):
-    """A function of your own of the Euclidean distance, function(||(x - y) / l||).
+class StudentT(Stationary):
+    """Student t kernel, (1 + ||(x - y) / l||^2 / nu)^(-(nu + 1) / 2), the shape of Student's density.
 
-    It is a kernel of d features where it is a mixture of the mean waves of all directions (Schoenberg, 1938). The law
-    of their frequencies, which depends on d, is found by a numerical Hankel transform (step 1 of Algorithm 1); where
-    that is negative the function is no kernel of d features, though it may be one of fewer. Kernels compare their
-    functions by identity; one that is to be pickled needs a function that can be, hence no lambda.
+    `RationalQuadratic` with alpha = (nu + 1) / 2 and the lengthscale l sqrt(nu / (nu + 1)).
 
     Parameters
     ----------
-    function : callable array -> array of the same shape, float64
-        Of distances r >= 0, with function(0) = 1, falling to 0.
     lengthscale : float or array of shape (d,), default=1.0
-
-    Raises
-    ------
-    TypeError
-        If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
-    ValueError
-        If it is not 1 at 0 or not finite, here or when a matrix is computed; if a lengthscale is not positive and
-        finite. When a map is drawn: where its transform is negative, and by how much.
+    nu : float, default=1.0
+        Degrees of freedom, positive. 1 is 1 / (1 + r^2), the kernel of t-SNE.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from bochner.kernels import Radial
-    >>> def wendland(r):
-    ...     return np.maximum(0.0, 1 - r) ** 4 * (4 * r + 1)
-    >>> Radial(wendland, lengthscale=10.0)([[0.0, 0.0]], [[3.0, 4.0]])
-    array([[0.1875]])
+    >>> from bochner.kernels import StudentT
+    >>> StudentT(nu=1.0)([[0.0]], [[1.0]])
+    array([[0.5]])
     """
 
-    formula = "function(‖delta‖)"
-    spectrum = "its Hankel transform, as numbers"
+    formula = "(1 + ‖delta‖² / nu)^(-(nu + 1) / 2)"
+    spectrum = "normal times sqrt(Gamma((nu + 1) / 2, rate nu / 2))"
+
+    def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.0) -> None:
+        self.nu = nu
+        super().__init__(lengthscale)
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_positive(self.nu, "nu")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return self._evaluate(cdist(U, V, "euclidean"))
+        return np.exp(-(self.nu + 1) / 2 * np.log1p(cdist(U, V, "sqeuclidean") / self.nu))
 
     def spectral_measure(self) -> SpectralMeasure:
-        """Law of the length of the frequencies in each dimension; drawing raises ValueError where it is negative."""
-        return RadialLaw(
-            lambda u, d: hankel_law(self._evaluate, d).quantile(u),
-            lambda d: hankel_law(self._evaluate, d).second_moment,
-        )
+        """Normal times the root of a Gamma variable of mean (nu + 1) / nu."""
+        shape = (self.nu + 1) / 2
+        return Isotropic(lambda u: gammaincinv(shape, u[0]) * (2 / self.nu), 2 * shape / self.nu)
 
     def _not_hats(self) -> str:
-        return f"{ISOTROPIC}; for one that is, take Coordinatewise"
+        return ISOTROPIC
 
 
 class PowerExponential(Stationary):

@@ -1,4 +1,4 @@
-"""Products over the features of a function of one distance: Laplacian, Cauchy, hat, smooth bins, and your own."""
+"""Products over the features of a function of one distance: Laplacian, Cauchy, hat, smooth bins."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv
 
-from bochner.kernels.measures import Pitches, Separable, SpectralMeasure, fejer_quantile, mixture_of_hats
-from bochner.kernels.radial import OfFunction
+from bochner.kernels.fejer import fejer_quantile
+from bochner.kernels.hats import Pitches
+from bochner.kernels.measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import CONCAVE, Stationary, over_features
 from bochner.kernels.transforms import cosine_law
 
@@ -166,53 +167,3 @@ def _mean_product(t: NDArray) -> NDArray:
     """Of the weights of two rows inside of their smooth bins, over the pitches."""
     s = np.minimum(np.sqrt(3) * t, VANISHED)
     return (1 + s * (1 + s * (1 / 3 + s / 24))) * np.exp(-s)
-
-
-class Coordinatewise(OfFunction):
-    """Product over the features of a function of your own, function(|x - y| / l).
-
-    Its frequencies are found by a numerical cosine transform (step 1 of Algorithm 1), which must not be negative. Where
-    the function is convex and falls to 0 it is a mixture of hats too, whose law of pitches is found from its second
-    differences. Kernels compare their functions by identity; one that is
-    to be pickled needs a function that can be, hence no lambda.
-
-    Parameters
-    ----------
-    function : callable array -> array of the same shape, float64
-        Of distances t >= 0, with function(0) = 1.
-    lengthscale : float or array of shape (d,), default=1.0
-
-    Raises
-    ------
-    TypeError
-        If `function` is not callable, or does not turn float64 arrays into float64 arrays of the same shape.
-    ValueError
-        If it is not 1 at 0 or not finite, here or when a matrix or the law of the pitches is computed; if a
-        lengthscale is not positive and finite. When a map is drawn: where its transform is negative, and by how much.
-
-    Examples
-    --------
-    >>> from bochner.kernels import Coordinatewise
-    >>> def heavy(t):
-    ...     return 1 / (1 + t) ** 2
-    >>> kernel = Coordinatewise(heavy, lengthscale=2.0)
-    >>> kernel
-    Coordinatewise(function=heavy, lengthscale=2.0)
-    >>> kernel([[0.0, 0.0]], [[2.0, 2.0]])
-    array([[0.0625]])
-    """
-
-    formula = "prod_j function(|delta_j|)"
-    spectrum = "its cosine transform, as numbers"
-    pitches = "delta function''(delta), as numbers"
-
-    def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
-        return over_features(self._evaluate, U, V)
-
-    def spectral_measure(self) -> SpectralMeasure:
-        """The cosine transform of the function, as numbers; ValueError where it is negative."""
-        return cosine_law(self._evaluate)
-
-    def pitch_measure(self) -> Pitches:
-        """Pitches on a fine grid, from second differences; ValueError where the function is not convex."""
-        return mixture_of_hats(self._evaluate)

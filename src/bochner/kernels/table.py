@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.kernels.columns import Hamming
+from bochner.kernels.functions import Coordinatewise, Radial
+from bochner.kernels.matern import Matern
 from bochner.kernels.measures import Isotropic, RadialLaw
-from bochner.kernels.radial import PowerExponential, Radial
-from bochner.kernels.separable import Cauchy, Coordinatewise, Hat, Laplacian, SmoothBins
-from bochner.kernels.stationary import Gaussian, Matern, RationalQuadratic, Stationary, StudentT
+from bochner.kernels.radial import Gaussian, PowerExponential, RationalQuadratic, StudentT
+from bochner.kernels.separable import Cauchy, Hat, Laplacian, SmoothBins
+from bochner.kernels.stationary import Stationary
 from bochner.kernels.waves import Gabor, Periodic
 
 HEADER = (

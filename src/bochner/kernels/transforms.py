@@ -17,7 +17,8 @@ from scipy.optimize import lsq_linear
 from scipy.special import gammaln, jv, loggamma
 from threadpoolctl import threadpool_limits
 
-from bochner.kernels.measures import NEGLIGIBLE, OCTAVES, Separable
+from bochner.kernels.decay import OCTAVES, decay_range
+from bochner.kernels.measures import Separable
 
 TRANSFORMED = 10  # features up to which the transform is inverted; beyond, rounding would be multiplied too much
 NODES = 2**17  # of the transform
@@ -102,9 +103,7 @@ def hankel_law(function: Callable[[NDArray], NDArray], n_features: int) -> Lengt
 def _law(function: Callable[[NDArray], NDArray], d: int, values: bytes) -> Lengths:
     """The law by a function that may be the method of an object that changes, hence by its values too."""
     k = np.frombuffer(values)
-    _check_ends(k)
-    first = np.argmax(np.abs(1 - k) > NEGLIGIBLE) - 1
-    last = np.flatnonzero(np.abs(k) > NEGLIGIBLE)[-1] + 1
+    first, last = decay_range(k, "No kernel")
     scale = 2.0 ** OCTAVES[np.argmax(k < np.exp(-0.5))]
     ends = float(OCTAVES[first] * np.log(2)), float(OCTAVES[last] * np.log(2))
     log_lengths, masses = _invert(function, min(d, TRANSFORMED), *ends, scale)
@@ -112,14 +111,6 @@ def _law(function: Callable[[NDArray], NDArray], d: int, values: bytes) -> Lengt
     if d > TRANSFORMED:
         log_lengths, masses = _fit(function, d, *ends)
     return Lengths(_quantile(log_lengths, masses), _curvature(function, k))
-
-
-def _check_ends(k: NDArray) -> None:
-    distances = 2.0**OCTAVES
-    if abs(k[-1]) > NEGLIGIBLE:
-        raise ValueError(f"No kernel: function must fall to 0, and is {k[-1]:.3g} at distance {distances[-1]:.1g}.")
-    if abs(1 - k[0]) > NEGLIGIBLE:
-        raise ValueError(f"No kernel: function must be continuous at 0, and is {k[0]:.7g} at {distances[0]:.1g}.")
 
 
 def _invert(

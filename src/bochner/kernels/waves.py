@@ -9,9 +9,8 @@ from scipy.special import ive, ndtri
 
 from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.measures import Separable, Shifted, SpectralMeasure
-from bochner.kernels.stationary import Stationary, over_features
+from bochner.kernels.stationary import OSCILLATES, Stationary, over_features
 
-OSCILLATES = "it rises again with distance, where mixtures of hats fall"
 SHORTEST = 1e-75  # lengthscale of a periodic kernel told from 0, whose inverse square is finite
 NORMAL_HARMONICS = 1e6  # 1 / lengthscale^2 from which the harmonics of a periodic kernel are rounded normal numbers
 

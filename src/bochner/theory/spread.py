@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.kernels import Kernel, Stationary
+from bochner.kernels import Kernel
+from bochner.kernels.base import Leaf
 
 EXACT_ROWS = 2000  # up to which all pairs of rows are compared
 CHUNK = 8192
@@ -61,7 +62,7 @@ def spectral_variance(kernel: Kernel, n_features: int) -> float:
 def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     """E[w_j^2], shape (d,); ValueError where one is infinite."""
 
-    def of_leaf(leaf: Stationary) -> NDArray:
+    def of_leaf(leaf: Leaf) -> NDArray:
         moments = leaf.second_moments(n_features)
         if np.isnan(moments).any():
             raise ValueError(
@@ -117,7 +118,7 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     array([1.  , 0.25])
     """
 
-    def of_leaf(leaf: Stationary) -> NDArray:
+    def of_leaf(leaf: Leaf) -> NDArray:
         law, columns = leaf.pitch_measure(), leaf.columns(n_features)
         if law.smooth:
             raise ValueError(
@@ -172,7 +173,7 @@ def lipschitz_constant(kernel: Kernel, n_features: int) -> float:
     return float(break_rates(kernel, n_features).max())
 
 
-def _averaged(kernel: Kernel, n_features: int, of_leaf: Callable[[Stationary], NDArray]) -> NDArray[np.float64]:
+def _averaged(kernel: Kernel, n_features: int, of_leaf: Callable[[Leaf], NDArray]) -> NDArray[np.float64]:
     """Sum over the factors of each term and mean over the terms, shape (d,)."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a bochner kernel such as Gaussian(2.0), got {kernel!r}.")
