@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import graphlib
 import importlib
 import inspect
 import os
@@ -20,15 +21,14 @@ PACKAGE = Path(bochner.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
-# Displays draw plain attributes of what they are given and import nothing else of bochner: anything may draw itself.
 LAYERS = [
-    {"kernels", "data", "engines", "loops", "display"},
+    {"kernels", "data", "engines", "loops"},
     {"features", "theory", "vectors", "moments"},
     {"design", "normal"},
     {"solvers"},
     {"tuning"},
     {"estimators"},
-    {"persistence"},
+    {"persistence", "display"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
@@ -43,23 +43,32 @@ def part_of(path):
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imported(path):
-    """Parts of bochner that a file imports, with line numbers; imports for the type checker only do not count."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = []
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            head, _, rest = name.partition(".")
-            if head == "bochner":
-                yield rest.partition(".")[0], node.lineno
+class Imports(ast.NodeVisitor):
+    """Names of bochner that a file imports, with the line and the function around; not those for the type checker."""
+
+    def __init__(self, path):
+        self.path, self.functions, self.found = path, [], []
+        self.visit(ast.parse(path.read_text()))
+
+    def visit_If(self, node):
+        for child in node.orelse if "TYPE_CHECKING" in ast.unparse(node.test) else ast.iter_child_nodes(node):
+            self.visit(child)
+
+    def visit_FunctionDef(self, node):
+        self.functions.append(node.name)
+        self.generic_visit(node)
+        self.functions.pop()
+
+    def visit_Import(self, node):
+        self.add(node, [alias.name for alias in node.names])
+
+    def visit_ImportFrom(self, node):
+        assert node.level == 0, f"{self.path}:{node.lineno} imports relatively"
+        self.add(node, [f"{node.module}.{alias.name}" for alias in node.names])
+
+    def add(self, node, names):
+        own = (name for name in names if name.partition(".")[0] == "bochner")
+        self.found += [(name, node.lineno, self.functions[-1] if self.functions else None) for name in own]
 
 
 def test_every_part_has_a_level():
@@ -69,16 +78,40 @@ def test_every_part_has_a_level():
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_downward(path):
+    """But a method `plot` of any part may import the displays: what can be drawn draws itself."""
     own = part_of(path)
     if own in FREE:
         return
-    for part, line in imported(path):
-        where = f"{path}:{line}: {own} imports {part or 'bochner'}"
+    for name, line, function in Imports(path).found:
+        part = name.split(".")[1]
+        where = f"{path}:{line}: {own} imports {name}"
         if part in LEVEL:
-            assert part == own or LEVEL[part] < LEVEL[own], where
+            below = part == own or LEVEL[part] < LEVEL[own]
+            assert below or (part, function) == ("display", "plot"), where
         else:
             # A name of the top of the package (the version, a public class): for the top layer alone.
             assert own == "cli" or part == "__version__", where
+
+
+def import_graph():
+    """Modules that each module imports, at the top or in a function, but for methods `plot`."""
+    paths = {".".join(("bochner", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in modules()}
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    graph = {}
+    for module, path in paths.items():
+        names = [name for name, _, function in Imports(path).found if function != "plot"]
+        graph[module] = {name if name in paths else name.rpartition(".")[0] for name in names}
+    return graph
+
+
+def test_imports_have_no_circle():
+    """Not even by way of a package's list of public names, or of an import within a function."""
+    graph = import_graph()
+    assert all(imported <= set(graph) for imported in graph.values())
+    try:
+        tuple(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 def run(code, **options):
