@@ -176,10 +176,13 @@ def test_wrong_usage(folder, refused, args):
 @pytest.mark.parametrize(
     ("args", "matches"),
     [
-        (["--features", "binning", "--solver", "direct"], ["--solver", "use cg or auto"]),
-        (["--features", "binning", "--alpha", "loo"], ["--alpha", "--features fourier"]),
-        (["--features", "binning", "--kernel", "gaussian"], ["--kernel", "laplacian or hat"]),
-        (["--solver", "cg", "--alpha", "gcv"], ["--alpha", "--solver direct"]),
+        (["--features", "binning", "--solver", "direct"], ["'--solver'", "--solver auto or --solver cg"]),
+        (["--features", "binning", "--alpha", "loo"], ["'--alpha'", "--features fourier"]),
+        (["--features", "binning", "--kernel", "gaussian"], ["'--kernel'", "laplacian, hat"]),
+        (["--solver", "cg", "--alpha", "gcv"], ["'--alpha'", "--solver direct"]),
+        (["--features", "binning", "--solver", "exact"], ["'--solver'", "--kernel laplacian"]),
+        (["--features", "hybrid", "--kernel", "hat"], ["'--kernel'", "--kernel auto"]),
+        (["--features", "hybrid", "--metric", "isotropic"], ["'--metric'", "auto, ard or full"]),
     ],
 )
 def test_options_that_exclude_one_another(folder, refused, monkeypatch, args, matches):

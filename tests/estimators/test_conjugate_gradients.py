@@ -238,7 +238,7 @@ class TestParameters:
         X, y = rows
         for options, error, message in [
             ({"kernel": Gaussian(), "features": "binning"}, ValueError, "FourierFeatures"),
-            ({"kernel": "gaussian", "features": "binning"}, ValueError, "FourierFeatures"),
+            ({"kernel": "gaussian", "features": "binning"}, ValueError, "no bins: take .*laplacian.*fourier"),
             ({"kernel": Laplacian(), "features": HYBRID}, ValueError, "leave kernel='auto'"),
             ({"kernel": "laplacian", "features": HYBRID}, ValueError, "leave kernel='auto'"),
             ({"features": "bins"}, ValueError, "features must be one of"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from bochner.cli.faults import guarded
+from bochner.estimators.exclusions import Given, conflict
+from bochner.estimators.parameters import PARAMETERS, read_parameter
 
 EPILOG = "Exit codes: 0 done, 1 the data or the model is at fault, 2 wrong usage, 130 interrupted."
 
@@ -26,33 +27,6 @@ class Task(StrEnum):
     classification = "classification"
 
 
-class Features(StrEnum):
-    """The map from rows to features."""
-
-    auto = "auto"
-    fourier = "fourier"
-    binning = "binning"
-    hybrid = "hybrid"
-
-
-class Metric(StrEnum):
-    """How distances of rows are measured."""
-
-    auto = "auto"
-    isotropic = "isotropic"
-    ard = "ard"
-    full = "full"
-
-
-class Solver(StrEnum):
-    """How the ridge problem is solved."""
-
-    auto = "auto"
-    direct = "direct"
-    cg = "cg"
-    exact = "exact"
-
-
 def _version(asked: bool) -> None:
     if asked:
         from bochner import __version__
@@ -61,83 +35,26 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _kernel(name: str) -> str:
-    from bochner.tuning.bandwidth import NAMED
+def _parameter(name: str, metavar: str, help: str = "") -> Any:
+    """Option for a parameter of the estimators, whose table says what it may be."""
 
-    if name not in ("auto", *NAMED):
-        raise typer.BadParameter(f"'{name}' is none of auto, {', '.join(NAMED)}")
-    return name
+    def value(text: str | None) -> Any:
+        try:
+            return None if text is None else read_parameter(name, text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
 
-
-def _n_components(text: str) -> str:
-    if text != "auto" and not (text.isdecimal() and int(text)):
-        raise typer.BadParameter(f"'{text}' is neither 'auto' nor a positive integer")
-    return text
+    return typer.Option(metavar=metavar, callback=value, help=help or PARAMETERS[name].help)
 
 
-def _alpha(text: str) -> str:
-    try:
-        valid = text in ("auto", "loo", "gcv") or 0 < float(text) < float("inf")
-    except ValueError:
-        valid = False
-    if not valid:
-        raise typer.BadParameter(f"'{text}' is neither 'auto', 'loo' or 'gcv' nor a positive number")
-    return text
-
-
-def _check_together(features: Features, kernel: str, solver: Solver, alpha: str, metric: Metric) -> None:
-    """Refuse options that exclude one another."""
-    binning, criterion = features in (Features.binning, Features.hybrid), alpha in ("loo", "gcv")
-    if binning and solver is Solver.direct:
-        raise typer.BadParameter(
-            "'direct' needs dense features, bins are sparse; use cg or auto", param_hint="'--solver'"
-        )
-    if binning and solver is Solver.exact:
-        raise typer.BadParameter(
-            "'exact' has no features; use --kernel laplacian for the kernel of bins", param_hint="'--solver'"
-        )
-    if criterion and (binning or solver is Solver.cg):
-        without = "--features fourier" if binning else "--solver direct"
-        raise typer.BadParameter(f"'{alpha}' needs {without}; else use auto or a number", param_hint="'--alpha'")
-    if binning and kernel not in ("auto", *(names := _kernels_of_bins())):
-        use = f"use auto, {' or '.join(names)}, or --features fourier"
-        raise typer.BadParameter(f"'{kernel}' has no bins; {use}", param_hint="'--kernel'")
-
-    if features is Features.hybrid and metric is Metric.isotropic:
-        raise typer.BadParameter(
-            "'isotropic' is none for hybrid features; use auto, ard or full", param_hint="'--metric'"
-        )
-    if binning and metric in (Metric.ard, Metric.full) and kernel not in ("auto", "laplacian"):
-        raise typer.BadParameter(f"'{kernel}' has no learned bins; use auto or laplacian", param_hint="'--kernel'")
-
-
-def _kernels_of_bins() -> list[str]:
-    from bochner.tuning.bandwidth import NAMED
-
-    names = []
-    for name, kernel in NAMED.items():
-        with suppress(ValueError):
-            kernel().pitch_measure()
-            names.append(name)
-    return names
-
-
-def _seconds(limit: float | None) -> float | None:
-    if limit is not None and not 0 < limit < float("inf"):
-        raise typer.BadParameter(f"{limit:g} is no positive number of seconds")
-    return limit
+def _as_option(name: str, value: Any) -> str:
+    return f"--{name.replace('_', '-')} {value}"
 
 
 def _test_size(size: float) -> float:
     if not 0 <= size < 1:
         raise typer.BadParameter(f"{size:g} is no share of the rows from 0 to less than 1")
     return size
-
-
-def _seed(seed: int) -> int:
-    if not 0 <= seed < 2**32:
-        raise typer.BadParameter(f"{seed} is not in the range from 0 to {2**32 - 1}")
-    return seed
 
 
 def _table_name(path: Path) -> Path:
@@ -211,31 +128,14 @@ def fit(
         float,
         typer.Option(metavar="SHARE", callback=_test_size, help="Share of the rows held out for the score; 0: none."),
     ] = 0.2,
-    seed: Annotated[int, typer.Option(metavar="N", callback=_seed, help="Seed of the split and of the features.")] = 0,
-    kernel: Annotated[
-        str, typer.Option(metavar="NAME", callback=_kernel, help="auto, or gaussian, laplacian, hat, matern32, ...")
-    ] = "auto",
-    features: Annotated[
-        Features,
-        typer.Option(metavar="MAP", help="fourier, binning, hybrid: both, or auto: the best on rows held out."),
-    ] = Features.auto,
-    n_components: Annotated[
-        str,
-        typer.Option(metavar="N", callback=_n_components, help="Number of features, of grids for binning, or auto."),
-    ] = "auto",
-    alpha: Annotated[
-        str, typer.Option(metavar="A", callback=_alpha, help="Ridge term: a number, or auto, loo, gcv.")
-    ] = "auto",
-    solver: Annotated[
-        Solver, typer.Option(metavar="NAME", help="direct, cg, exact: all kernel values, or auto: by their costs.")
-    ] = Solver.auto,
-    metric: Annotated[
-        Metric,
-        typer.Option(metavar="KIND", help="isotropic, ard: a scale a column, full: a linear map, or auto: the best."),
-    ] = Metric.auto,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", callback=_seconds, help="Time that a fit may take.")
-    ] = None,
+    seed: Annotated[str, _parameter("random_state", "N", "Seed of the split and of the features.")] = "0",
+    kernel: Annotated[str, _parameter("kernel", "NAME")] = "auto",
+    features: Annotated[str, _parameter("features", "MAP")] = "auto",
+    n_components: Annotated[str, _parameter("n_components", "N")] = "auto",
+    alpha: Annotated[str, _parameter("alpha", "A")] = "auto",
+    solver: Annotated[str, _parameter("solver", "NAME")] = "auto",
+    metric: Annotated[str, _parameter("metric", "KIND")] = "auto",
+    time_limit: Annotated[str | None, _parameter("time_limit", "SECONDS")] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")
     ] = None,
@@ -243,27 +143,23 @@ def fit(
     traceback: Traceback = False,
 ) -> None:
     """Fit a model to a table, score it on held-out rows, save it."""
-    _check_together(features, kernel, solver, alpha, metric)
+    if found := conflict(Given(kernel, features, metric, alpha, solver, _as_option)):
+        raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
     with guarded(traceback):
         from bochner.cli import work
 
-        what = work.Fit(
-            data=data,
-            target=target,
-            out=out,
-            task=task.value,
-            test_size=test_size,
-            seed=seed,
-            kernel=kernel,
-            features=features.value,
-            n_components=n_components if n_components == "auto" else int(n_components),
-            alpha=alpha if alpha in ("auto", "loo", "gcv") else float(alpha),
-            solver=solver.value,
-            metric=metric.value,
-            time_limit=time_limit,
-            exclude=exclude or [],
-            verbose=1,
-        )
+        parameters = {
+            "kernel": kernel,
+            "features": features,
+            "n_components": n_components,
+            "metric": metric,
+            "alpha": alpha,
+            "solver": solver,
+            "time_limit": time_limit,
+            "random_state": seed,
+            "verbose": 1,
+        }
+        what = work.Fit(data, target, out, task.value, test_size, exclude or [], parameters)
         _show(work.fit(what), json)
 
 

@@ -25,23 +25,31 @@ FEW_ROWS, DISTINCT = 20, 0.9
 
 @dataclass(frozen=True)
 class Fit:
-    """The arguments of `bochner fit`."""
+    """The arguments of `bochner fit`.
+
+    Attributes
+    ----------
+    data, out : Path
+    target : str
+    task : {"auto", "classification", "regression"}
+    test_size : float
+    exclude : list of str
+    parameters : dict
+        Of the estimator.
+    """
 
     data: Path
     target: str
     out: Path | None
     task: str
     test_size: float
-    seed: int
-    kernel: str
-    features: str
-    n_components: int | str
-    alpha: float | str
-    solver: str
-    metric: str
-    time_limit: float | None
     exclude: list[str]
-    verbose: int
+    parameters: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """Seed of the split and of the features."""
+        return self.parameters["random_state"]
 
 
 def fit(what: Fit) -> dict[str, Any]:
@@ -150,17 +158,7 @@ def _estimator(what: Fit, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
     cls = KernelMachineClassifier if task == "classification" else KernelMachineRegressor
-    return cls(
-        kernel=what.kernel,
-        features=what.features,
-        n_components=what.n_components,
-        alpha=what.alpha,
-        solver=what.solver,
-        metric=what.metric,
-        time_limit=what.time_limit,
-        random_state=what.seed,
-        verbose=what.verbose,
-    )
+    return cls(**what.parameters)
 
 
 def _baseline(target: Target, rows: Any = slice(None)) -> Any:

@@ -1,108 +1,189 @@
-"""Checks of the parameters of the estimators, with errors that say what to do."""
+"""What each parameter of the estimators may be: one table, which the estimators and the command read."""
 
 from __future__ import annotations
 
-from numbers import Integral
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
+from bochner.estimators.exclusions import BINNED, CRITERIA, LEARNED, Given, conflict, named_kernels
 
-from bochner.features.rows import has_kernel_rows
-from bochner.features.transformer import as_map
-from bochner.kernels import Kernel
-from bochner.kernels.base import check_positive
-from bochner.tuning.bandwidth import NAMED
 
-CHOICES = {
-    "features": ("auto", "fourier", "binning", "hybrid"),
-    "metric": ("auto", "isotropic", "ard", "full"),
-    "loss": ("squared",),
-    "solver": ("auto", "direct", "cg", "exact"),
+@dataclass(frozen=True)
+class Parameter:
+    """What one parameter may be.
+
+    Attributes
+    ----------
+    help : str
+        One line for the command.
+    kinds : tuple of str
+        Keys of `KINDS`, and "word", in the order in which errors name them. A parameter without any is checked where
+        it is used.
+    words : tuple of str
+        Strings that are allowed; of the kernel, the names of kernels are too.
+    """
+
+    help: str
+    kinds: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+PARAMETERS = {
+    "kernel": Parameter("auto, or gaussian, laplacian, hat, matern32, ...", ("kernel", "word"), ("auto",)),
+    "features": Parameter(
+        "fourier, binning, hybrid: both, or auto: the best on rows held out.",
+        ("word", "map"),
+        ("auto", "fourier", *BINNED),
+    ),
+    "n_components": Parameter("Number of features, of grids for binning, or auto.", ("integer", "word"), ("auto",)),
+    "metric": Parameter(
+        "isotropic, ard: a scale a column, full: a linear map, or auto: the best.",
+        ("word",),
+        ("auto", "isotropic", *LEARNED),
+    ),
+    "alpha": Parameter("Ridge term: a number, or auto, loo, gcv.", ("number", "numbers", "word"), ("auto", *CRITERIA)),
+    "loss": Parameter("What the fit minimises: squared.", ("word",), ("squared",)),
+    "solver": Parameter(
+        "direct, cg, exact: all kernel values, or auto: by their costs.", ("word",), ("auto", "direct", "cg", "exact")
+    ),
+    "tol": Parameter("Relative error of the solution by cg.", ("number",)),
+    "class_weight": Parameter("Weights of the classes, or balanced."),
+    "time_limit": Parameter("Seconds that a fit may take.", ("number", "none")),
+    "random_state": Parameter("Seed of the features.", ("seed",)),
+    "verbose": Parameter("Whether to show progress."),
 }
-CRITERIA = ("auto", "gcv", "loo")
+
+
+def allowed_words(name: str) -> tuple[str, ...]:
+    """Strings that a parameter may be."""
+    words = PARAMETERS[name].words
+    return (*words, *named_kernels()) if name == "kernel" else words
 
 
 def check_parameters(model: Any) -> None:
     """Raise TypeError or ValueError where a parameter of an estimator is out of range, or excludes another one."""
-    named = isinstance(model.kernel, str) and model.kernel in ("auto", *NAMED)
-    if not isinstance(model.kernel, Kernel) and not named:
-        raise ValueError(f"kernel must be a Kernel, 'auto' or one of {sorted(NAMED)}, got {model.kernel!r}.")
-    given = model.features is not None and not isinstance(model.features, str)
-    if given:
-        _check_map(model.features)
-    if given and model.kernel != "auto":
-        raise ValueError("features is a map with a kernel of its own: leave kernel='auto'.")
-    for name, allowed in CHOICES.items():
-        value = getattr(model, name)
-        if name == "features" and given:
-            continue
-        if not isinstance(value, str) or value not in allowed:
-            raise ValueError(f"{name} must be one of {allowed}, got {value!r}.")
-    _check_numbers(model)
-    _check_alpha(model.alpha)
-    _check_learned(model)
-    if given and model.solver != "exact" and has_kernel_rows(model.features):
-        raise ValueError("KernelRows are what solver='exact' makes of a kernel: take solver='exact', or kernel=.")
-    if model.solver == "exact" and isinstance(model.features, str) and model.features in ("binning", "hybrid"):
-        raise ValueError(
-            f"solver='exact' computes the kernel itself, without features={model.features!r}: leave features='auto'; "
-            "the kernel of bins is kernel='laplacian'."
-        )
+    for name in PARAMETERS:
+        if hasattr(model, name):
+            check_parameter(name, getattr(model, name))
+    if found := conflict(Given(model.kernel, model.features, model.metric, model.alpha, model.solver)):
+        raise ValueError(found.message)
 
 
-def _check_map(features: Any) -> None:
+def check_parameter(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError where a parameter, by itself, is none of what it may be."""
+    parameter = PARAMETERS[name]
+    if not parameter.kinds or (isinstance(value, str) and value in allowed_words(name)):
+        return
+    kind = next((KINDS[kind] for kind in parameter.kinds if kind in KINDS and KINDS[kind].holds(value)), None)
+    if kind is None:
+        choice = isinstance(value, str) and len(parameter.words) > 1
+        error = TypeError if {"integer", "number"} & {*parameter.kinds} and not choice else ValueError
+        raise error(f"{name} must be {_described(name, parameter.kinds)}, got {value!r:.200}.")
     try:
-        as_map(features)
-    except TypeError as error:
-        raise TypeError(f"features must be one of {CHOICES['features']}, or a map: {error}") from None
+        within = kind.within(value)
+    except TypeError as fault:  # as_map tells what is no map
+        raise TypeError(f"{name} must be {_described(name, parameter.kinds)}: {fault}") from None
+    if not within:
+        raise ValueError(f"{name} must be {kind.range}, got {value!r:.200}.")
 
 
-def _check_numbers(model: Any) -> None:
-    D = model.n_components
-    if not (D == "auto" if isinstance(D, str) else isinstance(D, Integral) and not isinstance(D, bool)):
-        raise TypeError(f"n_components must be an integer or 'auto', got {D!r}.")
-    if not isinstance(D, str) and D < 1:
-        raise ValueError(f"n_components must be positive, got {D}.")
-    check_positive(model.tol, "tol")
-    if model.time_limit is not None:
-        check_positive(model.time_limit, "time_limit")
+def read_parameter(name: str, text: str) -> Any:
+    """Value of a parameter from its text on a command line.
+
+    Raises
+    ------
+    ValueError
+        Where the text is none of what the parameter may be; the message says what that is.
+    """
+    if text in allowed_words(name):
+        return text
+    kinds = [kind for kind in PARAMETERS[name].kinds if kind == "word" or KINDS[kind].read]
+    for kind in (KINDS[kind] for kind in kinds if kind in KINDS):
+        with suppress(ValueError):
+            value = kind.read(text) if kind.read else None
+            if not kind.within(value):
+                break
+            return value
+    raise ValueError(f"'{text}' is not {_described(name, kinds)}")
 
 
-def _check_alpha(alpha: Any) -> None:
-    if isinstance(alpha, str):
-        if alpha not in CRITERIA:
-            raise ValueError(f"alpha must be a positive number, a sequence of them, or one of {CRITERIA}.")
-        return
-    alphas = np.atleast_1d(np.asarray(alpha))
-    if alphas.dtype.kind not in "iuf" or alphas.ndim > 1 or alphas.size == 0:
-        raise TypeError(f"alpha must be a positive number, a sequence of them, or one of {CRITERIA}.")
-    if not np.all((alphas > 0) & np.isfinite(alphas)):
-        raise ValueError(f"alpha must be positive and finite, got {alpha!r}.")
+def _described(name: str, kinds: Iterable[str]) -> str:
+    """What a parameter may be, in words."""
+    words = allowed_words(name)
+    listed = f"one of {words}" if len(words) > 1 else "".join(map(repr, words))
+    *most, last = [listed if kind == "word" else KINDS[kind].phrase for kind in kinds]
+    return f"{', '.join(most)} or {last}" if most else last
 
 
-def _check_learned(model: Any) -> None:
-    """A metric is learned for named kernels, and for bins of the Laplacian one, by conjugate gradients."""
-    learned = model.metric in ("ard", "full")
-    if learned and (isinstance(model.kernel, Kernel) or not isinstance(model.features, str)):
-        raise ValueError(
-            f"metric={model.metric!r} is learned, but a kernel or a map with lengthscales of its own is given: leave "
-            "metric='auto', or give the kernel's name."
-        )
-    hybrid = model.features == "hybrid"
-    if not (hybrid or (learned and model.features == "binning")):
-        return
-    direct = model.solver == "direct" or (isinstance(model.alpha, str) and model.alpha != "auto")
-    if direct:
-        raise ValueError(
-            f"features={model.features!r} with a learned metric is solved by conjugate gradients: take solver='auto' "
-            "or 'cg', and alpha='auto' or numbers."
-        )
-    if model.kernel not in ("auto", "laplacian"):
-        raise ValueError(
-            f"features={model.features!r} with a learned metric is one of the Laplacian kernel: take kernel='auto', or "
-            "features='fourier'."
-        )
-    if hybrid and model.metric == "isotropic":
-        raise ValueError(
-            "features='hybrid' learns its metrics: take metric='auto', 'ard' or 'full', or give ConcatenatedFeatures."
-        )
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value: how errors name it, what is of it and, of that, what is in range; how text is read as it."""
+
+    phrase: str
+    holds: Callable[[Any], bool]
+    within: Callable[[Any], bool] = lambda value: True
+    range: str = ""
+    read: Callable[[str], Any] | None = None
+
+
+def _is_kernel(value: Any) -> bool:
+    from bochner.kernels import Kernel
+
+    return isinstance(value, Kernel)
+
+
+def _is_usable_map(value: Any) -> bool:
+    """True; TypeError, which says what to give, where `value` is neither a map nor a transformer."""
+    from bochner.features.transformer import as_map
+
+    return as_map(value) is not None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _are_numbers(value: Any) -> bool:
+    import numpy as np
+
+    values = np.asarray(value)
+    return values.dtype.kind in "iuf" and values.ndim <= 1 and values.size > 0
+
+
+def _are_positive(value: Any) -> bool:
+    import numpy as np
+
+    return bool(np.all((np.asarray(value) > 0) & np.isfinite(value)))
+
+
+def _is_seed(value: Any) -> bool:
+    """True; ValueError by scikit-learn, whose seeds these are, where `value` is none."""
+    from sklearn.utils import check_random_state
+
+    return check_random_state(value) is not None
+
+
+KINDS = {
+    "kernel": Kind("a Kernel", _is_kernel),
+    "map": Kind("a map", lambda value: value is not None and not isinstance(value, str), _is_usable_map),
+    "integer": Kind(
+        "a positive integer",
+        lambda value: isinstance(value, Integral) and not isinstance(value, bool),
+        lambda value: value >= 1,
+        "positive",
+        int,
+    ),
+    "number": Kind("a positive number", _is_number, _are_positive, "positive and finite", float),
+    "numbers": Kind("a sequence of them", _are_numbers, _are_positive, "positive and finite"),
+    "none": Kind("None", lambda value: value is None),
+    "seed": Kind(
+        "an integer from 0 to 4294967295",
+        _is_seed,
+        lambda value: not isinstance(value, Integral) or 0 <= int(value) < 2**32,
+        "from 0 to 4294967295",
+        int,
+    ),
+}

@@ -52,9 +52,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
         These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
     loss : {"squared"}, default="squared"
+        What the fit minimises, beside the ridge term.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
-        that are held in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
+        that are stored in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
         memory, and for large problems for which it is estimated to take less than half the time. "exact" has no
         features but the kernel matrix of all rows, n x n, factorised up to 20,000 rows and taken by preconditioned
         conjugate gradients beyond: the machine that features approximate, with the same alpha, to compare them with.
@@ -95,6 +96,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     encoder_ : TableEncoder
         From the rows as they come to the columns that the kernel sees.
     alpha_ : float
+        The ridge term of the fit.
     alphas_ : array of shape (A,)
         What was tried, ascending.
     alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
