@@ -28,7 +28,7 @@ from bochner import (
 )
 from bochner.cli import scores
 from bochner.cli.app import app
-from bochner.cli.target import Target, hold_out, pose, read_target
+from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.files import read_table
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
@@ -195,7 +195,7 @@ def test_regression_scores_are_those_of_sklearn(folder, done):
     report = fit_model(done, "price", "--seed", "3")
     assert report["task"] == "regression"
     assert report["rows_test"] == 24
-    target = pose(read_target(TABLE, "price", ""), "auto", "")
+    target = with_task(read_target(TABLE, "price", ""), "auto", "")
     train, test = hold_out(target, 0.2, 3)
     assert sorted([*train, *test]) == list(range(N))
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
@@ -212,7 +212,7 @@ def test_regression_scores_are_those_of_sklearn(folder, done):
 def test_classification_scores_are_those_of_sklearn(folder, done):
     report = fit_model(done, "kind")
     assert report["task"] == "classification"
-    target = pose(read_target(TABLE, "kind", ""), "auto", "")
+    target = with_task(read_target(TABLE, "kind", ""), "auto", "")
     train, test = hold_out(target, 0.2, 0)
     X, y = TABLE.drop_columns(["kind"]), target.values
     model = KernelMachineClassifier(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
@@ -503,12 +503,12 @@ def test_models_saved_by_a_program(folder, run, done, refused):
 )
 def test_task_follows_from_the_target(values, task):
     read = read_target(pa.table({"y": values}), "y", "t.csv")
-    target = pose(read, "auto", "t.csv")
+    target = with_task(read, "auto", "t.csv")
     assert target.task == task
     assert target.reason
     other = "regression" if task == "classification" else "classification"
     if read.kind in ("integer", "boolean") and len(np.unique(read.values)) < len(read.values):
-        assert pose(read, other, "t.csv").task == other
+        assert with_task(read, other, "t.csv").task == other
 
 
 @pytest.mark.parametrize(
@@ -557,7 +557,7 @@ def test_rows_without_target_are_left_out_and_counted(folder, run, done):
 
 def test_split_keeps_shares_and_learns_rare_classes():
     values = ["a"] * 60 + ["b"] * 39 + ["rare"]
-    target = pose(read_target(pa.table({"y": values}), "y", ""), "auto", "")
+    target = with_task(read_target(pa.table({"y": values}), "y", ""), "auto", "")
     train, test = hold_out(target, 0.2, 0)
     assert [list(target.values[test]).count(label) for label in ("a", "b", "rare")] == [12, 8, 0]
     assert 99 in train
@@ -799,7 +799,7 @@ def test_interrupt_leaves_nothing(folder):
     rng = np.random.default_rng(0)
     columns = {f"x{k}": rng.normal(size=200_000) for k in range(20)}
     parquet.write_table(pa.table({**columns, "y": sum(columns.values())}), "large.parquet")
-    code = "import bochner.cli.work; from bochner.cli import main; print('ready', flush=True); main()"
+    code = "import bochner.cli.commands; from bochner.cli import main; print('ready', flush=True); main()"
     args = [sys.executable, "-c", code, "fit", "large.parquet", "--target", "y", "--out", "m"]
     process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"

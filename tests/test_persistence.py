@@ -33,7 +33,7 @@ from bochner.data.table import TableEncoder
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 from bochner.persistence import ModelFileError, container, describe, load, save
-from bochner.persistence.decoding import Summary
+from bochner.persistence.decoding import TreeSummary
 from bochner.persistence.encoding import encode
 from bochner.persistence.rules import MAX_DEPTH
 
@@ -758,7 +758,7 @@ def test_describe_is_json(tmp_path_factory, value):
     persistence._save(Box(value=value), path, REGISTRY)
     with open(path, "rb") as file:
         header = container.read_header(file)
-    tree = Summary(dict.fromkeys(header.tensors), REGISTRY, header.format_version).root(header.tree)
+    tree = TreeSummary(dict.fromkeys(header.tensors), REGISTRY, header.format_version).root(header.tree)
     assert json.loads(json.dumps(tree, allow_nan=False)) == tree
 
 

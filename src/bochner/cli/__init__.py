@@ -13,14 +13,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    said: list[str] = []
+    printed_errors: list[str] = []
     try:
         from bochner.cli.app import app
-        from bochner.cli.faults import said
+        from bochner.cli.errors import printed_errors
 
         app(prog_name="bochner")
     except (KeyboardInterrupt, SystemExit) as leave:
         code = leave.code if isinstance(leave, SystemExit) else 130
-        if code == 130 and not said:
+        if code == 130 and not printed_errors:
             print("interrupted", file=sys.stderr)
         sys.exit(code)

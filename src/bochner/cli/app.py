@@ -1,4 +1,4 @@
-"""The commands and their options."""
+"""Declares the commands and their options, and checks what is given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bochner.cli.faults import guarded
+from bochner.cli.errors import guarded
 from bochner.estimators.exclusions import Given, conflict
 from bochner.estimators.parameters import PARAMETERS, read_parameter
 
@@ -146,7 +146,7 @@ def fit(
     if found := conflict(Given(kernel, features, metric, alpha, solver, _as_option)):
         raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
     with guarded(traceback):
-        from bochner.cli import work
+        from bochner.cli import commands
 
         parameters = {
             "kernel": kernel,
@@ -159,8 +159,8 @@ def fit(
             "random_state": seed,
             "verbose": 1,
         }
-        what = work.Fit(data, target, out, task.value, test_size, exclude or [], parameters)
-        _show(work.fit(what), json)
+        what = commands.Fit(data, target, out, task.value, test_size, exclude or [], parameters)
+        _show(commands.fit(what), json)
 
 
 @app.command()
@@ -175,9 +175,9 @@ def predict(
 ) -> None:
     """Predict every row of a table, in its order, into a new table."""
     with guarded(traceback):
-        from bochner.cli import work
+        from bochner.cli import commands
 
-        _show(work.predict(model, data, out), json)
+        _show(commands.predict(model, data, out), json)
 
 
 @app.command()
@@ -192,9 +192,9 @@ def evaluate(
 ) -> None:
     """Score a model on a table that has the target."""
     with guarded(traceback):
-        from bochner.cli import work
+        from bochner.cli import commands
 
-        _show(work.evaluate(model, data, target), json)
+        _show(commands.evaluate(model, data, target), json)
 
 
 @app.command()

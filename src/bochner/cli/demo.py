@@ -1,4 +1,4 @@
-"""`bochner demo`: three data sets that are always there, two lines of Python each."""
+"""Runs `bochner demo`: three data sets that are always there, two lines of Python each."""
 
 from __future__ import annotations
 

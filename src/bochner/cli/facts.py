@@ -1,4 +1,4 @@
-"""What is inside a model."""
+"""Describes a fitted model for the reports, and a model file for `bochner inspect`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.cli.stored import read_model
+from bochner.cli.saved import read_model
 from bochner.features import BinningFeatures, MetricFeatures
 
 MOST_COLUMNS = 5
@@ -89,21 +89,21 @@ def _spread(values: np.ndarray) -> dict[str, float]:
 
 def inspect(path: Path) -> dict[str, Any]:
     """Report on a model file."""
-    stored = read_model(path)
-    classes = getattr(stored.model, "classes_", None)
-    kinds = stored.model.encoder_.statistic_.kinds
-    names = stored.columns or [f"x{k}" for k in range(len(kinds))]
-    about_file = {key: stored.description[key] for key in ("file_bytes", "format_version", "library_version")}
+    saved = read_model(path)
+    classes = getattr(saved.model, "classes_", None)
+    kinds = saved.model.encoder_.statistic_.kinds
+    names = saved.columns or [f"x{k}" for k in range(len(kinds))]
+    of_file = {key: saved.description[key] for key in ("file_bytes", "format_version", "library_version")}
     return {
         "command": "inspect",
         "model_file": str(path),
-        **about_file,
-        "task": stored.task,
-        "target": stored.target,
+        **of_file,
+        "task": saved.task,
+        "target": saved.target,
         "classes": None if classes is None else classes.tolist(),
         "columns": dict(zip(names, kinds, strict=False)),
-        "rows_train": stored.rows,
-        "model": model_facts(stored.model),
-        "scores": stored.scores,
+        "rows_train": saved.rows,
+        "model": model_facts(saved.model),
+        "scores": saved.scores,
         "notes": [],
     }

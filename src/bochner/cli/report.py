@@ -1,4 +1,4 @@
-"""Reports on a terminal, in a pipe, and as JSON."""
+"""Prints reports: on a terminal, in a pipe, and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bochner.cli.faults import listed, printable
+from bochner.cli.errors import listed, printable
 
 NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "r2": "R²", "rmse": "RMSE"}
 PIPE_WIDTH, LEAST_SHARE = 10_000, 0.01

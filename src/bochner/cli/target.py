@@ -1,4 +1,4 @@
-"""The column to predict: what task it poses, and which rows are held out."""
+"""Reads the column to predict, tells its task, and chooses the rows that are held out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.faults import Fault, no_column, printable
+from bochner.cli.errors import CommandError, missing_column, printable
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 
@@ -45,20 +45,20 @@ class Target:
 
 
 def read_target(table: pa.Table, name: str, path: Any) -> Target:
-    """Take the target from a table; Fault where it is not there, has no value, or no usable type."""
+    """Take the target from a table; CommandError where it is not there, has no value, or no usable type."""
     if name not in table.column_names:
-        raise no_column(name, table.column_names, path)
+        raise missing_column(name, table.column_names, path)
     column = table[name].combine_chunks()
     kind = _kind(column.type)
     if kind == "":
-        raise Fault(f"{path}: column '{name}' has type {column.type}; a target holds numbers, text or booleans")
+        raise CommandError(f"{path}: column '{name}' has type {column.type}; a target holds numbers, text or booleans")
     column = _plain(column)
     known = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_floating(column.type):
         known &= ~np.isnan(column.to_numpy(zero_copy_only=False))
     rows = np.flatnonzero(known)
     if not len(rows):
-        raise Fault(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
+        raise CommandError(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
         values = _finite(values, rows, name, path)
@@ -93,26 +93,26 @@ def _plain(column: Any) -> Any:
 def _finite(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
     if not np.isfinite(values).all():
         row = int(rows[np.argmin(np.isfinite(values))]) + 1
-        raise Fault(f"{path}: column '{name}' is infinite in row {row}; a target must be finite")
+        raise CommandError(f"{path}: column '{name}' is infinite in row {row}; a target must be finite")
     return values
 
 
-def pose(target: Target, task: str, path: Any) -> Target:
-    """Set the task, inferred where it is "auto"; Fault where the target cannot be learned."""
+def with_task(target: Target, task: str, path: Any) -> Target:
+    """Set the task, inferred where it is "auto"; CommandError where the target cannot be learned."""
     distinct = pc.count_distinct(pa.array(target.values)).as_py()
     n, name = len(target.values), target.name
     if distinct == 1 and n > 1:
         value = printable(target.values[0])
-        raise Fault(f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose another target")
+        raise CommandError(f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose another target")
     reason = ""
     if task == "auto":
         task, reason = _infer(target, distinct)
     if task == "regression":
         return replace(target, task=task, reason=reason, values=_numbers(target, path))
     if target.kind == "number":
-        raise Fault(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
+        raise CommandError(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
     if distinct == n > 2:
-        raise Fault(
+        raise CommandError(
             f"{path}: column '{name}' has another value in each of its {n:,} rows, as an identifier has; "
             "choose another target"
         )
@@ -142,7 +142,7 @@ def _numbers(target: Target, path: Any) -> NDArray:
         except ValueError:
             finite = False
         if not finite:
-            raise Fault(
+            raise CommandError(
                 f"{path}: row {row + 1} of column '{target.name}' is '{value}'; regression needs numbers: "
                 "mend it, or use --task classification"
             )
@@ -174,7 +174,7 @@ def labels_of(target: Target, classes: NDArray, path: Any) -> NDArray:
     if classes.dtype.kind in "OU":
         values = np.array([str(value) for value in values], dtype=object)
     elif values.dtype.kind not in "biuf":
-        raise Fault(
+        raise CommandError(
             f"{path}: column '{target.name}' holds text, but the classes of the model are {classes.dtype.name}s"
         )
     where = {value: k for k, value in enumerate(classes.tolist())}

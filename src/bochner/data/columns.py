@@ -1,4 +1,4 @@
-"""Reading one column of a table.
+"""Reads one column of a table, of any library and type.
 
 A column of any origin becomes one of two plain things. Everything that can be put on a
 line becomes a float64 matrix of its *parts* (``PARTS``), missing values being NaN; text becomes
@@ -27,7 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 LINEAR = ("", "days", "seconds")
 
 
-def read(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
+def read_column(column: Any, name: str, expected: str | None = None) -> tuple[str, Any]:
     """Read one column.
 
     Parameters

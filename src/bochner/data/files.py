@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet in and out, by Arrow."""
+"""Reads and writes tables in files, CSV and Parquet, by Arrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bochner.data.replacing import replacing
 
-__all__ = ["SUFFIXES", "TableFileError", "kind_by_name", "looks_like", "read_table", "write_table"]
+__all__ = ["SUFFIXES", "TableFileError", "kind_by_content", "kind_by_name", "read_table", "write_table"]
 
 SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv", ".tsv.gz": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 FOREIGN = {
@@ -43,7 +43,7 @@ def kind_by_name(path: str | os.PathLike[str]) -> str | None:
     return next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
-def looks_like(head: bytes) -> str:
+def kind_by_content(head: bytes) -> str:
     """Kind of content that begins with `head`: "parquet", "gzip", "safetensors", "text", or foreign in words."""
     if head.startswith(PARQUET):
         return "parquet"
@@ -92,7 +92,7 @@ def read_table(
         raise TableFileError(f"{path}: a pipe or device cannot be read twice; write its content to a file first")
     with open(path, "rb") as file:
         head = file.read(HEAD)
-    content, named = looks_like(head), kind_by_name(path)
+    content, named = kind_by_content(head), kind_by_name(path)
     if not head:
         raise TableFileError(f"{path}: the file is empty; give a table with a row of column names")
     if content == "parquet":
@@ -113,7 +113,7 @@ def read_table(
 def _checked(table: pa.Table, path: Any) -> pa.Table:
     twice = [name for name, count in Counter(table.column_names).items() if count > 1]
     if twice:
-        raise TableFileError(f"{path}: columns repeat: {_names(twice)}; give each column a name of its own")
+        raise TableFileError(f"{path}: columns repeat: {_listed(twice)}; give each column a name of its own")
     if not table.num_columns:
         raise TableFileError(f"{path}: the table has no columns")
     if not table.num_rows:
@@ -121,7 +121,7 @@ def _checked(table: pa.Table, path: Any) -> pa.Table:
     return table
 
 
-def _names(names: Collection[str], limit: int = 8) -> str:
+def _listed(names: Collection[str], limit: int = 8) -> str:
     shown = ", ".join(repr(name) for name in list(names)[:limit])
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
@@ -155,7 +155,7 @@ def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[s
     try:
         return _refuse_binary(parse(as_text, threads=False), path)
     except (pa.ArrowException, OSError) as error:
-        _explain(path, error)
+        _raise_csv_error(path, error)
 
 
 def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
@@ -168,22 +168,22 @@ def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collect
     }
     doubtful = [name for name, column in found.items() if separator == "," or _all_match(column, THOUSANDS)]
     if len(doubtful) < len(found):
-        again, before = parse([*as_text, *doubtful], decimal_point=","), _numbers(table)
-        if before < _numbers(again):
+        again, before = parse([*as_text, *doubtful], decimal_point=","), _number_columns(table)
+        if before < _number_columns(again):
             note("Numbers have decimal commas.")
             table = again
-        doubtful = [name for name in found if name not in _numbers(table)]
+        doubtful = [name for name in found if name not in _number_columns(table)]
     if doubtful:
         what, are = ("Columns", "look") if len(doubtful) > 1 else ("Column", "looks")
         were = "were" if len(doubtful) > 1 else "was"
         note(
-            f"{what} {_names(doubtful)} {are} like numbers with commas, and {were} read as text; write a decimal "
+            f"{what} {_listed(doubtful)} {are} like numbers with commas, and {were} read as text; write a decimal "
             "point, and nothing between thousands."
         )
     return table
 
 
-def _numbers(table: pa.Table) -> set[str]:
+def _number_columns(table: pa.Table) -> set[str]:
     return {field.name for field in table.schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)}
 
 
@@ -204,7 +204,7 @@ def _first_row(path: Any, gzipped: bool) -> str:
             head = file.read(HEAD)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TableFileError(f"{path}: damaged gzip file ({_first_line(error)}); copy it again") from error
-    if (content := looks_like(head)) != "text":
+    if (content := kind_by_content(head)) != "text":
         raise TableFileError(f"{path}: this is {content} under gzip; {EXPORT}" if gzipped else f"{path}: not a CSV")
     return head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
 
@@ -253,7 +253,7 @@ def _not_utf8(path: Any, place: str) -> NoReturn:
     raise TableFileError(f"{path}: {place}: text that is not UTF-8; save the file with UTF-8 encoding") from None
 
 
-def _explain(path: Any, error: Exception) -> NoReturn:
+def _raise_csv_error(path: Any, error: Exception) -> NoReturn:
     text = _first_line(error).removeprefix("CSV parse error: ").removeprefix("CSV conversion error: ")
     if "UTF8" in text:
         _not_utf8(path, text.partition(":")[0])

@@ -1,4 +1,4 @@
-"""Files that appear once they are complete."""
+"""Writes a file so that it takes the place of an older one only once it is complete."""
 
 from __future__ import annotations
 

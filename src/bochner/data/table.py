@@ -1,30 +1,23 @@
-"""Tables of numbers, text and dates as float32 matrices for shift-invariant kernels."""
+"""Encodes tables of numbers, text and dates as matrices, on whose rows shift-invariant kernels make sense."""
 
-from collections import Counter
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from narwhals.dependencies import is_into_dataframe, is_into_series
+from narwhals.dependencies import is_into_dataframe
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.data.columns import column_name, read
-from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn, encodings, output_names
-from bochner.data.table_statistic import BLOCK, TableStatistic, table_columns
+from bochner.data.columns import column_name, read_column
+from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
+from bochner.data.table_input import as_array, as_one_array, check_frame, check_size
+from bochner.data.table_layout import encodings, output_names
+from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns
 
-__all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn"]
-
-
-PLAIN = (
-    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
-    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
-    *(nw.Float32, nw.Float64),
-)
+__all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -113,9 +106,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in ("statistic_", "columns_", "n_features_out_"):
-            if hasattr(self, name):
-                delattr(self, name)
+        for name in {"statistic_", "columns_", "n_features_out_"} & vars(self).keys():
+            delattr(self, name)
         return self._update(X, sample_weight, None)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
@@ -155,7 +147,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
         numbers = all(isinstance(column, NumberColumns) for column in self.columns_)
-        X = _numbers(X) if numbers else X
+        X = as_one_array(X) if numbers else X
         if numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
             for column in self.columns_:
                 _write_numbers(column, X, out, self.statistic_.names)
@@ -228,13 +220,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if is_into_dataframe(X):
             check_frame(X)
         elif not sp.issparse(X):
-            X = _array(X)
+            X = as_array(X)
         elif X.ndim != 2:
             raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
         dtype = getattr(X, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")
-        _check_size(X.shape)
+        check_size(X.shape)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X
 
@@ -242,7 +234,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         series, names = table_columns(X)
         for column in self.columns_:
             for i, j in enumerate(np.atleast_1d(column.index).tolist()):
-                _, values = read(series[j], column_name(names, j), self.statistic_.kinds[j])
+                _, values = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])
                 if isinstance(column, NumberColumns):
                     column.write(values, out, names, part=slice(i, i + 1))
                 elif isinstance(column, TextColumn):
@@ -271,58 +263,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def check_frame(X: Any) -> None:
-    """Raise ValueError where column names of a data frame repeat, or where it has no rows or no columns."""
-    counts = Counter(X.column_names if type(X).__module__.startswith("pyarrow.") else X.columns)
-    if twice := [name for name, count in counts.items() if count > 1]:
-        raise ValueError(f"column names must be unique, but these repeat: {twice}")
-    _check_size(X.shape)
-
-
-def _check_size(shape: tuple[int, ...]) -> None:
-    for size, what in zip(shape, ("sample", "feature"), strict=True):
-        if size == 0:
-            raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
-
-
-def _numbers(X: Any) -> Any:
-    """Return a frame of numbers and booleans as one array, which is encoded all at once; X otherwise."""
-    if not is_into_dataframe(X):
-        return X
-    dtypes: Any = getattr(X, "dtypes", [None])
-    if all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes):
-        return X.to_numpy()
-    frame = nw.from_native(X, eager_only=True)
-    schema = frame.schema
-    truths = [name for name, dtype in schema.items() if dtype == nw.Boolean]
-    if not all(dtype in PLAIN or dtype == nw.Boolean for dtype in schema.values()):
-        return X
-    array = (frame.with_columns(nw.col(truths).cast(nw.Float32)) if truths else frame).to_numpy()
-    return array if array.dtype.kind in "iuf" else X
-
-
-def _array(X: Any) -> np.ndarray:
-    """Array of shape (n, p) of whatever is neither a data frame nor sparse."""
-    if is_into_series(X):
-        raise ValueError("Expected 2D input, got a Series. Reshape your data, for example by X.to_frame()")
-    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise TypeError(f"cannot encode a lazy {type(X).__name__}: collect or compute it first")
-    array = np.asarray(X)
-    if isinstance(X, (list, tuple)) and array.dtype.kind in "US":
-        array = np.array(X, dtype=object)
-    if array.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
-            "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains a "
-            "single sample."
-        )
-    return array
-
-
 def _write_numbers(column: NumberColumns, X: np.ndarray, out: np.ndarray, names: list[str] | None) -> None:
     """Encode an array of numbers in blocks of rows."""
     every = len(column.index) == X.shape[1]
-    step = max(1, BLOCK // X.shape[1])
+    step = max(1, BLOCK_ENTRIES // X.shape[1])
     for s in range(0, len(X), step):
         block = X[s : s + step]
         column.write(block if every else block[:, column.index], out[s : s + step], names, s)

@@ -1,4 +1,4 @@
-"""What an encoding needs to know of a table, as a sum over blocks of its rows."""
+"""Counts, moments and categories of the columns of a table, which decide its encoding, as a sum over its rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +10,9 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
-from bochner.data.columns import PARTS, column_name, missing, read, refuse_infinite
+from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
 
-BLOCK = 1 << 17
+BLOCK_ENTRIES = 1 << 17
 """Entries of the float64 temporaries."""
 
 
@@ -74,12 +74,12 @@ class Summary:
         """Summary of the columns of a canonical CSR matrix, in one pass over its entries."""
         n, q = X.shape
         data, column = X.data.astype(np.float64), X.indices
-        stored = np.repeat(weight, np.diff(X.indptr))
+        entry_weight = np.repeat(weight, np.diff(X.indptr))
         full = weight.sum()
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.bincount(column, stored * data, q) / full
-            squares = np.bincount(column, stored * (data - mean[column]) ** 2, q).astype(np.float64)
-            squares += np.maximum(full - np.bincount(column, stored, q), 0.0) * mean**2
+            mean = np.bincount(column, entry_weight * data, q) / full
+            squares = np.bincount(column, entry_weight * (data - mean[column]) ** 2, q).astype(np.float64)
+            squares += np.maximum(full - np.bincount(column, entry_weight, q), 0.0) * mean**2
         zeros = np.bincount(column, minlength=q) < n
         low, high = np.where(zeros, 0.0, np.inf), np.where(zeros, 0.0, -np.inf)
         np.minimum.at(low, column, data)
@@ -176,7 +176,7 @@ class TableStatistic:
         if sp.issparse(X):
             return _of_sparse(X, weight)
         if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
-            step = max(1, BLOCK // X.shape[1])
+            step = max(1, BLOCK_ENTRIES // X.shape[1])
             starts = range(0, max(len(X), 1), step)
             return reduce(add, (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts))
         return _of_columns(X, weight, kinds)
@@ -271,7 +271,7 @@ def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) 
     found, gaps, parts = [], [], [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
     for j, column in enumerate(columns):
-        kind, values = read(column, column_name(names, j), kinds[j] if kinds else None)
+        kind, values = read_column(column, column_name(names, j), kinds[j] if kinds else None)
         gap = missing(values)[keep]
         found.append(kind)
         gaps.append(int(gap.sum()))

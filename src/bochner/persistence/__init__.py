@@ -1,7 +1,7 @@
 """Save and load models: one safetensors file with a JSON tree of allowed classes and a checksum, no pickle.
 
-The format is specified in ``docs/format.md``. A class becomes storable by its name in `CLASSES`, if
-its ``__getstate__`` gives a dict of numbers, strings, lists, tuples, dicts, arrays and storable objects.
+The format is specified in ``docs/format.md``. A class can be saved by its name in `CLASSES`, if its
+``__getstate__`` gives a dict of numbers, strings, lists, tuples, dicts, arrays and objects that can be saved.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from bochner.data.replacing import replacing
 from bochner.persistence.container import BLANK, digest, pack, read_header
-from bochner.persistence.decoding import Decoder, Summary
+from bochner.persistence.decoding import Decoder, TreeSummary
 from bochner.persistence.encoding import encode
-from bochner.persistence.rules import Fault, ModelFileError, Path, Registry, faults_of
+from bochner.persistence.rules import ModelFileError, Path, Registry, Unreadable, errors_of
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
 
@@ -49,8 +49,8 @@ CLASSES: Registry = {
 def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write a model to one file, which takes the place of `path` only once it is complete.
 
-    The same model gives the same bytes. A NumPy generator as `random_state` is stored as None: what was drawn with it
-    is stored itself.
+    The same model gives the same bytes. A NumPy generator as `random_state` is saved as None: what was drawn with it
+    is saved itself.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def describe(path: Path) -> dict[str, Any]:
     >>> header["tree"], header["metadata"]
     ({'class': 'Gaussian', 'lengthscale': 2.0}, {'made for': 'an example'})
     """
-    with faults_of(path), open(os.fspath(path), "rb") as file:
+    with errors_of(path), open(os.fspath(path), "rb") as file:
         header = read_header(file)
-        tree = Summary(dict.fromkeys(header.tensors), CLASSES, header.format_version).root(header.tree)
+        tree = TreeSummary(dict.fromkeys(header.tensors), CLASSES, header.format_version).root(header.tree)
     return {
         "format_version": header.format_version,
         "library_version": header.library_version,
@@ -164,7 +164,7 @@ def _load(path: Path, registry: Registry) -> Any:
     from safetensors import SafetensorError
     from safetensors.numpy import load as read_tensors
 
-    with faults_of(path):
+    with errors_of(path):
         with open(os.fspath(path), "rb") as file:
             header = read_header(file)
             file.seek(0)
@@ -172,11 +172,11 @@ def _load(path: Path, registry: Registry) -> Any:
         blank = header.raw.replace(header.checksum.encode(), BLANK.encode())
         body = memoryview(data)[len(header.raw) :]
         if not data.startswith(header.raw) or header.raw.count(header.checksum.encode()) != 1:
-            raise Fault("its header is inconsistent")
+            raise Unreadable("its header is inconsistent")
         if digest([blank, body]) != header.checksum:
-            raise Fault("its checksum does not match its content: it was changed or damaged")
+            raise Unreadable("its checksum does not match its content: it was changed or damaged")
         try:
             tensors = read_tensors(data)
         except (SafetensorError, ValueError, KeyError) as error:
-            raise Fault(f"its tensors are invalid ({error})") from None
+            raise Unreadable(f"its tensors are invalid ({error})") from None
         return Decoder(tensors, registry, header.format_version).root(header.tree)

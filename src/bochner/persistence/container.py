@@ -1,4 +1,4 @@
-"""The file: a safetensors header with a checksum over everything, checked before memory is taken."""
+"""Lays out a model file, a safetensors header with a checksum and the tensors, and checks the header of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.persistence.rules import DAMAGED, FOREIGN, Fault
+from bochner.persistence.rules import DAMAGED, FOREIGN, Unreadable
 
 FORMAT, VERSION, OLDEST = "bochner-model", 2, 1
 MAX_HEADER, MAX_VALUES = 2**26, 2**22
@@ -80,19 +80,19 @@ def read_header(file: BinaryIO) -> Header:
     head = file.read(8)
     length = int.from_bytes(head, "little")
     if len(head) < 8 or length > min(size - 8, MAX_HEADER):
-        raise Fault(f"it is no model or was cut short: a header of {length} bytes in a file of {size}", FOREIGN)
+        raise Unreadable(f"it is no model or was cut short: a header of {length} bytes in a file of {size}", FOREIGN)
     text = file.read(length)
     entries = _parse(text, FOREIGN)
     metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise Fault("it is not a bochner model", FOREIGN)
+        raise Unreadable("it is not a bochner model", FOREIGN)
     written = _read_version(metadata)
     library, checksum, tree = (metadata.get(key) for key in ("library_version", "checksum", "tree"))
     own = _read_metadata(metadata.pop("metadata", "{}"))
     if len(metadata) != 5 or not isinstance(library, str) or not isinstance(tree, str) or not library.isprintable():
-        raise Fault("its metadata are incomplete")
+        raise Unreadable("its metadata are incomplete")
     if not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-f]{64}", checksum):
-        raise Fault("its checksum is malformed")
+        raise Unreadable("its checksum is malformed")
     _check_size(entries, size - 8 - length)
     nodes = _parse(tree.encode(errors="replace"))
     return Header(head + text, size, written, library, checksum, own, nodes, list(entries))
@@ -101,7 +101,7 @@ def read_header(file: BinaryIO) -> Header:
 def _read_metadata(text: Any) -> dict[str, str]:
     own = _parse(text.encode(errors="replace")) if isinstance(text, str) else None
     if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
-        raise Fault("its metadata are malformed")
+        raise Unreadable("its metadata are malformed")
     return own
 
 
@@ -111,34 +111,34 @@ def _check_size(entries: dict[str, Any], room: int) -> None:
     except (TypeError, KeyError, IndexError):
         ends = [None]
     if not all(type(end) is int for end in ends):
-        raise Fault("its list of tensors is malformed")
+        raise Unreadable("its list of tensors is malformed")
     end = max(ends, default=0)
     if end != room:
-        raise Fault(f"it was cut short or added to: its tensors end at byte {end} and the file at {room}")
+        raise Unreadable(f"it was cut short or added to: its tensors end at byte {end} and the file at {room}")
 
 
 def _read_version(metadata: dict[str, Any]) -> int:
     written = metadata.get("format_version")
     if not isinstance(written, str) or not re.fullmatch(r"[0-9]{1,9}", written):
-        raise Fault("its format version is malformed")
+        raise Unreadable("its format version is malformed")
     if int(written) > VERSION:
-        raise Fault(
+        raise Unreadable(
             f"its format version {written} is newer than {VERSION}, the newest that is known", "upgrade bochner"
         )
     if int(written) < OLDEST:
-        raise Fault(f"its format version {written} is no longer read", "save the model anew with this release")
+        raise Unreadable(f"its format version {written} is no longer read", "save the model anew with this release")
     return int(written)
 
 
 def _parse(text: bytes, advice: str = DAMAGED) -> Any:
     if _values(text) > MAX_VALUES:
-        raise Fault(f"its header holds more than {MAX_VALUES} values", advice)
+        raise Unreadable(f"its header holds more than {MAX_VALUES} values", advice)
     try:
         return json.loads(text.decode(), parse_int=_integer, parse_constant=_refuse, object_pairs_hook=_unique)
     except RecursionError:
-        raise Fault("its header nests too deeply", advice) from None
+        raise Unreadable("its header nests too deeply", advice) from None
     except ValueError as error:
-        raise Fault(f"its header is no valid JSON ({error})", advice) from None
+        raise Unreadable(f"its header is no valid JSON ({error})", advice) from None
 
 
 def _integer(digits: str) -> int:

@@ -1,4 +1,4 @@
-"""From a JSON tree and tensors back to an object, every node checked."""
+"""Rebuilds an object from a JSON tree and tensors, and checks every node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.persistence.rules import LEAVES, MAX_DEPTH, MAX_TEXT, NUMERIC, SCALAR, Fault, Registry, name_fault, stored
+from bochner.persistence.rules import (
+    ITEM_TYPES,
+    MAX_DEPTH,
+    MAX_TEXT,
+    NUMERIC,
+    SCALAR,
+    Registry,
+    Unreadable,
+    file_layout,
+    name_problem,
+)
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
 KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
@@ -28,15 +38,15 @@ class Decoder:
 
     def root(self, node: Any) -> Any:
         if not isinstance(node, dict) or node.get("$") != "object":
-            raise Fault("its tree does not begin with an object")
+            raise Unreadable("its tree does not begin with an object")
         value = self.value(node)
         if self.tensors:
-            raise Fault(f"its tensor {min(self.tensors)!r:.60} belongs to nothing")
+            raise Unreadable(f"its tensor {min(self.tensors)!r:.60} belongs to nothing")
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
         if depth > MAX_DEPTH:
-            raise Fault("its tree nests too deeply")
+            raise Unreadable("its tree nests too deeply")
         if isinstance(node, list):
             return [self.value(item, depth + 1) for item in node]
         if not isinstance(node, dict):
@@ -82,7 +92,7 @@ class Decoder:
     def read_items(self, node: Any, depth: int) -> Any:
         name, shape, items = _fields(node, dtype=str, shape=list, items=list)
         dtype, values = _dtype(name, ITEMS), [self.value(item, depth + 1) for item in items]
-        allowed = str if dtype.kind == "U" else LEAVES
+        allowed = str if dtype.kind == "U" else ITEM_TYPES
         if dtype.itemsize * len(items) > MAX_TEXT or not all(isinstance(value, allowed) for value in values):
             _malformed("array of text or objects")
         return self.filled(values, dtype, _shape(shape, dtype))
@@ -106,7 +116,7 @@ class Decoder:
         return self.read_array(inner, depth).T if inner.get("$") == "array" else _malformed("array")
 
     def restored(self, tensor: NDArray, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-        if (tensor.dtype, tensor.shape) != stored(dtype, shape):
+        if (tensor.dtype, tensor.shape) != file_layout(dtype, shape):
             _malformed("array")
         if dtype.kind == "b" and tensor.size and tensor.view(np.uint8).max() > 1:
             _malformed("array of booleans")
@@ -117,7 +127,7 @@ class Decoder:
         tag, state = _fields(node, **{"class": str, "state": dict})
         tag = FORMER_CLASSES.get(tag, tag) if self.version == 1 else tag
         if tag not in self.registry:
-            raise Fault(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
+            raise Unreadable(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
         return self.built(tag, {name: self.value(item, depth + 1) for name, item in state.items()})
 
     def built(self, tag: str, state: dict[str, Any]) -> Any:
@@ -126,8 +136,8 @@ class Decoder:
         for part in qualname.split("."):
             cls = getattr(cls, part)
         for name in state:
-            if fault := name_fault(cls, name):
-                raise Fault(f"it holds the attribute {name!r:.60} of {tag}, and {fault}")
+            if problem := name_problem(cls, name):
+                raise Unreadable(f"it holds the attribute {name!r:.60} of {tag}, and {problem}")
         instance = cls.__new__(cls)
         instance.__dict__.update(upgraded(tag, state) if self.version == 1 else state)
         return instance
@@ -146,7 +156,7 @@ def upgraded(tag: str, state: dict[str, Any]) -> dict[str, Any]:
     return state
 
 
-class Summary(Decoder):
+class TreeSummary(Decoder):
     """Renders a tree for reading: no tensor is read and no object built."""
 
     def read_float(self, node: Any, depth: int) -> Any:
@@ -177,7 +187,7 @@ class Summary(Decoder):
 
 
 def _malformed(what: str) -> Any:
-    raise Fault(f"its tree holds a malformed {what}")
+    raise Unreadable(f"its tree holds a malformed {what}")
 
 
 def _fields(node: dict[str, Any], **kinds: type) -> list[Any]:

@@ -1,4 +1,4 @@
-"""From an object to a JSON tree and named tensors."""
+"""Turns an object into a JSON tree and named tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.persistence.rules import LEAVES, MAX_DEPTH, MAX_TEXT, NUMERIC, SCALAR, Registry, name_fault, stored
+from bochner.persistence.rules import (
+    ITEM_TYPES,
+    MAX_DEPTH,
+    MAX_TEXT,
+    NUMERIC,
+    SCALAR,
+    Registry,
+    file_layout,
+    name_problem,
+)
 
 EXACT = 2**53  # integers up to here survive a reader that holds JSON numbers as float64
 BUILTIN = (tuple, list, dict, set, frozenset, str, bytes, int, float, np.ndarray)
@@ -58,20 +67,20 @@ class Encoder:
         if dtype.kind in "UO":
             if value.nbytes > MAX_TEXT:
                 raise ValueError(f"{path} takes {value.nbytes} bytes, too many for an array of text to be saved.")
-            items = [self.leaf(item, f"{path}.flat[{i}]") for i, item in enumerate(value.ravel().tolist())]
+            items = [self.item(item, f"{path}.flat[{i}]") for i, item in enumerate(value.ravel().tolist())]
             return {"$": "items", "dtype": dtype.str, "shape": shape, "items": items}
         if not NUMERIC.fullmatch(dtype.str):
             raise TypeError(f"{path} is an array of dtype {dtype}, which cannot be saved.")
         if value.flags.f_contiguous and not value.flags.c_contiguous:  # sums over it would round in another order
             return {"$": "transposed", "array": self.array(value.T, path)}
         name = path.partition(".")[2]
-        file_dtype, file_shape = stored(dtype, value.shape)
+        file_dtype, file_shape = file_layout(dtype, value.shape)
         little = np.array(value, dtype=dtype.newbyteorder("<"), order="C", copy=None, subok=False)
         self.tensors[name] = little.reshape(-1).view(file_dtype).reshape(file_shape)
         return {"$": "array", "dtype": dtype.str, "shape": shape, "tensor": name}
 
-    def leaf(self, value: Any, path: str) -> Any:
-        if isinstance(value, LEAVES):
+    def item(self, value: Any, path: str) -> Any:
+        if isinstance(value, ITEM_TYPES):
             return self.node(value, path)
         raise TypeError(f"{path} is a {type(value).__name__}; an object array may hold only scalars and strings.")
 
@@ -108,8 +117,8 @@ class Encoder:
         for name, item in sorted(attributes.items()):
             if isinstance(getattr_static(type(value), name, None), cached_property):
                 continue
-            if fault := name_fault(type(value), name):
-                raise TypeError(f"{path}.{name} cannot be saved: {fault}.")
+            if problem := name_problem(type(value), name):
+                raise TypeError(f"{path}.{name} cannot be saved: {problem}.")
             if name == "random_state" and isinstance(item, np.random.Generator | np.random.RandomState):
                 item = None
             state[name] = self.node(item, f"{path}.{name}")

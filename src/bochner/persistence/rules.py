@@ -1,4 +1,4 @@
-"""What both directions share: limits, dtypes, attribute names, and the one exception for bad files."""
+"""What writing and reading of model files share: limits, dtypes, names of attributes, and the errors of bad files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = str | os.PathLike[str]
 MAX_DEPTH, MAX_TEXT = 64, 2**28
 SCALAR = re.compile(r"\|b1|\|[iu]1|[<>]([iu][248]|f[248])")
 NUMERIC = re.compile(SCALAR.pattern + r"|[<>](c8|c16|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)")
-LEAVES = (type(None), bool, int, float, str, np.generic)
+ITEM_TYPES = (type(None), bool, int, float, str, np.generic)
 FOREIGN = "give a file that bochner.save wrote"
 DAMAGED = "copy the file again or save the model anew"
 
@@ -26,7 +26,7 @@ class ModelFileError(ValueError):
     """A model file is damaged, foreign, or of a format version that this release does not read."""
 
 
-class Fault(Exception):
+class Unreadable(Exception):
     """What is wrong with a file and what to do; becomes a ModelFileError that names the file."""
 
     def __init__(self, reason: str, advice: str = DAMAGED) -> None:
@@ -34,14 +34,14 @@ class Fault(Exception):
 
 
 @contextmanager
-def faults_of(path: Path) -> Iterator[None]:
+def errors_of(path: Path) -> Iterator[None]:
     try:
         yield
-    except Fault as fault:
-        raise ModelFileError(f"Cannot load {os.fspath(path)!r}: {fault}.") from None
+    except Unreadable as error:
+        raise ModelFileError(f"Cannot load {os.fspath(path)!r}: {error}.") from None
 
 
-def name_fault(cls: type, name: str) -> str | None:
+def name_problem(cls: type, name: str) -> str | None:
     if not name.isidentifier() or iskeyword(name) or name.startswith("__"):
         return "it is no attribute name"
     shadowed = getattr_static(cls, name, None)
@@ -50,7 +50,7 @@ def name_fault(cls: type, name: str) -> str | None:
     return None
 
 
-def stored(dtype: np.dtype, shape: tuple[int, ...]) -> tuple[np.dtype, tuple[int, ...]]:
+def file_layout(dtype: np.dtype, shape: tuple[int, ...]) -> tuple[np.dtype, tuple[int, ...]]:
     """Dtype and shape in the file: dates as int64, complex numbers as pairs of floats, all little-endian."""
     if dtype.kind in "mM":
         return np.dtype("<i8"), shape

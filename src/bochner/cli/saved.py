@@ -1,4 +1,4 @@
-"""Model files as the command writes and reads them: the model, its target, and what its training rows said."""
+"""Writes and reads model files for the command: a model with its target and what `fit` measured."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bochner.cli.faults import Fault, about, listed
+from bochner.cli.errors import CommandError, errors_of, listed
 from bochner.cli.target import Target
-from bochner.data.files import HEAD, kind_by_name, looks_like
+from bochner.data.files import HEAD, kind_by_content, kind_by_name
 
 
 @dataclass(frozen=True)
-class Stored:
+class SavedModel:
     """A model from a file.
 
     Attributes
@@ -58,28 +58,28 @@ class Stored:
         return text + ([self.target] if labels and self.target is not None else [])
 
     def features(self, table: Any, path: Path) -> Any:
-        """The columns that the model needs, in its order; Fault for those that are missing."""
+        """The columns that the model needs, in its order; CommandError for those that are missing."""
         names = self.columns
         if names is None:
             return _unnamed(self, table, path)
         if absent := [name for name in names if name not in table.column_names]:
-            raise Fault(f"{path}: the model needs columns that are missing: {listed(absent)}")
+            raise CommandError(f"{path}: the model needs columns that are missing: {listed(absent)}")
         return table.select(names)
 
 
-def _unnamed(stored: Stored, table: Any, path: Path) -> Any:
+def _unnamed(saved: SavedModel, table: Any, path: Path) -> Any:
     import numpy as np
 
-    if table.num_columns != stored.model.n_features_in_:
-        raise Fault(
-            f"{path}: {table.num_columns} columns, but {stored.path} has {stored.model.n_features_in_} nameless "
+    if table.num_columns != saved.model.n_features_in_:
+        raise CommandError(
+            f"{path}: {table.num_columns} columns, but {saved.path} has {saved.model.n_features_in_} nameless "
             "ones; give a file of just these, in their order"
         )
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
 def write_model(model: Any, path: Path, target: Target, baseline: Any, scores: dict[str, Any] | None) -> None:
-    """Save a model together with what `Stored` tells of it."""
+    """Save a model together with what `SavedModel` tells of it."""
     from bochner.persistence import save
 
     metadata = {"target": target.name, "task": target.task, "rows": str(len(target.values))}
@@ -88,36 +88,36 @@ def write_model(model: Any, path: Path, target: Target, baseline: Any, scores: d
     save(model, path, metadata=metadata)
 
 
-def read_model(path: Path) -> Stored:
-    """Load a model; Fault where the file holds a table, or something that does not predict."""
+def read_model(path: Path) -> SavedModel:
+    """Load a model; CommandError where the file holds a table, or something that does not predict."""
     from bochner.persistence import describe, load
 
     with open(path, "rb") as file:
-        content = looks_like(file.read(HEAD))
+        content = kind_by_content(file.read(HEAD))
     if content == "parquet" or (kind_by_name(path) and content in ("text", "gzip")):
-        raise Fault(f"{path}: this is a table, not a model; the model comes first, then the table")
+        raise CommandError(f"{path}: this is a table, not a model; the model comes first, then the table")
     model = load(path)
     description = describe(path)
     if not hasattr(model, "predict"):
-        raise Fault(f"{path}: holds a {type(model).__name__}, which does not predict; give a fitted model")
+        raise CommandError(f"{path}: holds a {type(model).__name__}, which does not predict; give a fitted model")
     task = "classification" if hasattr(model, "classes_") else "regression"
     known = description["metadata"]
-    with about(path):
+    with errors_of(path):
         baseline, scores, rows = (json.loads(known.get(key, "null")) for key in ("baseline", "scores", "rows"))
-    return Stored(path, model, task, known.get("target"), baseline, scores, rows, description)
+    return SavedModel(path, model, task, known.get("target"), baseline, scores, rows, description)
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Raise Fault where a file could not be written, before any work."""
+    """Raise CommandError where a file could not be written, before any work."""
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise Fault(f"{path}: the folder '{folder}' does not exist; create it first")
+        raise CommandError(f"{path}: the folder '{folder}' does not exist; create it first")
     if path.is_dir():
-        raise Fault(f"{path}: is a folder; give the name of a file")
+        raise CommandError(f"{path}: is a folder; give the name of a file")
     if path.exists() and not path.is_file():
-        raise Fault(f"{path}: is no ordinary file, and would be replaced by one; give another name")
+        raise CommandError(f"{path}: is no ordinary file, and would be replaced by one; give another name")
     if not os.access(folder, os.W_OK):
-        raise Fault(f"{path}: the folder '{folder}' cannot be written to")
+        raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            raise Fault(f"{path}: is the input too, and would be overwritten; give another name")
+            raise CommandError(f"{path}: is the input too, and would be overwritten; give another name")

@@ -1,4 +1,4 @@
-"""What the commands do: each returns its report, a dict fit for JSON."""
+"""Fits, predicts and evaluates for the command: each function returns its report, a dict fit for JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bochner.cli import scores
+from bochner.cli.errors import CommandError, errors_of, listed, missing_column, printable
 from bochner.cli.facts import model_facts
-from bochner.cli.faults import Fault, about, listed, no_column, printable
-from bochner.cli.stored import Stored, check_output, read_model, write_model
-from bochner.cli.target import Target, hold_out, labels_of, pose, read_target
+from bochner.cli.saved import SavedModel, check_output, read_model, write_model
+from bochner.cli.target import Target, hold_out, labels_of, read_target, with_task
 from bochner.data.files import read_table, write_table
 from bochner.data.table import TableEncoder
 
@@ -52,22 +52,22 @@ class Fit:
         return self.parameters["random_state"]
 
 
-def fit(what: Fit) -> dict[str, Any]:
+def fit(arguments: Fit) -> dict[str, Any]:
     """Fit a model, score it on held-out rows, and save one fitted on all rows."""
-    if what.out is not None:
-        check_output(what.out, what.data)
+    if arguments.out is not None:
+        check_output(arguments.out, arguments.data)
     notes: list[str] = []
-    table = read_table(what.data, note=notes.append)
-    target = pose(read_target(table, what.target, what.data), what.task, what.data)
-    X = _features(table, what)
-    with about(what.data):
+    table = read_table(arguments.data, note=notes.append)
+    target = with_task(read_target(table, arguments.target, arguments.data), arguments.task, arguments.data)
+    X = _input_columns(table, arguments)
+    with errors_of(arguments.data):
         TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
-    notes += _remarks(X, target)
+    notes += _notes(X, target)
     if target.missing:
         X = X.take(pa.array(target.rows))
     report = {
         "command": "fit",
-        "data": str(what.data),
+        "data": str(arguments.data),
         "rows": table.num_rows,
         "rows_without_target": target.missing,
         "columns": X.num_columns,
@@ -75,65 +75,65 @@ def fit(what: Fit) -> dict[str, Any]:
         "task": target.task,
         "task_inferred_because": target.reason or None,
         "task_can_change": target.kind in ("integer", "boolean"),
-        "seed": what.seed,
+        "seed": arguments.seed,
     }
-    with about(what.data):
-        return report | _scored_and_saved(what, X, target, notes)
+    with errors_of(arguments.data):
+        return report | _scored_and_saved(arguments, X, target, notes)
 
 
-def _scored_and_saved(what: Fit, X: pa.Table, target: Target, notes: list[str]) -> dict[str, Any]:
+def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[str]) -> dict[str, Any]:
     """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
-    start, measured = time.perf_counter(), None
+    start, scored = time.perf_counter(), None
     train = test = np.arange(X.num_rows)
-    if what.test_size:
+    if arguments.test_size:
         if X.num_rows < 2:
-            raise Fault("one row with a target cannot be split; give more rows, or --test-size 0")
-        train, test = hold_out(target, what.test_size, what.seed)
-    part = X if not what.test_size else X.take(pa.array(train))
-    model = _estimator(what, target.task).fit(part, target.values[train])
+            raise CommandError("one row with a target cannot be split; give more rows, or --test-size 0")
+        train, test = hold_out(target, arguments.test_size, arguments.seed)
+    part = X if not arguments.test_size else X.take(pa.array(train))
+    model = _estimator(arguments, target.task).fit(part, target.values[train])
     facts = model_facts(model)
-    if what.test_size:
+    if arguments.test_size:
         held_out = replace(target, values=target.values[test], rows=target.rows[test])
-        measured, remarks = _measure(model, X.take(pa.array(test)), held_out, _baseline(target, train), what.data)
-        notes = notes + remarks
-    if what.out is not None:
-        if what.test_size:
-            model = _on_all_rows(model, what, X, target)
-        write_model(model, what.out, target, _baseline(target), measured)
+        scored, more = _score(model, X.take(pa.array(test)), held_out, _baseline(target, train), arguments.data)
+        notes = notes + more
+    if arguments.out is not None:
+        if arguments.test_size:
+            model = _on_all_rows(model, arguments, X, target)
+        write_model(model, arguments.out, target, _baseline(target), scored)
     return {
         "rows_train": len(train),
-        "rows_test": len(test) if what.test_size else 0,
-        "scores": measured,
-        "baseline": _baseline_in_words(target, train),
+        "rows_test": len(test) if arguments.test_size else 0,
+        "scores": scored,
+        "baseline": _described_baseline(target, train),
         "model": facts,
         "seconds": time.perf_counter() - start,
-        "out": None if what.out is None else str(what.out),
-        "rows_saved_model": None if what.out is None else X.num_rows,
+        "out": None if arguments.out is None else str(arguments.out),
+        "rows_saved_model": None if arguments.out is None else X.num_rows,
         "notes": notes,
     }
 
 
-def _on_all_rows(model: Any, what: Fit, X: pa.Table, target: Target) -> Any:
+def _on_all_rows(model: Any, arguments: Fit, X: pa.Table, target: Target) -> Any:
     """The model that was scored, fitted to the rows held out too; chosen anew where these have classes of their own."""
     if target.task == "classification" and len(np.setdiff1d(target.values, model.classes_)):
-        return _estimator(what, target.task).fit(X, target.values)
+        return _estimator(arguments, target.task).fit(X, target.values)
     return model.refit(X, target.values)
 
 
-def _features(table: pa.Table, what: Fit) -> pa.Table:
-    for name in what.exclude:
+def _input_columns(table: pa.Table, arguments: Fit) -> pa.Table:
+    for name in arguments.exclude:
         if name not in table.column_names:
-            raise no_column(name, table.column_names, what.data)
-        if name == what.target:
-            raise Fault(f"column '{name}' is the target; it cannot be excluded")
-    X = table.drop_columns(list({what.target, *what.exclude}))
+            raise missing_column(name, table.column_names, arguments.data)
+        if name == arguments.target:
+            raise CommandError(f"column '{name}' is the target; it cannot be excluded")
+    X = table.drop_columns(list({arguments.target, *arguments.exclude}))
     if not any(column.null_count < len(column) for column in X.columns):
         state = "is empty" if X.num_columns else "there is none"
-        raise Fault(f"{what.data}: no column to learn from: besides the target, every one {state}")
+        raise CommandError(f"{arguments.data}: no column to learn from: besides the target, every one {state}")
     return X
 
 
-def _remarks(X: pa.Table, target: Target) -> list[str]:
+def _notes(X: pa.Table, target: Target) -> list[str]:
     """Remarks on columns that do not look like features, and on a strange target."""
     notes = []
     for name, column in zip(X.column_names, X.columns, strict=True):
@@ -154,11 +154,11 @@ def _remarks(X: pa.Table, target: Target) -> list[str]:
     return notes
 
 
-def _estimator(what: Fit, task: str) -> Any:
+def _estimator(arguments: Fit, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
     cls = KernelMachineClassifier if task == "classification" else KernelMachineRegressor
-    return cls(**what.parameters)
+    return cls(**arguments.parameters)
 
 
 def _baseline(target: Target, rows: Any = slice(None)) -> Any:
@@ -170,7 +170,7 @@ def _baseline(target: Target, rows: Any = slice(None)) -> Any:
     return (counts / counts.sum()).tolist()
 
 
-def _baseline_in_words(target: Target, rows: NDArray) -> dict[str, Any]:
+def _described_baseline(target: Target, rows: NDArray) -> dict[str, Any]:
     if target.task == "regression":
         return {"predicts": "the mean of the training rows", "value": _baseline(target, rows)}
     classes, counts = np.unique(target.values[rows], return_counts=True)
@@ -182,43 +182,45 @@ def _baseline_in_words(target: Target, rows: NDArray) -> dict[str, Any]:
     }
 
 
-def _measure(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Scores of a model on rows with a target, and remarks."""
+def _score(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Scores of a model on rows with a target, and more."""
     if target.task == "regression":
         mean = target.values.mean() if baseline is None else baseline
         return scores.regression(target.values, _finite(model.predict(X)), mean), []
     labels = labels_of(target, model.classes_, path)
     known = labels[labels >= 0]
     if not len(known) and len(labels) > 1:
-        raise Fault(f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}")
+        raise CommandError(
+            f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}"
+        )
     shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
     shares = shares if baseline is None else np.asarray(baseline)
     predicted = np.searchsorted(model.classes_, model.predict(X))
-    measured = scores.classification(labels, predicted, _finite(model.predict_proba(X)), shares)
+    scored = scores.classification(labels, predicted, _finite(model.predict_proba(X)), shares)
     unknown = len(labels) - len(known)
     remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
-    return measured, [remark + "wrong in the accuracy, left out of the log loss."] if unknown else []
+    return scored, [remark + "wrong in the accuracy, left out of the log loss."] if unknown else []
 
 
 def _finite(predicted: NDArray) -> NDArray:
-    """Predictions; Fault where they are no finite numbers."""
+    """Predictions; CommandError where they are no finite numbers."""
     if not np.isfinite(predicted).all():
-        raise Fault("the model predicts numbers that are not finite; fit it with a larger --alpha")
+        raise CommandError("the model predicts numbers that are not finite; fit it with a larger --alpha")
     return predicted
 
 
 def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:
     """Predict the rows of a table into another one."""
     check_output(out, data, model_path)
-    stored, notes = read_model(model_path), list[str]()
-    table = read_table(data, as_text=stored.text_columns, note=notes.append)
+    saved, notes = read_model(model_path), list[str]()
+    table = read_table(data, as_text=saved.text_columns, note=notes.append)
     start = time.perf_counter()
-    with about(data):
-        X = stored.features(table, data)
-        columns = _predictions(stored, X)
+    with errors_of(data):
+        X = saved.features(table, data)
+        columns = _predictions(saved, X)
     seconds = time.perf_counter() - start
     write_table(pa.table(columns), out)
-    ignored = [name for name in table.column_names if name not in (stored.columns or table.column_names)]
+    ignored = [name for name in table.column_names if name not in (saved.columns or table.column_names)]
     return {
         "command": "predict",
         "model": str(model_path),
@@ -226,46 +228,48 @@ def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:
         "rows": table.num_rows,
         "out": str(out),
         "columns_written": list(columns),
-        "columns_ignored": [name for name in ignored if name != stored.target],
+        "columns_ignored": [name for name in ignored if name != saved.target],
         "seconds": seconds,
         "notes": notes,
     }
 
 
-def _predictions(stored: Stored, X: Any) -> dict[str, Any]:
-    name = "target" if stored.target is None else stored.target
-    values = stored.model.predict(X)
+def _predictions(saved: SavedModel, X: Any) -> dict[str, Any]:
+    name = "target" if saved.target is None else saved.target
+    values = saved.model.predict(X)
     if values.ndim == 2:
         return {f"{name}_predicted_{k}": values[:, k] for k in range(values.shape[1])}
     columns = {f"{name}_predicted": pa.array(values)}
-    if stored.task == "classification":
-        proba = stored.model.predict_proba(X)
-        for k, label in enumerate(stored.model.classes_.tolist()):
+    if saved.task == "classification":
+        proba = saved.model.predict_proba(X)
+        for k, label in enumerate(saved.model.classes_.tolist()):
             columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
     return columns
 
 
 def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
-    stored, notes = read_model(model_path), list[str]()
-    name = stored.target if name is None else name
+    saved, notes = read_model(model_path), list[str]()
+    name = saved.target if name is None else name
     if name is None:
-        raise Fault(f"{model_path}: does not name its target; say which column it is by --target")
-    if name in (stored.columns or []):
-        cure = "" if stored.target is None else f"; the model predicts '{printable(stored.target)}'"
-        raise Fault(f"{model_path}: column '{printable(name)}' is one that the model learns from, not its target{cure}")
-    stored = replace(stored, target=name)
-    table = read_table(data, as_text=stored.text_columns, note=notes.append)
-    target = replace(read_target(table, name, data), task=stored.task)
-    if stored.task == "regression" and target.values.dtype.kind not in "biuf":
-        raise Fault(f"{data}: column '{name}' holds text, but the model predicts numbers")
+        raise CommandError(f"{model_path}: does not name its target; say which column it is by --target")
+    if name in (saved.columns or []):
+        cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
+        raise CommandError(
+            f"{model_path}: column '{printable(name)}' is one that the model learns from, not its target{cure}"
+        )
+    saved = replace(saved, target=name)
+    table = read_table(data, as_text=saved.text_columns, note=notes.append)
+    target = replace(read_target(table, name, data), task=saved.task)
+    if saved.task == "regression" and target.values.dtype.kind not in "biuf":
+        raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
     start = time.perf_counter()
-    with about(data):
-        X = stored.features(table, data)
+    with errors_of(data):
+        X = saved.features(table, data)
         X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
-        if stored.task == "regression":
+        if saved.task == "regression":
             target = replace(target, values=target.values.astype(np.float64))
-        measured, remarks = _measure(stored.model, X, target, stored.baseline, data)
+        scored, more = _score(saved.model, X, target, saved.baseline, data)
     return {
         "command": "evaluate",
         "model": str(model_path),
@@ -274,8 +278,8 @@ def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
         "rows_without_target": target.missing,
         "rows_test": len(target.values),
         "target": name,
-        "task": stored.task,
-        "scores": measured,
+        "task": saved.task,
+        "scores": scored,
         "seconds": time.perf_counter() - start,
-        "notes": notes + remarks,
+        "notes": notes + more,
     }

@@ -1,4 +1,4 @@
-"""Expected errors become one line and an exit code; only the unexpected shows a traceback."""
+"""Turns expected errors into one line and an exit code; only the unexpected shows a traceback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-FAULT, INTERRUPTED = 1, 130
-said: list[str] = []  # lines on standard error, for whoever must know whether there was one
+FAILED, INTERRUPTED = 1, 130
+printed_errors: list[str] = []  # lines on standard error, for whoever must know whether there was one
 
 
-class Fault(Exception):
+class CommandError(Exception):
     """What is wrong with the data or the model, where, and the cure."""
 
 
@@ -33,24 +33,24 @@ def listed(names: Iterable[str], limit: int = 12) -> str:
     return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
 
 
-def no_column(name: str, columns: list[str], where: Any) -> Fault:
-    """Fault of a column that is not in a file, with the names that come close."""
+def missing_column(name: str, columns: list[str], where: Any) -> CommandError:
+    """Error of a column that is not in a file, with the names that come close."""
     lower = {column.lower(): column for column in reversed(columns)}
     close = [lower[match] for match in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
     cure = f"did you mean {listed(close)}?" if close else f"its columns are {listed(columns)}"
-    return Fault(f"{where}: there is no column '{name}'; {cure}")
+    return CommandError(f"{where}: there is no column '{name}'; {cure}")
 
 
 @contextmanager
-def about(path: Any) -> Iterator[None]:
+def errors_of(path: Any) -> Iterator[None]:
     """Name a file in the errors of work on its content."""
     try:
         yield
-    except (Fault, OSError):
+    except (CommandError, OSError):
         raise
     except (ValueError, TypeError, NotImplementedError) as error:
         text = str(error)
-        raise Fault(text if text.startswith(f"{path}:") else f"{path}: {text}") from error
+        raise CommandError(text if text.startswith(f"{path}:") else f"{path}: {text}") from error
 
 
 @contextmanager
@@ -64,18 +64,18 @@ def guarded(traceback: bool) -> Iterator[None]:
         yield
         return
     try:
-        with _advice():
+        with _warnings_as_lines():
             yield
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:
         raise
-    except (Fault, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
-        _leave(f"error: {_line(error)}", FAULT)
+    except (CommandError, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
+        _leave(f"error: {_line(error)}", FAILED)
 
 
 @contextmanager
-def _advice() -> Iterator[None]:
+def _warnings_as_lines() -> Iterator[None]:
     """Print what bochner warns its users of, once for each place that it comes from."""
     places: set[tuple[str, int]] = set()
 
@@ -95,7 +95,7 @@ def _advice() -> Iterator[None]:
 
 def _leave(line: str, code: int) -> None:
     typer.echo(line, err=True)
-    said.append(line)
+    printed_errors.append(line)
     raise typer.Exit(code) from None
 
 
