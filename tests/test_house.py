@@ -114,6 +114,75 @@ def test_imports_have_no_circle():
         pytest.fail(" <- ".join(error.args[1]))
 
 
+# Attributes that are set from outside, by file; each is to go, but for the two of the standard library.
+SETTERS = {
+    "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
+    "engines/blas.py": {"self.own.limits"},  # local to a thread
+    "data/sources.py": {"source.weight"},
+    "display/maps.py": {"bare.__dict__"},
+    "estimators/solving.py": {"features.weights_"},
+    "solvers/iterative.py": {"equations.feature_mean", "equations.target_mean"},
+    "tuning/blocks.py": {"space.W"},
+    "tuning/choice.py": {
+        "choice.unmapped",
+        "problem.report.chosen",
+        "problem.report.reason",
+        "report.chosen",
+        "report.reason",
+    },
+    "tuning/metrics.py": {"metric.relevance_"},
+}
+NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
+
+
+class Setters(ast.NodeVisitor):
+    """Attributes that the code of a file sets or deletes of what is neither `self` nor made in the same function.
+
+    A function may finish a new instance of its own class, made by `cls` or as a copy of `self`, and what `super()`
+    returned; threads have private variables of a module.
+    """
+
+    def __init__(self, path):
+        self.own, self.found = [set()], set()
+        self.visit(ast.parse(path.read_text()))
+
+    def visit_FunctionDef(self, node):
+        made = [part for part in ast.walk(node) if isinstance(part, ast.Assign)]
+        made = [part for part in made if ast.unparse(part.value).startswith(NEW_INSTANCES)]
+        self.own.append({ast.unparse(target) for part in made for target in part.targets})
+        self.generic_visit(node)
+        self.own.pop()
+
+    def visit_Attribute(self, node):
+        if isinstance(node.ctx, ast.Store | ast.Del):
+            self.add(node.value, node.attr)
+        self.generic_visit(node)
+
+    def visit_Call(self, node):
+        function, inner = ast.unparse(node.func), node.func.value if isinstance(node.func, ast.Attribute) else None
+        if function in ("setattr", "delattr", "object.__setattr__", "object.__delattr__"):
+            self.add(node.args[0], ast.unparse(node.args[1]))
+        elif isinstance(inner, ast.Attribute) and inner.attr == "__dict__":
+            self.add(inner.value, "__dict__")
+        elif inner is not None and ast.unparse(inner).startswith("vars(") and function.endswith((".pop", ".update")):
+            self.add(inner.args[0], "__dict__")
+        self.generic_visit(node)
+
+    def add(self, value, name):
+        base = ast.unparse(value)
+        root = base.partition(".")[0]
+        if base not in ("self", "cls") and root not in self.own[-1] and not root.startswith("_"):
+            self.found.add(f"{base}.{name}")
+
+
+def test_attributes_are_set_by_their_own_class():
+    found = {str(path.relative_to(PACKAGE)): Setters(path).found for path in modules()}
+    found = {path: names for path, names in found.items() if names}
+    assert found == SETTERS, (
+        "set them in a method of their class, or make a new instance; what is mended leaves the list"
+    )
+
+
 def run(code, **options):
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
