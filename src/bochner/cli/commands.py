@@ -216,7 +216,7 @@ def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:
     table = read_table(data, as_text=saved.text_columns, note=notes.append)
     start = time.perf_counter()
     with errors_of(data):
-        X = saved.features(table, data)
+        X = saved.inputs(table, data)
         columns = _predictions(saved, X)
     seconds = time.perf_counter() - start
     write_table(pa.table(columns), out)
@@ -265,7 +265,7 @@ def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
         raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
     start = time.perf_counter()
     with errors_of(data):
-        X = saved.features(table, data)
+        X = saved.inputs(table, data)
         X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
         if saved.task == "regression":
             target = replace(target, values=target.values.astype(np.float64))

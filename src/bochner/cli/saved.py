@@ -57,17 +57,17 @@ class SavedModel:
         labels = self.task == "classification" and self.model.classes_.dtype.kind in "OU"
         return text + ([self.target] if labels and self.target is not None else [])
 
-    def features(self, table: Any, path: Path) -> Any:
+    def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those that are missing."""
         names = self.columns
         if names is None:
-            return _unnamed(self, table, path)
+            return _nameless(self, table, path)
         if absent := [name for name in names if name not in table.column_names]:
             raise CommandError(f"{path}: the model needs columns that are missing: {listed(absent)}")
         return table.select(names)
 
 
-def _unnamed(saved: SavedModel, table: Any, path: Path) -> Any:
+def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
     import numpy as np
 
     if table.num_columns != saved.model.n_features_in_:

@@ -77,7 +77,7 @@ def check_parameter(name: str, value: Any) -> None:
     parameter = PARAMETERS[name]
     if not parameter.kinds or (isinstance(value, str) and value in allowed_words(name)):
         return
-    kind = next((KINDS[kind] for kind in parameter.kinds if kind in KINDS and KINDS[kind].holds(value)), None)
+    kind = next((KINDS[kind] for kind in parameter.kinds if kind in KINDS and KINDS[kind].is_of(value)), None)
     if kind is None:
         choice = isinstance(value, str) and len(parameter.words) > 1
         error = TypeError if {"integer", "number"} & {*parameter.kinds} and not choice else ValueError
@@ -87,7 +87,7 @@ def check_parameter(name: str, value: Any) -> None:
     except TypeError as fault:  # as_map tells what is no map
         raise TypeError(f"{name} must be {_described(name, parameter.kinds)}: {fault}") from None
     if not within:
-        raise ValueError(f"{name} must be {kind.range}, got {value!r:.200}.")
+        raise ValueError(f"{name} must be {kind.range_name}, got {value!r:.200}.")
 
 
 def read_parameter(name: str, text: str) -> Any:
@@ -123,9 +123,9 @@ class Kind:
     """A kind of value: how errors name it, what is of it and, of that, what is in range; how text is read as it."""
 
     phrase: str
-    holds: Callable[[Any], bool]
+    is_of: Callable[[Any], bool]
     within: Callable[[Any], bool] = lambda value: True
-    range: str = ""
+    range_name: str = ""
     read: Callable[[str], Any] | None = None
 
 
