@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import GREY, VERMILION, few_ticks, panels, short, tidy
-from bochner.display.maps import numbers, sample, view
+from bochner.display.maps import sample, view
+from bochner.display.names import numbers
+from bochner.features.fourier import FourierFeatures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +123,7 @@ class CircleDisplay:
         ValueError
             For a map without frequencies or that frequency, rows of one column, and columns that are not two.
         """
-        seen = view(features, "n_components")
+        seen = view(features, FourierFeatures)
         rows = seen.rows(X)
         names = seen.names(X, rows.shape[1])
         two = numbers(columns, names)

@@ -132,7 +132,7 @@ class ErrorDisplay:
                 drawn = seen.redrawn(rows, seed, **{seen.size_name: int(size)})
                 wrong = np.abs(products(drawn, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
-        return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.size_name == "n_grids" else "features D")
+        return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.unit == "grids" else "features D")
 
     def plot(self, ax: Any = None) -> ErrorDisplay:
         """Draw.

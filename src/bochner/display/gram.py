@@ -112,7 +112,7 @@ class GramDisplay:
             rows = rows[np.argsort(_component(rows), kind="stable")]
         maps = (seen.redrawn(rows, random_state, **{seen.size_name: int(size)}) for size in sizes)
         estimates = [products(one, rows) for one in maps]
-        return cls(seen.exact(rows), estimates, sizes, "grids" if seen.size_name == "n_grids" else "features")
+        return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
     def plot(self, ax: Any = None) -> GramDisplay:
         """Draw.

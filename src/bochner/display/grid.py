@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import GREY, LOOKS, few_ticks, panels, short, tidy
-from bochner.display.maps import numbers, sample, view
+from bochner.display.maps import sample, view
+from bochner.display.names import numbers
+from bochner.features.binning import BinningFeatures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +129,7 @@ class GridDisplay:
         """
         if n_grids < 1:
             raise ValueError(f"n_grids must be positive, got {n_grids}.")
-        seen = view(features, "n_grids")
+        seen = view(features, BinningFeatures)
         rows = seen.rows(X)
         names = seen.names(X, rows.shape[1])
         two = numbers(columns, names)

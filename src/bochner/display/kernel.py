@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, short, tidy
 from bochner.display.maps import View, view
-
-if TYPE_CHECKING:
-    pass
+from bochner.features.fourier import FourierFeatures
+from bochner.theory.variance import deviations
 
 SIZE = (6.0, 3.9)  # inches
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
@@ -137,15 +136,14 @@ class KernelDisplay:
         t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
         line = start[:1] + t[:, np.newaxis] * e
         kernel = seen.exact(line[:1], line)[0]
-        own = seen.again(line, random_state) if seen.size_name == "n_grids" else seen.drawn(start, random_state)
+        own = seen.again(line, random_state) if seen.unit == "grids" else seen.drawn(start, random_state)
         estimate = products_from_first(own, line)
         if n_draws == 0:
-            centre, deviation, band = kernel, _known(seen, line, kernel), KNOWN
+            centre, deviation, band = kernel, _known(own, line), KNOWN
         else:
             centre, deviation = _redraws(seen, start, line, n_draws, random_state)
             band = f"mean ± 2 sd of {n_draws} draws"
-        D = getattr(seen.features, seen.size_name)
-        size = f"{D:,} {'grids' if seen.size_name == 'n_grids' else 'features'}"
+        size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
         return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
     def plot(self, ax: Any = None) -> KernelDisplay:
@@ -220,24 +218,24 @@ def _reach(seen: View, start: NDArray, e: NDArray) -> float:
     return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
 
 
-def _known(seen: View, line: NDArray, kernel: NDArray) -> NDArray:
-    """Standard deviation of the mean of m independent cosines."""
-    map_, variance = seen.features, seen.features.kernel.variance
-    pairs = getattr(map_, "paired", False) and map_.n_components % 2 == 0 and map_.sampling == "iid"
-    if not pairs or len(map_.kernel.terms()) > 1:
+def _known(features: Any, line: NDArray) -> NDArray:
+    """Standard deviation of the mean of independent cosines."""
+    pairs = isinstance(features, FourierFeatures) and features.sampling == "iid" and not len(features.offsets_)
+    if not pairs or len(features.kernel.terms()) > 1:
         raise ValueError(
             "Deviations are known for FourierFeatures with sampling='iid', paired=True, an even number of features and "
             "a kernel of one term: otherwise take n_draws of 2 or more."
         )
-    twice = seen.exact(line[:1], 2 * line - line[:1])[0] / variance
-    return variance * np.sqrt(np.maximum((1 + twice) / 2 - (kernel / variance) ** 2, 0) / (map_.n_components / 2))
+    known = deviations(features)
+    assert known is not None
+    return np.sqrt(known(np.broadcast_to(line[:1], line.shape), line)[1])
 
 
 def _redraws(seen: View, start: NDArray, line: NDArray, n_draws: int, random_state: int) -> tuple[NDArray, NDArray]:
     """Mean and standard deviation of the estimate over draws."""
     if n_draws < 2:
         raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
-    rows = line if seen.size_name == "n_grids" else start
+    rows = line if seen.unit == "grids" else start
     seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws).tolist()
     draws = np.array([products_from_first(seen.redrawn(rows, seed), line) for seed in seeds])
     return draws.mean(axis=0), draws.std(axis=0, ddof=1)

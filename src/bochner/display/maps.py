@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_array
 
 from bochner.display.canvas import learned
+from bochner.display.names import column_names, coordinate_names
+from bochner.features.binning import BinningFeatures
+from bochner.features.fourier import FourierFeatures
+from bochner.features.leaves import LeafMap, leaves
+from bochner.theory.exact import estimated_kernel
 
 BLOCK = 4096  # columns of sparse features that are dense at a time
 
@@ -22,25 +28,32 @@ class View:
 
     Attributes
     ----------
-    features : FourierFeatures or BinningFeatures
-        Fitted or not.
+    leaf : LeafMap
+        Of a FourierFeatures or BinningFeatures, fitted or not.
     encoder : TableEncoder or None
         Of the model.
-    metric : Metric or None
-        Where the map is one of learned coordinates.
-    named : array of str or None
-        Names of the columns that it was fitted on.
+    known_names : array of str or None
+        Of the columns that the whole was fitted on.
     """
 
-    features: Any
+    leaf: LeafMap
     encoder: Any = None
-    metric: Any = None
-    named: Any = None
+    known_names: Any = None
+
+    @property
+    def features(self) -> Any:
+        """The map."""
+        return self.leaf.features
 
     @property
     def size_name(self) -> str:
         """Parameter that is the size of the map."""
-        return "n_grids" if hasattr(self.features, "n_grids") else "n_components"
+        return "n_grids" if isinstance(self.features, BinningFeatures) else "n_components"
+
+    @property
+    def unit(self) -> str:
+        """What the size counts."""
+        return "grids" if isinstance(self.features, BinningFeatures) else "features"
 
     @property
     def fitted(self) -> bool:
@@ -49,33 +62,24 @@ class View:
 
     def rows(self, X: Any) -> NDArray[np.float64]:
         """Rows as the map sees them: encoded, in learned coordinates, dense; ValueError for other columns."""
-        from sklearn.utils.validation import check_array
-
         if self.encoder is not None:
             X = self.encoder.encode(X, np.float64)
         X = check_array(X, accept_sparse="csr", dtype=np.float64)
-        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-        if self.metric is not None:
-            X = self.metric.transform(X)
+        X = self.leaf.rows(np.asarray(X.toarray() if hasattr(X, "toarray") else X))
         if self.fitted and X.shape[1] != self.features.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} columns, but the map is one of {self.features.n_features_in_}.")
         return X
 
     def names(self, X: Any, n_features: int) -> list[str]:
         """Names of the columns that the map sees."""
+        metrics = self.leaf.metrics
+        given = getattr(X, "columns", self.known_names)
         if self.encoder is not None:
-            names = [str(name) for name in self.encoder.get_feature_names_out()]
-        else:
-            given = getattr(X, "columns", self.named)
-            known = n_features if self.metric is None else self.metric.n_features_in_
-            names = [f"x{j}" for j in range(known)] if given is None else [str(name) for name in given]
-        if self.metric is None:
-            return names
-        own = [names[j] for j in self.metric.source_]
-        for i in self.metric.warped_:
-            own[i] = f"w({own[i]})"
-        r, q = self.metric.linear_.shape
-        return [f"coordinate {i}" for i in range(r)] + own[q:]
+            given = self.encoder.get_feature_names_out()
+        names = column_names(given, metrics[0].n_features_in_ if metrics else n_features)
+        for metric in metrics:
+            names = coordinate_names(metric, names)
+        return names
 
     def drawn(self, X: NDArray, random_state: int) -> Any:
         """The map itself, or a clone that is fitted on X where it is not fitted."""
@@ -92,68 +96,38 @@ class View:
 
     def redrawn(self, X: NDArray, seed: Any, **params: Any) -> Any:
         """A clone with another seed, fitted on X."""
-        from sklearn.base import clone
-
         features = clone(self.features).set_params(random_state=seed, **params)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*alone in their bins", category=UserWarning)
             return features.fit(X)
 
     def exact(self, X: NDArray, Y: NDArray | None = None) -> NDArray[np.float64]:
-        """Kernel matrix whose estimates the products of features are.
-
-        Where grids split only a share q of the columns, each factor k_j of a column counts as 1 - q + q k_j.
-        """
-        kernel, q = self.features.kernel, getattr(self.features, "column_share", 1.0)
-        Y = X if Y is None else Y
-        if q == 1:
-            return kernel(X, Y)
-        total = np.zeros((len(X), len(Y)))
-        for variance, leaves in kernel.terms():
-            product = np.full(total.shape, float(variance))
-            for leaf in leaves:
-                for j in leaf.columns(X.shape[1]):
-                    alone = np.arange(X.shape[1]) == j
-                    product *= 1 - q + q * leaf(X * alone, Y * alone)
-            total += product
-        return total
+        """Kernel matrix whose estimates the products of features are."""
+        return estimated_kernel(self.features)(X, X if Y is None else Y)
 
 
-def view(source: Any, wanted: str = "kernel") -> View:
+def view(source: Any, *kinds: type) -> View:
     """Look into a model or a map.
 
     Parameters
     ----------
     source : model or feature map
-    wanted : {"kernel", "n_components", "n_grids"}
-        Parameter that the map must have; of maps side by side the first that has it is taken.
+    *kinds : FourierFeatures or BinningFeatures, default both
+        What to look for; of maps side by side the first such one is taken.
 
     Raises
     ------
     ValueError
         Where there is none.
     """
-    encoder = None
-    if hasattr(source, "predict"):
-        features, encoder = learned(source, "features_"), source.encoder_
-    else:
-        features = source
-    for part in _within(features, "maps"):
-        for inner in _within(part, "features"):
-            if hasattr(inner, wanted) and hasattr(getattr(inner, "kernel", None), "terms"):
-                return View(inner, encoder, getattr(part, "metric", None), getattr(features, "feature_names_in_", None))
-    need = {"n_components": "FourierFeatures", "n_grids": "BinningFeatures"}.get(wanted, "random features of a kernel")
+    features, encoder = (
+        (learned(source, "features_"), source.encoder_) if hasattr(source, "predict") else (source, None)
+    )
+    for leaf in leaves(features):
+        if isinstance(leaf.features, kinds or (FourierFeatures, BinningFeatures)):
+            return View(leaf, encoder, getattr(features, "feature_names_in_", None))
+    need = " or ".join(kind.__name__ for kind in kinds) or "random features of a kernel"
     raise ValueError(f"This display draws {need}, and {type(features).__name__} has none.")
-
-
-def _within(features: Any, name: str) -> list[Any]:
-    """Maps inside of one: the fitted copies, or new ones of what is to be copied, or itself where it has none."""
-    from sklearn.base import clone
-
-    parts = getattr(features, f"{name}_", None)
-    if parts is None:
-        parts = clone(getattr(features, name), safe=False) if hasattr(features, name) else features
-    return list(parts) if isinstance(parts, list | tuple) else [parts]
 
 
 def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
@@ -175,15 +149,3 @@ def products(features: Any, X: NDArray) -> NDArray[np.float64]:
         block = Z[:, a : a + BLOCK].toarray()
         gram += block @ block.T
     return gram
-
-
-def numbers(columns: Sequence[int | str], names: Sequence[str]) -> list[int]:
-    """Numbers of two columns, given by number or name; ValueError where there are no two."""
-    if len(names) < 2:
-        raise ValueError("This picture is one of two columns, and the rows have 1: add a column, or use KernelDisplay.")
-    known = {name: j for j, name in enumerate(names)}
-    found = [known.get(column, column) if isinstance(column, str) else column for column in columns]
-    valid = [int(j) for j in found if isinstance(j, int | np.integer) and -len(names) <= j < len(names)]
-    if len(columns) != 2 or len({j % len(names) for j in valid}) != 2:
-        raise ValueError(f"columns must be two different ones of {len(names)}, by number or name, got {columns!r}.")
-    return [j % len(names) for j in valid]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import BLUE, GREY, at_left, few_ticks, learned, panels, short, tidy
 from bochner.display.layout import Layout
+from bochner.display.names import column_names
 from bochner.display.warps import Warp, relevant_warps, table_units
 
 if TYPE_CHECKING:
@@ -138,15 +139,13 @@ class MetricDisplay:
         display = cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units)
         p = encoder.n_features_in_
         display.relevance = np.bincount(encoder.sources(), metric.relevance_, p)
-        display.feature_names = [
-            str(name) for name in getattr(encoder, "feature_names_in_", [f"x{j}" for j in range(p)])
-        ]
+        display.feature_names = column_names(getattr(encoder, "feature_names_in_", None), p)
         return display
 
     @classmethod
     def _collected(cls, metric: Any, names: Any, n_warps: int, shift: NDArray, scale: NDArray) -> MetricDisplay:
         d = metric.n_features_in_
-        names = [f"x{j}" for j in range(d)] if names is None else [str(name) for name in names]
+        names = column_names(names, d)
         if len(names) != d:
             raise ValueError(f"The metric has {d} columns, but there are {len(names)} feature names.")
         if n_warps < 0:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
-from scipy.special import ndtri
 
 from bochner.display.canvas import BLUE, ORANGE, VERMILION, one_panel, short, tidy
 from bochner.display.maps import view
+from bochner.features.fourier import FourierFeatures
+from bochner.features.sampling import draw_frequencies
+from bochner.kernels import Kernel
+from bochner.kernels.measures import Drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,7 +119,7 @@ class SpectrumDisplay:
         ValueError
             Where the map has no frequencies, or its columns are not known, and for a coordinate that is none.
         """
-        seen = view(features, "n_components")
+        seen = view(features, FourierFeatures)
         if X is None and not seen.fitted:
             raise ValueError("How many columns there are is not known: fit the map, or give X.")
         own = seen.drawn(seen.rows(X) if X is not None else np.empty((0, 0)), random_state)
@@ -185,33 +188,15 @@ def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
     return np.linalg.norm(frequencies, axis=0) if coordinate == "length" else frequencies[int(coordinate)]
 
 
-def _sample(kernel: Any, d: int, coordinate: int | str, size: int, rng: np.random.Generator) -> NDArray:
-    """Independent frequencies of the kernel: of its terms in proportion to their variances, sums over the factors."""
-    terms, size = kernel.terms(), int(min(size, max(NUMBERS / d, 1000)))
-    shares = np.array([variance for variance, _ in terms]) / sum(variance for variance, _ in terms)
-    parts = []
-    for (_, leaves), count in zip(terms, rng.multinomial(size, shares), strict=True):
-        laws = [(leaf, leaf.spectral_measure(), leaf.n_coordinates(d)) for leaf in leaves]
-        dimensions = sum(coordinates + measure.n_uniforms for _, measure, coordinates in laws)
-        for a in range(0, count, CHUNK):
-            uniform = _uniform(dimensions, min(CHUNK, count - a), rng)
-            total = np.zeros((d, uniform.shape[1]))
-            for leaf, measure, coordinates in laws:
-                own, rest, uniform = np.split(uniform, np.cumsum([coordinates, measure.n_uniforms]))
-                total += leaf.frequencies(measure.frequencies(ndtri(own), rest), d)
-            parts.append(_part(total, coordinate))
-    return np.concatenate(parts)
-
-
-def _uniform(dimensions: int, size: int, rng: np.random.Generator) -> NDArray:
-    """Numbers in (0, 1), by scrambled Sobol points of which each is uniform by itself."""
-    if dimensions <= MOST_SOBOL:
-        from scipy.stats.qmc import Sobol
-
-        points = Sobol(dimensions, rng=rng).random(CHUNK).T[:, :size]
-    else:
-        points = rng.random((dimensions, size))
-    return np.clip(points, np.finfo(float).tiny, 1 - 2**-53)
+def _sample(kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator) -> NDArray:
+    """Frequencies of the kernel's law, as even as they can be drawn."""
+    size, terms = int(min(size, max(NUMBERS / d, 1000))), kernel.terms()
+    measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
+    by_chance = d * len(measures) > MOST_SOBOL or any(isinstance(measure, Drawn) for measure in measures)
+    sampling = "iid" if by_chance else "qmc"
+    counts = [max(min(CHUNK, size - a), len(terms)) for a in range(0, size, CHUNK)]
+    draws = (draw_frequencies(kernel, count, d, sampling, rng) for count in counts)
+    return np.concatenate([_part(draw.frequencies, coordinate) for draw in draws])
 
 
 def _atoms(law: NDArray) -> tuple[NDArray, NDArray]:

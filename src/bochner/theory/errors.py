@@ -6,22 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import t as student
-from sklearn.utils import _safe_indexing as take
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from bochner.features.binning import BinningFeatures
+from bochner.features.leaves import LeafMap, leaves
 from bochner.kernels import Kernel
-from bochner.theory.maps import Pairs, exact_values, guarantee, pairwise, products, spread, unwrapped
-from bochner.theory.spread import check_count
+from bochner.theory.arguments import check_count
+from bochner.theory.exact import exact_values, kernel_of, pairwise
+from bochner.theory.guarantee import guarantee
+from bochner.theory.pairs import Measured, draw_pairs, measure
 
 GROUPS = 10
-BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
-MOST_PAIRS = 2048  # in a block
 
 Interval = tuple[float, float]
 
@@ -200,92 +200,50 @@ def kernel_error(
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}.")
     if hasattr(features, "fit"):
         check_is_fitted(features)
-    inner, prepare = unwrapped(features)
+    inner, prepare = _opened(features)
     if not hasattr(inner, "transform"):
         raise TypeError(
             f"features must be a fitted map with a method transform, such as FourierFeatures().fit(X), got "
             f"{type(features).__name__}."
         )
-    own = kernel is None or (isinstance(kernel, Kernel) and features is inner and kernel == _kernel_of(inner))
+    parts = list(leaves(inner))
+    single = parts[0] if len(parts) == 1 else LeafMap(1.0, (), inner)
+    known = kernel_of(single.features)
+    own = kernel is None or (isinstance(kernel, Kernel) and single.features is features and kernel == known)
     exact = exact_values(inner) if own else pairwise(_checked_kernel(kernel))
     X = np.asarray(X) if isinstance(X, list | tuple) else X
     n = _num_samples(X)
     if n < 2:
         raise ValueError(f"X has {n} row; the error is measured on pairs of different rows.")
-    pairs, known = _draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
-    measured = _measure(inner, prepare, X, pairs, exact, own)
+    pairs, share = draw_pairs(n, int(n_pairs), np.random.default_rng(random_state))
+    measured = measure(inner, prepare, X, pairs, exact, own)
     bound, claim = None, "the claims are about the map's own kernel, and another was given"
-    if own or _kernel_of(inner) is None:
-        bound, claim = guarantee(inner, lambda: prepare(X), float(confidence), measured.new_bins)
+    if own or known is None:
+        bound, claim = guarantee(single, lambda: prepare(X), float(confidence), measured.new_bins)
     return KernelError(
-        features=type(inner).__name__,
+        features=type(single.features).__name__,
         n_components=measured.width,
-        n_grids=len(inner.values_) if hasattr(inner, "pitches_") else None,
+        n_grids=len(single.features.values_) if isinstance(single.features, BinningFeatures) else None,
         n_pairs=pairs.shape[1],
         confidence=float(confidence),
-        **_summary(measured.errors, float(confidence), known),
+        **_summary(measured.errors, float(confidence), share),
         groups=_grouped(measured),
         bound=bound,
         claim=claim,
     )
 
 
-def _kernel_of(features: Any) -> Kernel | None:
-    kernel = getattr(features, "kernel", None)
-    return kernel if isinstance(kernel, Kernel) else None
+def _opened(source: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The map of a fitted model, and what turns rows into its rows; a map by itself takes rows as they are."""
+    if hasattr(source, "encoder_") and hasattr(source, "features_"):
+        return source.features_, lambda X: source.encoder_.encode(X, dtype=np.float64)
+    return source, lambda X: X
 
 
 def _checked_kernel(kernel: Any) -> Callable[[NDArray, NDArray], NDArray]:
     if not callable(kernel):
         raise TypeError(f"kernel must be one of bochner.kernels or a callable of (X, Y), got {kernel!r}.")
     return kernel
-
-
-def _draw_pairs(n: int, n_pairs: int, rng: np.random.Generator) -> tuple[NDArray, float]:
-    """Row numbers, shape (2, N), and the share of all pairs that is known from them."""
-    if n >= 2 * n_pairs:
-        return rng.choice(n, 2 * n_pairs, replace=False).reshape(2, -1), 0.0
-    total = n * (n - 1) // 2
-    if total <= n_pairs:
-        return np.array(np.triu_indices(n, 1)), 1.0
-    numbers = rng.choice(total, n_pairs, replace=False)
-    second = np.floor((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # pairs (i, j), i < j, by rising j
-    second -= second * (second - 1) // 2 > numbers
-    return np.array([numbers - second * (second - 1) // 2, second]), n_pairs / total
-
-
-class _Measured(NamedTuple):
-    """Exact values of the pairs, errors, mean squares over draws; columns of the map; whether rows are in new bins."""
-
-    values: NDArray
-    errors: NDArray
-    expected: NDArray | None
-    width: int
-    new_bins: bool
-
-
-def _measure(
-    features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray, exact: Pairs, own: bool
-) -> _Measured:
-    """Go through the pairs in blocks; `exact` takes rows as the map does where the kernel is its own."""
-    known = spread(features) if own else None
-    probe = features.transform(prepare(take(X, np.arange(1))))
-    columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
-    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns)))
-    full = len(features.values_) if hasattr(features, "pitches_") and features.n_buckets is None else 0
-    values, errors, expected, new_bins = [], [], [], False
-    for a in range(0, pairs.shape[1], block):
-        rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
-        U, V = (prepare(part) for part in rows)
-        Z = [features.transform(part) for part in (U, V)]
-        values.append(exact(U, V) if own else exact(*rows))
-        errors.append(products(*Z) - values[-1])
-        if known is not None:
-            bias, variance = known(U, V)
-            expected.append(bias**2 + variance)
-        new_bins = new_bins or any(full and part.nnz < full * part.shape[0] for part in Z)
-    together = None if known is None else np.concatenate(expected)
-    return _Measured(np.concatenate(values), np.concatenate(errors), together, int(probe.shape[1]), new_bins)
 
 
 def _summary(errors: NDArray, confidence: float, known: float) -> dict[str, Any]:
@@ -317,7 +275,7 @@ def _mean(values: NDArray, confidence: float, known: float) -> tuple[float, Inte
     return mean, (float(mean - half), float(mean + half))
 
 
-def _grouped(measured: _Measured) -> tuple[ErrorGroup, ...]:
+def _grouped(measured: Measured) -> tuple[ErrorGroup, ...]:
     """Groups of the same size, by the exact value."""
     values, errors, expected, *_ = measured
     groups = np.array_split(np.argsort(values, kind="stable"), min(GROUPS, len(values)))

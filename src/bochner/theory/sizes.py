@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bochner.kernels import Kernel
-from bochner.theory.claims import binning_claim, check_components, fourier_claim, least_error, relative
-from bochner.theory.spread import break_rates, check_count, region_of
+from bochner.theory.arguments import check_components, check_count, log_probability, relative
+from bochner.theory.claims import binning_claim, fourier_claim, least_error
+from bochner.theory.rates import break_rates
+from bochner.theory.region import region_of
 
 LARGEST_SIZE = 2**200
 
@@ -55,7 +55,7 @@ def required_components(
     36824
     """
     claim = fourier_claim(kernel, region_of(X, diameter, n_features), paired)
-    eps, goal = relative(eps, kernel), _log_probability(delta)
+    eps, goal = relative(eps, kernel), log_probability(delta)
     step = 2 if paired else 1
     return step * _smallest(lambda m: claim(eps, step * m) <= goal)
 
@@ -104,7 +104,7 @@ def required_grids(
     """
     region = region_of(X, diameter, n_features)
     claim = binning_claim(kernel, region, proof)
-    eps, goal = relative(eps, kernel), _log_probability(delta)
+    eps, goal = relative(eps, kernel), log_probability(delta)
     # The paper's bound, which has P before the exponential, rises up to 8 (d + 1) / eps^2.
     d = np.count_nonzero(break_rates(kernel, region.n_features) * region.ranges())
     peak = int(8 * (d + 1) / eps**2) if proof == "paper" else 1
@@ -170,7 +170,7 @@ def guaranteed_error(
     else:
         check_count(n_grids, "n_grids")
         claim, size = binning_claim(kernel, region, proof), n_grids  # type: ignore[assignment]
-    _log_probability(delta)
+    log_probability(delta)
     return kernel.variance * least_error(claim, int(size), float(delta))
 
 
@@ -187,9 +187,3 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _log_probability(delta: Any) -> float:
-    if not isinstance(delta, Real) or not 0 < float(delta) < 1:
-        raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}.")
-    return float(np.log(float(delta)))

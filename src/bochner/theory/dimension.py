@@ -12,7 +12,8 @@ from scipy.linalg import eigvalsh
 
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_positive
-from bochner.theory.spread import check_count, dense_rows
+from bochner.theory.arguments import check_count
+from bochner.theory.region import dense_rows
 
 
 def effective_dimension(
