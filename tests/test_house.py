@@ -302,9 +302,44 @@ def test_public_names_exist_and_are_sorted():
 
 
 def test_every_module_says_what_it_is():
+    """In a first sentence of some words, on one line."""
     for path in modules():
         text = path.read_text()
-        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+        first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+        assert not text.strip() or (len(first.split()) >= 4 and first.endswith((".", ":"))), f"{path}: {first!r}"
+
+
+# Functions with more parameters than 7, and why.
+MANY_PARAMETERS = {
+    ("cli/app.py", "fit"): "one for each option of the command",
+    ("theory/sizes.py", "guaranteed_error"): "public, with those of both claims",
+    ("features/grids.py", "__init__"): "of Grids, to be shortened",
+    ("solvers/exact.py", "solve_exact"): "to be shortened",
+}
+
+
+def functions(path):
+    """Functions of a file, each with the name of the class or function around it."""
+    for owner in ast.walk(ast.parse(path.read_text())):
+        for node in ast.iter_child_nodes(owner):
+            if isinstance(node, ast.FunctionDef):
+                yield getattr(owner, "name", ""), node
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_functions_are_short(path):
+    """At most 40 lines below the docstring, and 7 parameters, but for the constructors of public classes."""
+    constructed = {base.__name__ for item in public() if inspect.isclass(item) for base in item.__mro__}
+    for owner, function in functions(path):
+        where = f"{path}:{function.lineno}: {function.name}"
+        body = function.body[ast.get_docstring(function) is not None :]
+        lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+        assert lines <= 40, f"{where} has {lines} lines"
+        given = function.args
+        own = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)} - {"self", "cls"}
+        free = (str(path.relative_to(PACKAGE)), function.name) in MANY_PARAMETERS
+        free |= function.name == "__init__" and owner in constructed
+        assert free or len(own) <= 7, f"{where} has {len(own)} parameters"
 
 
 def test_every_module_can_be_imported():

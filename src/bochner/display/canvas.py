@@ -1,4 +1,4 @@
-"""What all displays draw on and with: figures, axes, colours, labels."""
+"""Makes the figures, axes, colours and labels of all displays."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def one_panel(ax: Any, size: tuple[float, float]) -> Axes:
     return own
 
 
-def short(name: object, width: int) -> str:
+def shortened(name: object, width: int) -> str:
     """Name of at most `width` characters, its middle left out where it is longer, and no formula."""
     text = " ".join(str(name).split())
     if len(text) > width:
@@ -97,13 +97,13 @@ def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
     axis.set_major_formatter(EngFormatter(sep="") if large else StrMethodFormatter("{x:g}"))
 
 
-def at_left(ax: Axes, first: Axes) -> bool:
+def in_first_column(ax: Axes, first: Axes) -> bool:
     """Whether Axes stand below the first ones, or anywhere."""
     place, start = ax.get_subplotspec(), first.get_subplotspec()
     return place is None or start is None or place.colspan.start == start.colspan.start
 
 
-def tidy(axes: Sequence[Axes]) -> None:
+def remove_frames(axes: Sequence[Axes]) -> None:
     """Take away the frames above and to the right."""
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""One random Fourier feature: Figure 1 of the paper."""
+"""Draws what one random Fourier feature does to rows, as Figure 1 of the paper."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import GREY, VERMILION, few_ticks, panels, short, tidy
+from bochner.display.canvas import GREY, VERMILION, few_ticks, panels, remove_frames, shortened
 from bochner.display.maps import sample, view
-from bochner.display.names import numbers
+from bochner.display.names import column_pair
 from bochner.features.fourier import FourierFeatures
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class CircleDisplay:
         seen = view(features, FourierFeatures)
         rows = seen.rows(X)
         names = seen.names(X, rows.shape[1])
-        two = numbers(columns, names)
-        own = seen.drawn(rows, random_state)
+        two = column_pair(columns, names)
+        own = seen.fitted_map(rows, random_state)
         m = own.frequencies_.shape[1]
         if not isinstance(frequency, int | np.integer) or not 0 <= frequency < m:
             raise ValueError(f"frequency must be one from 0 to {m - 1}, got {frequency!r}.")
@@ -171,7 +171,7 @@ class CircleDisplay:
         self.circle_points_ = axes[1].scatter(np.cos(self.angles), np.sin(self.angles), zorder=3, **look)
         self._label_circle(axes[1])
         self.colorbar_ = self.figure_.colorbar(self.points_, ax=axes, label="w'x / 2π, wavelengths", shrink=0.8)
-        tidy(axes)
+        remove_frames(axes)
         return self
 
     def _draw_wave(self, ax: Axes) -> None:
@@ -193,8 +193,8 @@ class CircleDisplay:
             ax.set_aspect("equal")
         few_ticks(ax.xaxis, self.points[:, 0], 4)
         few_ticks(ax.yaxis, self.points[:, 1], 4)
-        ax.set_xlabel(short(self.names[0], NAME_WIDTH))
-        ax.set_ylabel(short(self.names[1], NAME_WIDTH))
+        ax.set_xlabel(shortened(self.names[0], NAME_WIDTH))
+        ax.set_ylabel(shortened(self.names[1], NAME_WIDTH))
         title = "Rows; the waves are short" if crests is None else "Rows, and crests of cos(w'x)"
         ax.set_title(title, loc="left", fontsize="medium")
 

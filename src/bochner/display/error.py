@@ -1,4 +1,4 @@
-"""The error of random features against their number."""
+"""Draws the error of random features against their number."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, one_panel, tidy
-from bochner.display.maps import products, sample, view
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, one_panel, remove_frames
+from bochner.display.maps import estimated_gram, sample, view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,8 +129,8 @@ class ErrorDisplay:
         errors = np.empty((2, len(sizes), n_draws))
         for i, size in enumerate(sizes):
             for r, seed in enumerate(rng.integers(2**31, size=n_draws).tolist()):
-                drawn = seen.redrawn(rows, seed, **{seen.size_name: int(size)})
-                wrong = np.abs(products(drawn, rows)[pairs] - exact)
+                drawn = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
+                wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
                 errors[:, i, r] = wrong.mean(), wrong.max()
         return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.unit == "grids" else "features D")
 
@@ -191,7 +191,7 @@ class ErrorDisplay:
         ax.set_ylabel("Error of z(x)'z(y)")
         draws = self.mean_errors.shape[1]
         ax.set_title(f"Mean and range of {draws} draws" if draws > 1 else "One draw", loc="left", fontsize="medium")
-        tidy([ax])
+        remove_frames([ax])
 
 
 def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Kernel matrices beside their estimates."""
+"""Draws kernel matrices beside their estimates by random features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import panels
-from bochner.display.maps import products, sample, view
+from bochner.display.maps import estimated_gram, sample, view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,8 +110,8 @@ class GramDisplay:
         rows = sample(seen.rows(X), max_rows, random_state)
         if order == "component":
             rows = rows[np.argsort(_component(rows), kind="stable")]
-        maps = (seen.redrawn(rows, random_state, **{seen.size_name: int(size)}) for size in sizes)
-        estimates = [products(one, rows) for one in maps]
+        maps = (seen.new_draw(rows, random_state, **{seen.size_name: int(size)}) for size in sizes)
+        estimates = [estimated_gram(one, rows) for one in maps]
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
     def plot(self, ax: Any = None) -> GramDisplay:

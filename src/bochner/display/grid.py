@@ -1,4 +1,4 @@
-"""Random grids over rows: Figure 2 of the paper."""
+"""Draws random grids over rows and the features that they are, as Figure 2 of the paper."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import GREY, LOOKS, few_ticks, panels, short, tidy
+from bochner.display.canvas import GREY, LOOKS, few_ticks, panels, remove_frames, shortened
 from bochner.display.maps import sample, view
-from bochner.display.names import numbers
+from bochner.display.names import column_pair
 from bochner.features.binning import BinningFeatures
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ class GridDisplay:
         seen = view(features, BinningFeatures)
         rows = seen.rows(X)
         names = seen.names(X, rows.shape[1])
-        two = numbers(columns, names)
-        own = seen.drawn(rows, random_state)
+        two = column_pair(columns, names)
+        own = seen.fitted_map(rows, random_state)
         points = sample(rows, max_rows, random_state)[:, two]
         pitches, shifts = own.pitches_[:n_grids, :, two], own.shifts_[:n_grids, :, two]
         return cls(points, pitches, shifts, [names[j] for j in two], rows.shape[1])
@@ -169,9 +169,9 @@ class GridDisplay:
         drawn = [self._draw_grid(axes[p], p) for p in range(P)]
         self.points_, self.lines_ = [one for one, _ in drawn], [lines for _, lines in drawn]
         self.features_ = [self._draw_features(axes[P + p], p) for p in range(P)]
-        axes[0].set_ylabel(short(self.names[1], NAME_WIDTH))
+        axes[0].set_ylabel(shortened(self.names[1], NAME_WIDTH))
         axes[P].set_ylabel("Some rows" if len(self.points) > MOST_ROWS else "Rows")
-        tidy(axes)
+        remove_frames(axes)
         return self
 
     def _colours(self, p: int) -> list[str]:
@@ -201,7 +201,7 @@ class GridDisplay:
         ax.set_ylim(low[1], high[1])
         few_ticks(ax.xaxis, self.points[:, 0], 4)
         few_ticks(ax.yaxis, self.points[:, 1], 4)
-        ax.set_xlabel(short(self.names[0], NAME_WIDTH))
+        ax.set_xlabel(shortened(self.names[0], NAME_WIDTH))
         note = ", too fine to draw" if crowded else ""
         ax.set_title(f"Grid {p + 1}{note}", loc="left", fontsize="medium")
         return dots, lines

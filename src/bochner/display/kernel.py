@@ -1,4 +1,4 @@
-"""A kernel over distance beside its estimate by random features."""
+"""Draws a kernel over distance beside its estimate by random features."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, short, tidy
+from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, remove_frames, shortened
 from bochner.display.maps import View, view
 from bochner.features.fourier import FourierFeatures
 from bochner.theory.variance import deviations
@@ -136,8 +136,8 @@ class KernelDisplay:
         t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
         line = start[:1] + t[:, np.newaxis] * e
         kernel = seen.exact(line[:1], line)[0]
-        own = seen.again(line, random_state) if seen.unit == "grids" else seen.drawn(start, random_state)
-        estimate = products_from_first(own, line)
+        own = seen.same_draw(line, random_state) if seen.unit == "grids" else seen.fitted_map(start, random_state)
+        estimate = estimates_from_first(own, line)
         if n_draws == 0:
             centre, deviation, band = kernel, _known(own, line), KNOWN
         else:
@@ -171,16 +171,16 @@ class KernelDisplay:
         (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact")
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
         (self.estimate_line_,) = ax.plot(self.distances, self.estimate, color=VERMILION, linewidth=1.2, label=label)
-        ax.set_xlabel(f"Distance t along {short(self.along, NAME_WIDTH)}" if self.along else "Distance t")
+        ax.set_xlabel(f"Distance t along {shortened(self.along, NAME_WIDTH)}" if self.along else "Distance t")
         ax.set_ylabel("Kernel")
         ax.margins(x=0)
         handles = [self.kernel_line_, self.estimate_line_, self.band_]
         ax.legend(handles=handles, fontsize="small", frameon=False, loc="upper right")
-        tidy([ax])
+        remove_frames([ax])
         return self
 
 
-def products_from_first(features: Any, line: NDArray) -> NDArray[np.float64]:
+def estimates_from_first(features: Any, line: NDArray) -> NDArray[np.float64]:
     """z(x)'z(y) of the first row x and every row y."""
     Z = features.transform(line)
     first = Z[:1].T
@@ -237,5 +237,5 @@ def _redraws(seen: View, start: NDArray, line: NDArray, n_draws: int, random_sta
         raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
     rows = line if seen.unit == "grids" else start
     seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws).tolist()
-    draws = np.array([products_from_first(seen.redrawn(rows, seed), line) for seed in seeds])
+    draws = np.array([estimates_from_first(seen.new_draw(rows, seed), line) for seed in seeds])
     return draws.mean(axis=0), draws.std(axis=0, ddof=1)

@@ -1,4 +1,4 @@
-"""Places of the panels of a metric: bars, warps, map."""
+"""Lays out the panels of a metric: bars, warps, map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the displays of feature maps look at: a map, its rows as it sees them, its draws, its products."""
+"""Finds what displays draw of a feature map: its rows as it sees them, its draws, its kernel and the estimates."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ class View:
             names = coordinate_names(metric, names)
         return names
 
-    def drawn(self, X: NDArray, random_state: int) -> Any:
+    def fitted_map(self, X: NDArray, random_state: int) -> Any:
         """The map itself, or a clone that is fitted on X where it is not fitted."""
         if not self.fitted:
-            return self.again(X, random_state)
+            return self.same_draw(X, random_state)
         bare = copy.copy(self.features)
         vars(bare).pop("feature_names_in_", None)  # the rows given to it are arrays
         return bare
 
-    def again(self, X: NDArray, random_state: int) -> Any:
+    def same_draw(self, X: NDArray, random_state: int) -> Any:
         """A clone with the seed of the map, or `random_state` where it has none, fitted on X: its very grids."""
         own = self.features.random_state
-        return self.redrawn(X, random_state if own is None else own)
+        return self.new_draw(X, random_state if own is None else own)
 
-    def redrawn(self, X: NDArray, seed: Any, **params: Any) -> Any:
+    def new_draw(self, X: NDArray, seed: Any, **params: Any) -> Any:
         """A clone with another seed, fitted on X."""
         features = clone(self.features).set_params(random_state=seed, **params)
         with warnings.catch_warnings():
@@ -102,7 +102,7 @@ class View:
             return features.fit(X)
 
     def exact(self, X: NDArray, Y: NDArray | None = None) -> NDArray[np.float64]:
-        """Kernel matrix whose estimates the products of features are."""
+        """Kernel matrix that the features estimate."""
         return estimated_kernel(self.features)(X, X if Y is None else Y)
 
 
@@ -139,7 +139,7 @@ def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
     return X[np.sort(np.random.default_rng(random_state).choice(len(X), max_rows, replace=False))]
 
 
-def products(features: Any, X: NDArray) -> NDArray[np.float64]:
+def estimated_gram(features: Any, X: NDArray) -> NDArray[np.float64]:
     """z(x)'z(y) of all pairs of the rows, on which bins were learned."""
     Z = features.transform(X)
     if not hasattr(Z, "tocsc"):

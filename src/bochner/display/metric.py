@@ -1,4 +1,4 @@
-"""A learned metric as a picture."""
+"""Draws a learned metric: the relevance of the columns, the warps, the linear map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, at_left, few_ticks, learned, panels, short, tidy
+from bochner.display.canvas import BLUE, GREY, few_ticks, in_first_column, learned, panels, remove_frames, shortened
 from bochner.display.layout import Layout
 from bochner.display.names import column_names
 from bochner.display.warps import Warp, relevant_warps, table_units
@@ -204,7 +204,7 @@ class MetricDisplay:
         lengths = np.asarray(self.relevance)[shown]
         bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
         ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize="small")
-        ax.set_yticks(np.arange(len(shown)), [short(self.feature_names[j], NAME_WIDTH) for j in shown])
+        ax.set_yticks(np.arange(len(shown)), [shortened(self.feature_names[j], NAME_WIDTH) for j in shown])
         ax.set_ylim(len(shown) - 0.4, -0.6)
         ax.set_xlim(0, 1.18 * (lengths.max(initial=0.0) or 1.0))
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
@@ -214,7 +214,7 @@ class MetricDisplay:
         some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
         some = some if lengths.any() else ": not known"
         ax.set_title(f"Relevance{some}", loc="left", fontsize="medium")
-        tidy([ax])
+        remove_frames([ax])
         return bars
 
     def _draw_warps(self, axes: Sequence[Axes], sharey: bool) -> list[Any]:
@@ -227,22 +227,22 @@ class MetricDisplay:
             ax.set_ylim(levels.min() - room, levels.max() + room)
             few_ticks(ax.xaxis, np.asarray(warp.x), 3)
             few_ticks(ax.yaxis, levels, 4)
-            ax.set_xlabel(short(warp.name, WARP_NAME_WIDTH), fontsize="small")
+            ax.set_xlabel(shortened(warp.name, WARP_NAME_WIDTH), fontsize="small")
             ax.tick_params(labelsize="small")
-            if at_left(ax, axes[0]):
+            if in_first_column(ax, axes[0]):
                 ax.set_ylabel("w(x)", fontsize="small")
             elif sharey:
                 ax.tick_params(labelleft=False)
         if len(axes):
             some = f": {len(axes)} of {self.n_warped:,}" if (self.n_warped or 0) > len(axes) else ""
             axes[0].set_title(f"Learned warps{some}", loc="left", fontsize="medium")
-        tidy(axes)
+        remove_frames(axes)
         return lines
 
     def _map_names(self) -> list[str]:
         """Names below the map, where they fit."""
         names = self.mixed_names if self.linear is not None and self.mixed_names is not None else []
-        return [short(name, MAP_NAME_WIDTH) for name in names] if len(names) <= MOST_NAMED else []
+        return [shortened(name, MAP_NAME_WIDTH) for name in names] if len(names) <= MOST_NAMED else []
 
     def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
         from matplotlib.ticker import MaxNLocator

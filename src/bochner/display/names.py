@@ -1,4 +1,4 @@
-"""Names of columns and of learned coordinates, and columns by name."""
+"""Names columns and learned coordinates, and finds columns by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
     return [f"coordinate {i}" for i in range(r)] + own[q:]
 
 
-def numbers(columns: Sequence[int | str], names: Sequence[str]) -> list[int]:
+def column_pair(columns: Sequence[int | str], names: Sequence[str]) -> list[int]:
     """Numbers of two columns, given by number or name; ValueError where there are no two."""
     if len(names) < 2:
         raise ValueError("This picture is one of two columns, and the rows have 1: add a column, or use KernelDisplay.")

@@ -1,4 +1,4 @@
-"""How a model was chosen as a picture."""
+"""Draws how a model was chosen: the sizes and the candidates with their losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.display.canvas import BLUE, GREY, LOOKS, learned, panels, short, tidy
+from bochner.display.canvas import BLUE, GREY, LOOKS, learned, panels, remove_frames, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,7 +178,7 @@ class SizeDisplay:
         for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
             tried = np.array(sorted((size, loss) for own, size, loss in self.sizes if own == name))
             best = tried[np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))]
-            lines += ax.plot(*tried.T, marker=marker, markersize=4.5, color=colour, label=short(name, NAME_WIDTH))
+            lines += ax.plot(*tried.T, marker=marker, markersize=4.5, color=colour, label=shortened(name, NAME_WIDTH))
             stars += ax.plot(*best[:, np.newaxis], "*", markersize=14, color=colour, markeredgecolor="white")
         losses = np.array([loss for _, _, loss in self.sizes])
         ax.set_yscale(_loss_scale(losses))
@@ -189,7 +189,7 @@ class SizeDisplay:
         ax.set_title("Sizes tried, the best starred", loc="left", fontsize="medium")
         _headroom(ax, 0.1 + LEGEND_HEIGHT * len(lines) / (HEIGHT + LEGEND_HEIGHT * len(lines)))
         ax.legend(fontsize="small", frameon=False, loc="upper left", borderaxespad=0.2)
-        tidy([ax])
+        remove_frames([ax])
         return lines, stars
 
     def _draw_candidates(self, ax: Axes) -> list[Any]:
@@ -214,13 +214,13 @@ class SizeDisplay:
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
             label = ax.xaxis.label  # the place is one of the label's, wherever the layout puts that
             ax.annotate(why, (1, 0), (0, -4), label, "offset points", color=GREY, size="small", ha="right", va="top")
-        tidy([ax])
+        remove_frames([ax])
         return bars
 
     def _label(self, one: Any) -> str:
         time = f"{one.seconds:.1f} s" if one.seconds >= 0.05 else "< 0.1 s"
         chosen = ", chosen" if one.name == self.chosen else ""
-        return f"{short(one.name, NAME_WIDTH)}\nsize {one.size:,}, {time}{chosen}"
+        return f"{shortened(one.name, NAME_WIDTH)}\nsize {one.size:,}, {time}{chosen}"
 
 
 def _loss_scale(losses: NDArray) -> str:

@@ -1,4 +1,4 @@
-"""The law of a kernel's frequencies, and those that were drawn."""
+"""Draws the law of a kernel's frequencies, and those of a map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from bochner.display.canvas import BLUE, ORANGE, VERMILION, one_panel, short, tidy
+from bochner.display.canvas import BLUE, ORANGE, VERMILION, one_panel, remove_frames, shortened
 from bochner.display.maps import view
 from bochner.features.fourier import FourierFeatures
 from bochner.features.sampling import draw_frequencies
@@ -122,7 +122,7 @@ class SpectrumDisplay:
         seen = view(features, FourierFeatures)
         if X is None and not seen.fitted:
             raise ValueError("How many columns there are is not known: fit the map, or give X.")
-        own = seen.drawn(seen.rows(X) if X is not None else np.empty((0, 0)), random_state)
+        own = seen.fitted_map(seen.rows(X) if X is not None else np.empty((0, 0)), random_state)
         d = own.n_features_in_
         if coordinate != "length" and not (isinstance(coordinate, int | np.integer) and 0 <= coordinate < d):
             raise ValueError(f"coordinate must be a column from 0 to {d - 1} or 'length', got {coordinate!r}.")
@@ -131,7 +131,7 @@ class SpectrumDisplay:
         weights = own.amplitudes_**2 / np.where(np.arange(len(drawn)) < len(drawn) - len(own.offsets_), 1, 2)
         atoms, shares = _atoms(law)
         grid, density = _density(law[~np.isin(law, atoms)], len(law), _span(law, drawn, coordinate == "length"))
-        name = "" if coordinate == "length" else short(seen.names(X, d)[int(coordinate)], NAME_WIDTH)
+        name = "" if coordinate == "length" else shortened(seen.names(X, d)[int(coordinate)], NAME_WIDTH)
         label = f"Frequency in {name}  [rad per unit]" if name else "Length of the frequency  [rad per unit]"
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
@@ -181,7 +181,7 @@ class SpectrumDisplay:
         ax.set_xlabel(self.label + beyond)
         ax.set_ylabel("Density")
         ax.legend(fontsize="small", frameon=False, loc="upper right")
-        tidy([ax])
+        remove_frames([ax])
 
 
 def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:

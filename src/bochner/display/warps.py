@@ -1,4 +1,4 @@
-"""The learned warps of a metric, in the units of a table."""
+"""Collects the learned warps of a metric, in the units of a table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from bochner.data.table_encodings import NumberColumns, TimeColumn
+from bochner.features.metric import Metric
 
 
 class Warp(NamedTuple):
@@ -31,7 +34,7 @@ class Warp(NamedTuple):
     w: ArrayLike
 
 
-def relevant_warps(metric: Any, names: Sequence[str], shift: NDArray, scale: NDArray) -> list[Warp]:
+def relevant_warps(metric: Metric, names: Sequence[str], shift: NDArray, scale: NDArray) -> list[Warp]:
     """Warps that are not flat, the most relevant first.
 
     Parameters
@@ -53,14 +56,14 @@ def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArra
     """Shift and scale from encoded columns back to those of the table: of numbers, and of dates and durations."""
     shift, scale = np.zeros(n_columns), np.ones(n_columns)
     for column in columns:
-        if hasattr(column, "gap_at"):
+        if isinstance(column, NumberColumns):
             shift[column.at], scale[column.at] = column.shift, column.scale
-        elif getattr(column, "kind", "time") != "time":
+        elif isinstance(column, TimeColumn) and column.kind != "time":
             shift[column.start], scale[column.start] = column.shift, column.scale
     return shift, scale
 
 
-def _most_relevant(metric: Any) -> NDArray:
+def _most_relevant(metric: Metric) -> NDArray:
     """Warps that move, the most relevant first.
 
     A column's relevance is shared among its coordinates, of which it may have several, by how far they go between the

@@ -1,4 +1,4 @@
-"""The single maps inside of a map, of those side by side and of those of learned coordinates."""
+"""Goes through the single maps inside of a map: those side by side, and those of learned coordinates."""
 
 from __future__ import annotations
 

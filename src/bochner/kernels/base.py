@@ -1,4 +1,4 @@
-"""The algebra of kernels: sums, products, scalings, and the terms and leaves that feature maps see."""
+"""The algebra of kernels: sums, products, scalings, and the terms of leaves that feature maps see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of some of the columns: categories, subspaces, additive kernels."""
+"""Kernels of categories, and kernels of some of the columns: subspaces, additive kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bochner.kernels.hats import Pitches
 from bochner.kernels.measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import Stationary
 
-WHOLE = 1e-3  # rounding of the difference of two codes
+CODE_ROUNDING = 1e-3  # rounding of the difference of two codes
 
 
 class Hamming(Stationary):
@@ -56,7 +56,7 @@ class Hamming(Stationary):
         for j in columns:
             values = np.asarray(X[:, [j]].data if sp.issparse(X) else X[:, j], dtype=np.float64)
             steps = values if sp.issparse(X) else values - values[0]
-            broken = steps[np.abs(steps - np.rint(steps)) > WHOLE]
+            broken = steps[np.abs(steps - np.rint(steps)) > CODE_ROUNDING]
             if broken.size:
                 raise ValueError(
                     f"Hamming compares codes of categories, which differ by whole numbers; in column {j}, counted from "

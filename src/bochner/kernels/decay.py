@@ -1,4 +1,4 @@
-"""Where a function of the distance falls from 1 to 0."""
+"""Finds the distances between which a function of the distance falls from 1 to 0."""
 
 import numpy as np
 from numpy.typing import NDArray

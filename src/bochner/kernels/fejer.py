@@ -7,7 +7,7 @@ from scipy.special import sici
 from bochner.kernels.measures import TINY
 
 EXPANDED_FREQUENCY = 50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
-SETTLED = 1e-13  # relative error of the tail probability at which a quantile is found
+CONVERGED = 1e-13  # relative error of the tail probability at which a quantile is found
 
 
 def fejer_quantile(u: NDArray) -> NDArray:
@@ -29,7 +29,7 @@ def _inverse_reciprocal_tail(r: NDArray) -> NDArray:
     active = np.arange(r.size)
     for _ in range(100):
         reached = _reciprocal_tail(w[active])
-        wrong = np.abs(reached - r[active]) > SETTLED * r[active]
+        wrong = np.abs(reached - r[active]) > CONVERGED * r[active]
         active, reached = active[wrong], reached[wrong]
         if not active.size:
             break

@@ -10,7 +10,7 @@ from bochner.kernels.decay import OCTAVES, decay_range
 
 NODES_PER_OCTAVE = 512
 SPACING = np.log(2) / NODES_PER_OCTAVE
-STEADY = 1.001  # growth of a slope by octave towards 0, above which it is taken to be infinite there
+BOUNDED_GROWTH = 1.001  # growth of a slope by octave towards 0, above which it is taken to be infinite there
 ROUNDING = 4 * 16 * np.finfo(float).eps / SPACING  # of a weight, from three values each wrong by up to 16 ulp
 
 
@@ -70,7 +70,7 @@ def mixture_of_hats(function: Callable[[NDArray], NDArray]) -> Pitches:
     _check_weights(nodes, weights)
     nodes, weights = nodes[weights > 0], weights[weights > 0]
     shares = np.cumsum(weights) / weights.sum()
-    steady = slopes[0] >= STEADY * slopes[NODES_PER_OCTAVE]
+    steady = slopes[0] >= BOUNDED_GROWTH * slopes[NODES_PER_OCTAVE]
     return Pitches(
         lambda u: nodes[np.minimum(np.searchsorted(shares, u), len(nodes) - 1)], -slopes[0] if steady else np.inf
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 TINY = np.finfo(float).tiny
-SEEDS = 4  # uniform numbers whose bits are the seed of a sampler
+SEED_NUMBERS = 4  # uniform numbers whose bits are the seed of a sampler
 
 
 class Uncorrelated(ABC):
@@ -143,7 +143,7 @@ class Drawn(Uncorrelated):
 
     def frequencies(self, normal: NDArray, uniform: NDArray) -> NDArray:
         """Frequencies, shape (d, size), drawn with the bits of uniform numbers for a seed."""
-        seed = np.ascontiguousarray(uniform[0, :SEEDS]).view(np.uint64)
+        seed = np.ascontiguousarray(uniform[0, :SEED_NUMBERS]).view(np.uint64)
         return self.sampler(uniform.shape[1], len(normal), np.random.default_rng(seed)).T
 
     def moments(self, n_features: int) -> NDArray:

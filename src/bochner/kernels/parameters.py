@@ -1,4 +1,4 @@
-"""Parameters by scikit-learn's protocol, for what is made by its constructor and compared by its arguments."""
+"""Gives kernels scikit-learn's `get_params` and `set_params`, and compares and prints them by their parameters."""
 
 from __future__ import annotations
 

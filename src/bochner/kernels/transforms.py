@@ -22,22 +22,22 @@ from bochner.kernels.measures import Separable
 
 TRANSFORMED = 10  # features up to which the transform is inverted; beyond, rounding would be multiplied too much
 NODES = 2**17  # of the transform
-RIM = 6.0  # width in log r over which the function is faded out at either end
-FLAW = 1e-14  # relative error expected of the values of a function
-MUFFLED = 1e-6  # error of a characteristic function that FLAW may cause
-NARROWEST = 2.0  # spread of the blur in nodes: exp(-(2 pi)^2 / 2) = 3e-9 is left of the highest frequency
-NEGATIVE = 1e-4  # sum of negative probabilities from which a function is no kernel; those of kernels are up to 1e-7
-TRIMMED = 1e-8  # probability cut off at either end, where rounding rules
+FADE_WIDTH = 6.0  # width in log r over which the function is faded out at either end
+FUNCTION_ERROR = 1e-14  # relative error expected of the values of a function
+TOLERATED_ERROR = 1e-6  # error of a characteristic function that FUNCTION_ERROR may cause
+LEAST_BLUR = 2.0  # spread of the blur in nodes: exp(-(2 pi)^2 / 2) = 3e-9 is left of the highest frequency
+NEGATIVE_MASS = 1e-4  # sum of negative probabilities from which a function is no kernel; kernels have up to 1e-7
+TRIMMED_TAIL = 1e-8  # probability cut off at either end, where rounding rules
 
 CELLS = 320  # of a mixture
 ROUNDS = 30  # of the fit, of which kernels need some 10
 RIDGE = 1e-5  # weight of its probabilities, which alone would be near to dependent
-MISS = 1e-3  # error of a mixture from which a function is no kernel; those of kernels are up to 2e-4
+LARGEST_MISFIT = 1e-3  # error of a mixture from which a function is no kernel; those of kernels are up to 2e-4
 SERIES = 16.0  # t^2 / (2 d) up to which a mean wave is summed, in TERMS, to exp(16) eps = 1e-9; beyond it is < 1e-3
 TERMS = 100
 
-NEAR = 1e-4  # 1 - k at which second differences at 0 start
-STILL = 1e-6  # relative change of a second difference that is rounding
+SMALL_DROP = 1e-4  # 1 - k at which second differences at 0 start
+ROUNDING_CHANGE = 1e-6  # relative change of a second difference that is rounding
 
 
 @dataclass(frozen=True)
@@ -127,20 +127,20 @@ def _invert(
     Gamma((d - i tau) / 2) / Gamma(d/2), so that the difference vanishes at both ends and two fast Fourier transforms
     do the rest (FFTLog: Hamilton, 2000). 1 / M grows like |tau|^(d/2). It is stopped by exp(-sigma^2 tau^2 / 2), which
     multiplies w by an independent exp(sigma z), z normal, and thus makes nothing negative: k moves by
-    sigma^2 / 2 (r d/dr)^2 k, and at a kink by 0.4 sigma times the change of slope. The least sigma that keeps FLAW
-    below MUFFLED is 0.010 for d = 10, and for few features that of two nodes, some 0.0006.
+    sigma^2 / 2 (r d/dr)^2 k, and at a kink by 0.4 sigma times the change of slope. The least sigma that makes at
+    most TOLERATED_ERROR of FUNCTION_ERROR is 0.010 for d = 10, and for few features that of two nodes, some 0.0006.
     """
-    low, high = low - RIM, high + RIM + np.log(1 / TRIMMED) / d
+    low, high = low - FADE_WIDTH, high + FADE_WIDTH + np.log(1 / TRIMMED_TAIL) / d
     h = (high - low) / NODES
     x = low + h * np.arange(NODES)
-    fade = np.sin(np.pi / 2 * np.clip(np.minimum(x - low, high - x) / RIM, 0, 1)) ** 2
+    fade = np.sin(np.pi / 2 * np.clip(np.minimum(x - low, high - x) / FADE_WIDTH, 0, 1)) ** 2
     difference = function(np.exp(x)) - np.exp(-(np.minimum(np.exp(x) / scale, 40) ** 2) / 2)
     tau = 2 * np.pi / (high - low) * np.arange(1, NODES // 2 + 1)
     transform = h * np.exp(1j * tau * low) * np.fft.rfft(difference * np.sin(np.pi / 2 * fade) ** 2)[1:].conj()
     gaussian = loggamma((d - 1j * tau) / 2) - gammaln(d / 2)
     inverse = gaussian - loggamma(1j * tau / 2) + (1 - 1j * tau) * np.log(2)
-    excess = np.maximum(inverse.real - np.log(MUFFLED / FLAW), 0)
-    sigma = max(np.sqrt(np.max(2 * excess / tau**2)), NARROWEST * h)
+    excess = np.maximum(inverse.real - np.log(TOLERATED_ERROR / FUNCTION_ERROR), 0)
+    sigma = max(np.sqrt(np.max(2 * excess / tau**2)), LEAST_BLUR * h)
     law = np.exp(gaussian + 1j * tau * np.log(scale / np.sqrt(2))) + np.exp(inverse) * transform
     law *= np.exp(-((sigma * tau) ** 2) / 2 - 1j * tau * high)
     return x - low - high, np.fft.irfft(np.append(1, law), NODES)
@@ -148,7 +148,7 @@ def _invert(
 
 def _check_masses(log_lengths: NDArray, masses: NDArray, d: int) -> None:
     negative = np.cumsum(np.minimum(masses, 0))
-    if negative[-1] < -NEGATIVE:
+    if negative[-1] < -NEGATIVE_MASS:
         start, end = np.exp(log_lengths[np.searchsorted(negative / negative[-1], [1e-3, 1 - 1e-3])])
         features = f"{d} feature{'s' * (d > 1)}" if d <= TRANSFORMED else f"{TRANSFORMED} features, let alone {d}"
         cure = "Use another function"
@@ -176,7 +176,7 @@ def _fit(function: Callable[[NDArray], NDArray], d: int, low: float, high: float
     with threadpool_limits(1, "blas"):  # many small systems
         masses = lsq_linear(rows, np.append(k, np.zeros(CELLS)), (0, np.inf), method="bvls", max_iter=ROUNDS).x
     error = np.abs(A @ masses - k)
-    if error.max() > MISS:
+    if error.max() > LARGEST_MISFIT:
         raise ValueError(
             f"function is no kernel of {d} features: all mixtures of their waves miss it, the nearest by "
             f"{error.max():.3g} at distance {np.exp(x[error.argmax()]):.3g}. Use fewer features or another function."
@@ -198,7 +198,7 @@ def _quantile(log_lengths: NDArray, masses: NDArray) -> Callable[[NDArray], NDAr
     """Inverse of the distribution function, log-linear in the cells."""
     h = log_lengths[1] - log_lengths[0]
     shares = np.append(0, np.maximum.accumulate(np.maximum(np.cumsum(masses), 0)))
-    shares = np.clip((shares / shares[-1] - TRIMMED) / (1 - 2 * TRIMMED), 0, 1)
+    shares = np.clip((shares / shares[-1] - TRIMMED_TAIL) / (1 - 2 * TRIMMED_TAIL), 0, 1)
     edges = log_lengths[0] + h * (np.arange(len(shares)) - 0.5)
     within = slice(np.flatnonzero(shares == 0)[-1], np.argmax(shares == 1) + 1)
     shares, edges = shares[within], edges[within]
@@ -207,9 +207,9 @@ def _quantile(log_lengths: NDArray, masses: NDArray) -> Callable[[NDArray], NDAr
 
 def _curvature(function: Callable[[NDArray], NDArray], k: NDArray) -> float:
     """-k''(0) as the limit of 2 (1 - k(r)) / r^2, by Aitken's rule; infinite where changes do not shrink."""
-    r = 2.0 ** OCTAVES[np.argmax(np.abs(1 - k) > NEAR) - 1] / np.array([1.0, 2.0, 4.0])
+    r = 2.0 ** OCTAVES[np.argmax(np.abs(1 - k) > SMALL_DROP) - 1] / np.array([1.0, 2.0, 4.0])
     ratio = 2 * (1 - function(r)) / r / r
     before, after = np.diff(ratio)
-    if abs(after) <= STILL * abs(ratio[2]):
+    if abs(after) <= ROUNDING_CHANGE * abs(ratio[2]):
         return float(ratio[2])
     return float(ratio[2] + after**2 / (before - after)) if abs(after) < 0.9 * abs(before) else np.inf

@@ -1,4 +1,4 @@
-"""The error of a fitted map on given rows, measured on pairs of them."""
+"""Measures the error of a fitted map on given rows, by pairs of them."""
 
 from __future__ import annotations
 

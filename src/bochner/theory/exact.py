@@ -59,7 +59,7 @@ def exact_values(features: Any) -> Pairs:
 
 def _values(features: Any) -> Pairs:
     if isinstance(features, LinearFeatures):
-        return lambda A, B: products(features.transform(A), features.transform(B))
+        return lambda A, B: inner_products(features.transform(A), features.transform(B))
     if getattr(features, "column_share", 1.0) < 1:
         raise ValueError(
             "With column_share below 1 the kernel of the map is a mixture over subsets of the columns: give it as "
@@ -84,7 +84,7 @@ def dense(X: Any) -> NDArray[np.float64]:
     return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
-def products(A: Any, B: Any) -> NDArray[np.float64]:
+def inner_products(A: Any, B: Any) -> NDArray[np.float64]:
     """Inner products of rows and as many others, in float64."""
     if sp.issparse(A):
         return np.asarray(A.astype(np.float64).multiply(B.astype(np.float64)).sum(axis=1)).ravel()

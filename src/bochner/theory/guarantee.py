@@ -1,4 +1,4 @@
-"""Which claim holds for a fitted map, and the error that it guarantees."""
+"""Tells which claim holds for a fitted map, and the error that it guarantees."""
 
 from __future__ import annotations
 

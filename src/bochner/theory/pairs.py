@@ -1,4 +1,4 @@
-"""Pairs of rows, and the errors of a map on them, measured block by block."""
+"""Draws pairs of rows and measures the errors of a map on them, block by block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing as take
 
 from bochner.features.binning import BinningFeatures
 from bochner.features.leaves import leaves
-from bochner.theory.exact import Pairs, products
+from bochner.theory.exact import Pairs, inner_products
 from bochner.theory.variance import deviations
 
 BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
@@ -67,7 +67,7 @@ def measure(features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray
         U, V = (prepare(part) for part in rows)
         Z = [features.transform(part) for part in (U, V)]
         values.append(exact(U, V) if own else exact(*rows))
-        errors.append(products(*Z) - values[-1])
+        errors.append(inner_products(*Z) - values[-1])
         if known is not None:
             bias, variance = known(U, V)
             expected.append(bias**2 + variance)
