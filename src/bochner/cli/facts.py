@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from bochner.cli.saved import read_model
-from bochner.features import BinningFeatures, MetricFeatures
+from bochner.features import BinningFeatures
+from bochner.features.leaves import LeafMap, leaves
+from bochner.theory.exact import kernel_of
 
 MOST_COLUMNS = 5
 
@@ -16,9 +18,7 @@ MOST_COLUMNS = 5
 def model_facts(model: Any) -> dict[str, Any]:
     """Maps, ridge term, sizes and solution of a fitted estimator; kernel and so on at the top for a single map."""
     features = model.features_
-    maps = [_map_facts(part) for part in getattr(features, "maps_", [features])]
-    for part, weight in zip(maps, getattr(features, "weights_", [1.0]), strict=True):
-        part["weight"] = float(weight)
+    maps = [_map_facts(leaf) for leaf in leaves(features)]
     return {
         "class": type(model).__name__,
         **{key: maps[0][key] if len(maps) == 1 else None for key in ("kernel", "lengthscale", "n_components")},
@@ -56,31 +56,30 @@ def _importances(model: Any) -> dict[str, float] | None:
     return {str(names[j]): float(shares[j]) for j in np.argsort(-shares)[:MOST_COLUMNS]}
 
 
-def _map_facts(part: Any) -> dict[str, Any]:
+def _map_facts(leaf: LeafMap) -> dict[str, Any]:
     """Kernel, lengthscale and sizes of a fitted map; of random bins also how the training rows fill them."""
-    if isinstance(part, MetricFeatures):
-        metric = part.metric
-        return {**_map_facts(part.features_), "metric": "full" if metric.linear_.size else "ard"}
-    kernel = getattr(part, "kernel", None)
-    leaves = [_bare(leaf) for _, leaves in kernel.terms() for leaf in leaves] if kernel is not None else []
-    scales = [scale for leaf in leaves for scale in np.ravel(getattr(leaf, "lengthscale", []))]
-    size = int(part.n_features_out)
+    features, kernel = leaf.features, kernel_of(leaf.features)
+    kernels = [_bare(factor) for _, factors in kernel.terms() for factor in factors] if kernel is not None else []
+    scales = [scale for factor in kernels for scale in np.ravel(getattr(factor, "lengthscale", []))]
+    size = int(features.n_features_out)
     facts: dict[str, Any] = {
-        "map": type(getattr(part, "transformer", part)).__name__,
-        "kernel": " and ".join(dict.fromkeys(type(leaf).__name__ for leaf in leaves)) or None,
+        "map": type(getattr(features, "transformer", features)).__name__,
+        "kernel": " and ".join(dict.fromkeys(type(factor).__name__ for factor in kernels)) or None,
         "lengthscale": _spread(np.array(scales)) if scales else None,
-        "n_components": size if leaves else None,
+        "n_components": size if kernels else None,
         "n_features": size,
     }
-    if isinstance(part, BinningFeatures):
-        facts |= {"n_components": len(part.values_), "n_buckets": part.n_buckets}
-        facts |= {"rows_per_bin": part.rows_per_bin_, "alone": part.singleton_share_}
-    return facts
+    if isinstance(features, BinningFeatures):
+        facts |= {"n_components": len(features.values_), "n_buckets": features.n_buckets}
+        facts |= {"rows_per_bin": features.rows_per_bin_, "alone": features.singleton_share_}
+    if leaf.metrics:
+        facts["metric"] = "full" if leaf.metrics[-1].linear_.size else "ard"
+    return facts | {"weight": leaf.weight}
 
 
-def _bare(leaf: Any) -> Any:
-    """The kernel of a leaf that sees some of the columns, or combinations of them."""
-    return _bare(leaf.leaf) if hasattr(leaf, "leaf") else leaf
+def _bare(kernel: Any) -> Any:
+    """The kernel inside of one that sees some of the columns, or combinations of them."""
+    return _bare(kernel.leaf) if hasattr(kernel, "leaf") else kernel
 
 
 def _spread(values: np.ndarray) -> dict[str, float]:
