@@ -118,7 +118,6 @@ def test_imports_have_no_circle():
 SETTERS = {
     "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
-    "data/sources.py": {"source.weight"},
     "display/maps.py": {"bare.__dict__"},
     "estimators/solving.py": {"features.weights_"},
     "solvers/iterative.py": {"equations.feature_mean", "equations.target_mean"},

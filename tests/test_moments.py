@@ -23,7 +23,7 @@ def moments_of(Z, Y, weight=None, dtype=np.float64, edges=None):
     for a, b in pairwise(edges):
         A = moments.workspace(b - a)
         A[:, : Z.shape[1]] = Z[a:b]
-        moments.add_block(A, Y[a:b], None if weight is None else weight[a:b])
+        moments.add_block(A, Y[a:b], np.ones(b - a) if weight is None else weight[a:b])
     return moments
 
 
@@ -114,7 +114,7 @@ def test_sums_over_blocks_are_in_double_precision():
     A = moments.workspace(1000)
     for _ in range(20_000):
         A[:, 0] = 1
-        moments.add_block(A, np.ones((1000, 1)))
+        moments.add_block(A, np.ones((1000, 1)), np.ones(1000))
     np.testing.assert_array_equal(moments.matrix, 2e7)
     assert moments.n_rows == 20_000_000
 

@@ -7,6 +7,7 @@ import pytest
 
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+from bochner.data.weights import unit_weights
 from bochner.features.stored import StoredRows
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.normal import NormalEquations
@@ -44,7 +45,7 @@ class Problem:
         features.settle()
         self.D = D = features.n_features_out
         self.blocks = [
-            StoredRows(own, self.Y[part], None if self.weight is None else weight[part])
+            StoredRows(own, self.Y[part], unit_weights(N)[part] if self.weight is None else weight[part])
             for own, part in zip(held, parts, strict=True)
         ]
         self.Z = np.vstack([own.forward(np.eye(D)).T for own in held]).astype(np.float64)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource, Block
-from bochner.engines.local import MOST_SHARDS, available_memory, fold, pause, require_memory, shards
+from bochner.data.sources import ArraySource, Block, Source
+from bochner.engines.base import reduce
+from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, pause, require_memory, shards
 from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.stored import StoredRows
 from bochner.moments import Moments
@@ -18,9 +20,60 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
-OWN_MOMENTS_FEATURES, OWN_MOMENTS_SHARE = 4096, 0.25  # of the free memory
+OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
 Advance = Callable[[int], None]
+
+
+def no_advance(rows: int) -> None:
+    """Tell nobody of the rows that are done."""
+
+
+def typed_blocks(source: Source, rows: int, dtype: np.dtype, advance: Advance = no_advance) -> Iterator[Block]:
+    """Yield blocks of a source in a precision, and tell of each that is done; work may be left between two of them."""
+    for X, y, weight in source.blocks(rows):
+        pause()
+        yield Block(X if X.dtype == dtype else X.astype(dtype), y, weight)
+        advance(len(y))
+
+
+@dataclass(frozen=True)
+class SumMoments:
+    """The work of one shard: the moments of the rows of a source, seen through a map.
+
+    Attributes
+    ----------
+    n_features, n_outputs : int
+    dtype : dtype
+    rows : int
+        Of a block.
+    panels : bool
+        Whether all threads share each product.
+    advance : callable
+    """
+
+    n_features: int
+    n_outputs: int
+    dtype: np.dtype
+    rows: int
+    panels: bool
+    advance: Advance = no_advance
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of a call."""
+        columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
+        return columns**2 * (8 + size) + self.rows * columns * size
+
+    def __call__(self, source: Source, features: DenseFeatureMap) -> Moments:
+        """Sum over the blocks."""
+        moments = Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
+        workspace = moments.workspace(self.rows if source.n_rows is None else min(self.rows, source.n_rows))
+        for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
+            A = workspace[: len(y)]
+            features.rows(X, out=A)
+            moments.add_block(A, y, weight)
+        return moments
 
 
 class Design:
@@ -42,7 +95,7 @@ class Design:
         source: ArraySource,
         features: FeatureMap,
         dtype: DTypeLike = np.float32,
-        advance: Advance = lambda rows: None,
+        advance: Advance = no_advance,
     ) -> None:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
 
@@ -53,14 +106,13 @@ class Design:
     @cached_property
     def row_hashes(self) -> NDArray:
         """Numbers of the rows, shape (n,), by which equal ones are known."""
-        return self.source.keys()
+        return self.source.row_hashes()
 
     def counted(self) -> Design:
         """The rows that have weight."""
-        weight = self.source.weight
-        if weight is None or (weight > 0).all():
+        if self.source.n_counted == self.source.n_rows:
             return self
-        return Design(self.source.take(np.flatnonzero(weight)), self.features, self.dtype, self.advance)
+        return Design(self.source.take(np.flatnonzero(self.source.weights)), self.features, self.dtype, self.advance)
 
     def distinct(self) -> Design:
         """Equal rows as one, with their weight and mean target."""
@@ -73,11 +125,8 @@ class Design:
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
         return max(256, min(BLOCK_BYTES // row, self.source.n_rows))
 
-    def _blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        for X, y, weight in self.source.blocks(rows, start, stop):
-            pause()
-            yield Block(X if X.dtype == self.dtype else X.astype(self.dtype), y, weight)
-            self.advance(len(y))
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        return typed_blocks(self.source, rows, self.dtype, self.advance)
 
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
@@ -86,13 +135,13 @@ class Design:
 
     def whole(self) -> Block:
         """All rows with their features in the place of X, held at once."""
-        ((X, y, weight),) = self._blocks(max(self.source.n_rows, 1))
-        return Block(self._dense.rows(X), y, weight)
+        X, y, weight = self.source.whole()
+        return Block(self._dense.rows(X.astype(self.dtype, copy=False)), y, weight)
 
     def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
 
-        Threads sum the moments of shares of the rows that do not depend on their number, unless D is so large that one
+        Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
         sum must do, of whose products they make panels. An interrupt stops all of them at their next block.
 
         Raises
@@ -102,24 +151,12 @@ class Design:
         """
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(D, D, K, self.dtype)
-        rows = max(256, self.block_rows // 2)
-
         most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
-        shares = shards(self.source.n_rows, max(2 * D, SHARD_ROWS), most)
-
-        def work(share: tuple[int, int]) -> Moments:
-            moments = Moments(D, K, self.dtype, shared=len(shares) == 1)
-            workspace = moments.workspace(min(rows, share[1] - share[0]))
-            for X, y, weight in self._blocks(rows, *share):
-                A = workspace[: len(y)]
-                self._dense.rows(X, out=A)
-                moments.add_block(A, y, weight)
-            return moments
-
-        own = (D + K + 1) ** 2 * (8 + self.dtype.itemsize) + rows * (D + K + 1) * self.dtype.itemsize
-        free = available_memory()
-        threads = None if free is None else int(max(OWN_MOMENTS_SHARE * free // own, 1))
-        return fold(work, shares, threads)
+        least = -(-max(2 * D, SHARD_ROWS) * self.source.n_parts // max(self.source.n_rows, 1))
+        spans = shards(self.source.n_parts, least, most)
+        rows = max(256, self.block_rows // 2)
+        work = SumMoments(D, K, self.dtype, rows, len(spans) == 1, self.advance)
+        return reduce(LOCAL, [self.source.span(*span) for span in spans], work, self.features)
 
     def store(self, packed: bool) -> Iterable[StoredRows]:
         """Blocks with stored features in the place of X, for any number of passes; the map learns the rows.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.data.weights import are_unit
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
 
@@ -50,24 +51,24 @@ class Moments:
         """Return an empty array for a block of A; its first `n_features` columns are for the features."""
         return np.empty((rows, self.n_columns), self.dtype)
 
-    def add_block(self, A: NDArray, y: NDArray, weight: NDArray | None = None) -> None:
+    def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
 
         Parameters
         ----------
         A : array of shape (b, D + K + 1)
         y : array of shape (b, K)
-        weight : array of shape (b,), optional
+        weight : array of shape (b,)
         """
         A[:, self.n_features : -1] = y
         A[:, -1] = 1
-        if weight is not None:
+        if not are_unit(weight):
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
         if self._product is None:
             self._product = np.empty(self.matrix.shape, self.dtype)
         with single_threaded_blas():
             self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
-        self.n_rows += len(A) if weight is None else int(np.count_nonzero(weight))
+        self.n_rows += int(np.count_nonzero(weight))
 
     def __iadd__(self, other: Moments) -> Moments:
         self.matrix += other.matrix

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.data.weights import are_unit
 from bochner.features.stored import StoredRows
 from bochner.vectors import add_scaled, dots
 
@@ -44,7 +45,7 @@ class NormalEquations:
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
-            if weight is not None:
+            if not are_unit(weight):
                 T *= weight.astype(self.dtype, copy=False)
             features.backward(T, sums)
             totals += T.sum(axis=1, dtype=np.float64)
@@ -84,12 +85,12 @@ class NormalEquations:
 
     def _add_by_rows(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
         parts = [(features, features.forward(V), weight) for features, _, weight in self.blocks]
-        totals = [(T if weight is None else T * weight).sum(axis=1, dtype=np.float64) for _, T, weight in parts]
+        totals = [(T if are_unit(weight) else T * weight).sum(axis=1, dtype=np.float64) for _, T, weight in parts]
         mean = (np.sum(totals, axis=0) / self.weight).astype(self.dtype)[:, np.newaxis]
         squares = np.zeros(len(V))
         for features, T, weight in parts:
             T -= mean
-            weighted = T if weight is None else T * weight.astype(self.dtype, copy=False)
+            weighted = T if are_unit(weight) else T * weight.astype(self.dtype, copy=False)
             squares += dots(weighted, T)
             features.backward(weighted, Q)
         return squares
@@ -97,8 +98,8 @@ class NormalEquations:
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""
         diagonal = np.zeros(self.shape[1], self.dtype)
-        for features, y, weight in self.blocks:
-            features.squares(np.ones(len(y), self.dtype) if weight is None else weight.astype(self.dtype), diagonal)
+        for features, _, weight in self.blocks:
+            features.squares(weight.astype(self.dtype), diagonal)
         diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
         return np.maximum(diagonal, 0, out=diagonal)
 

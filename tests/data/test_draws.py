@@ -5,6 +5,7 @@ import pytest
 
 from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
+from bochner.data.weights import unit_weights
 from bochner.design import Design
 from bochner.estimators.solving import _scored
 from bochner.features import FourierFeatures
@@ -19,7 +20,7 @@ def test_sums_are_unbiased():
     """Horvitz and Thompson: by z-score over draws, for values that have nothing to do with the weights."""
     found = []
     for seed in range(400):
-        rows, factors = draw_rows(2000, WEIGHT, 100, np.random.default_rng(seed))
+        rows, factors = draw_rows(WEIGHT, 100, np.random.default_rng(seed))
         assert len(rows) == 100
         assert (np.diff(rows) > 0).all()
         found.append(WEIGHT[rows] * factors @ np.column_stack([VALUES[rows], VALUES[rows] ** 2]) * 2000 / 100)
@@ -33,7 +34,7 @@ def test_sums_vary_less_than_of_a_uniform_draw():
         return np.std([draw(np.random.default_rng(seed)) for seed in range(100)])
 
     def by_weight(rng):
-        rows, factors = draw_rows(2000, WEIGHT, 100, rng)
+        rows, factors = draw_rows(WEIGHT, 100, rng)
         return (WEIGHT[rows] * factors) @ VALUES[rows]
 
     def uniform(rng):
@@ -47,7 +48,7 @@ def test_probabilities_are_in_proportion():
     weight = np.array([0.0, 1.0, 1.0, 2.0, 4.0, 1000.0])
     counts = np.zeros(6)
     for seed in range(2000):
-        rows, factors = draw_rows(6, weight, 2, np.random.default_rng(seed))
+        rows, factors = draw_rows(weight, 2, np.random.default_rng(seed))
         counts[rows] += 1
         assert factors == pytest.approx(2 / 5 / np.where(rows == 5, 1.0, weight[rows] / 8))
     assert counts[0] == 0
@@ -57,11 +58,11 @@ def test_probabilities_are_in_proportion():
 
 
 def test_equal_weights_are_drawn_uniformly():
-    for weight in (None, np.full(50, 0.3)):
-        rows, factors = draw_rows(50, weight, 7, np.random.default_rng(3))
+    for weight in (unit_weights(50), np.full(50, 0.3)):
+        rows, factors = draw_rows(weight, 7, np.random.default_rng(3))
         assert factors is None
         np.testing.assert_array_equal(rows, np.sort(np.random.default_rng(3).choice(50, 7, replace=False)))
-    rows, factors = draw_rows(3, np.array([1.0, 0.0, 5.0]), 2, np.random.default_rng(0))
+    rows, factors = draw_rows(np.array([1.0, 0.0, 5.0]), 2, np.random.default_rng(0))
     assert list(rows) == [0, 2]
     assert factors is None
 
@@ -74,7 +75,7 @@ def test_extreme_weights():
         np.arange(40, dtype=np.uint8) + 1,
         np.r_[np.full(39, 5e-324), 1.0],
     ):
-        rows, factors = draw_rows(40, weight, 20, np.random.default_rng(0))
+        rows, factors = draw_rows(weight, 20, np.random.default_rng(0))
         assert len(rows) == 20
         assert np.isfinite(factors).all()
         assert 39 in rows
@@ -83,7 +84,7 @@ def test_extreme_weights():
 def test_a_sample_keeps_the_mean_weight():
     X = VALUES[:, np.newaxis]
     sample = ArraySource(X, X, WEIGHT).sample(1000, np.random.default_rng(0))
-    assert sample.weight.sum() / 1000 == pytest.approx(WEIGHT.sum() / 2000, rel=0.02)
+    assert sample.weights.sum() / 1000 == pytest.approx(WEIGHT.sum() / 2000, rel=0.02)
 
 
 @pytest.mark.parametrize("seed", range(5))

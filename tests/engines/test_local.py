@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from bochner.engines import local
+from bochner.engines.base import reduce
 from bochner.engines.local import (
+    LOCAL,
     STEP,
     available_memory,
     fold,
@@ -114,14 +116,18 @@ class TestFold:
             assert len(parts) == 1 or min(b - a for a, b in parts) >= 100
             assert len(parts) == 16 or n < 2 * len(parts) * 100
 
-    def test_one_thread_leaves_the_others_to_the_work(self):
+    def test_work_that_fills_the_memory_runs_in_one_thread_which_leaves_the_others_to_it(self, monkeypatch):
         together = threading.Barrier(2, timeout=30)
 
-        def work(item):
-            for_rows(lambda start, stop: together.wait(), 2 * STEP)
-            return item
+        class Work:
+            n_bytes = 1000
 
-        assert fold(work, [1, 2, 3], threads=1) == 6
+            def __call__(self, item, shared):
+                for_rows(lambda start, stop: together.wait(), 2 * STEP)
+                return item * shared
+
+        monkeypatch.setattr(local, "available_memory", lambda: 5000)
+        assert reduce(LOCAL, [1, 2, 3], Work(), 10) == 60
 
 
 class TestManyCallers:

@@ -205,11 +205,11 @@ class TestFeatures:
         X = normal(100, D)
         features = MetricFeatures(METRICS["mixed"], MAPS["fourier"]).fit(X)
         Z, identity = features.transform(X), np.eye(31)
-        features.centre_on(X)
+        features.centre_on(X, np.ones(100))
         np.testing.assert_allclose(features.store(X).forward(identity).T, Z - Z.mean(axis=0), atol=1e-14)
         for anew in (lambda: features.fit(X), lambda: features.draw(D)):
             np.testing.assert_allclose(anew().store(X).forward(identity).T, Z, atol=1e-14)
-            features.centre_on(X)
+            features.centre_on(X, np.ones(100))
 
     def test_observes_the_coordinates(self):
         """Standardised ones, of a map that takes its means and deviations from a sample of the rows."""

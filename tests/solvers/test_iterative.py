@@ -296,7 +296,7 @@ def test_masks_come_anew_in_every_pass(rows):
     blocks = Without(ridge.blocks, np.arange(N) % 2 == 0)
     for _ in range(2):
         assert sum(block.weight.sum() for block in blocks) == N / 2
-    assert all(block.weight is None for block in ridge.blocks)
+    assert all((block.weight == 1).all() for block in ridge.blocks)
 
 
 def test_single_precision_of_bins(rows):

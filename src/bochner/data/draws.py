@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.weights import are_unit, weights_of
+
 
 def draw_rows(
-    n_rows: int, weight: NDArray | None, size: int, rng: np.random.Generator
+    weights: NDArray, size: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.float64] | None]:
     """Draw rows without replacement, each with a probability in proportion to its weight, at most 1.
 
@@ -17,8 +19,7 @@ def draw_rows(
 
     Parameters
     ----------
-    n_rows : int
-    weight : array of shape (n_rows,) or None
+    weights : array of shape (n,)
         Rows of weight zero are never drawn.
     size : int
         Rows to draw; all that have weight where these are no more.
@@ -30,10 +31,10 @@ def draw_rows(
         Ascending.
     factors : array of shape (m,), or None where all are 1
     """
-    counted = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
+    counted = np.arange(len(weights)) if are_unit(weights) else np.flatnonzero(weights)
     if len(counted) <= size:
         return counted, None
-    own = np.ones(len(counted)) if weight is None else weight[counted] / float(weight.max())
+    own = weights_of(weights, counted) / float(weights.max())
     if np.ptp(own) == 0:
         return np.sort(rng.choice(counted, size, replace=False)), None
     share = _probabilities(own, size)

@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.draws import draw_rows
+from bochner.data.hashes import row_hashes
+from bochner.data.weights import are_unit, unit_weights, weights_of
 
-TILE_ROWS, KEYED_ROWS, STORED_ROWS = 1 << 12, 1 << 14, 1 << 18
+HASHED_ROWS, STORED_ROWS = 1 << 14, 1 << 18
+PART_ROWS, MOST_PARTS = 256, 4096
 DISTINCT_SHARE = 0.8
 
 
 class Block(NamedTuple):
-    """Consecutive rows: X of shape (b, d), dense or CSR; y of shape (b, K); weight of shape (b,) or None."""
+    """Consecutive rows: X of shape (b, d), dense or CSR; y of shape (b, K); weight of shape (b,)."""
 
     X: NDArray | sp.csr_array
     y: NDArray
-    weight: NDArray | None
+    weight: NDArray
+
+
+class Source(Protocol):
+    """Rows that can be read again and again, a block at a time."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known before they have been read."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number K of targets."""
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+
+    def parts(self) -> Sequence[Source]:
+        """Sources of some rows each that together are this one: cut by the data, never by threads; picklable."""
+
+    def span(self, first: int, stop: int) -> Source:
+        """The rows of consecutive parts as one source."""
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all rows in order, at most `rows` at a time."""
+
+    def whole(self) -> Block:
+        """All rows as one block."""
+
+    def sample(self, size: int, rng: np.random.Generator) -> Source:
+        """A source of at most `size` rows, drawn by their weights."""
+
+
+def as_it_is(values: Any) -> Any:
+    """Return what is given."""
+    return values
 
 
 class ArraySource:
@@ -30,22 +69,29 @@ class ArraySource:
     ----------
     X : array, CSR matrix or data frame of n rows
     y : array of n rows
-    weight : array of shape (n,), optional
+    weights : array of shape (n,), optional
+        One for each row by default.
     encode, targets : callable, optional
         Turn a slice of X into a numeric matrix, and one of y into an array of shape (b, K), block by block, so that no
-        encoded copy of all rows is ever held.
+        encoded copy of all rows is ever held. Picklable, where the rows go to other processes.
+
+    Attributes
+    ----------
+    n_rows : int
+    weights : array of shape (n,)
     """
 
     def __init__(
         self,
         X: Any,
         y: NDArray,
-        weight: NDArray | None = None,
-        encode: Callable[[Any], Any] = lambda X: X,
-        targets: Callable[[NDArray], NDArray] = lambda y: y,
+        weights: NDArray | None = None,
+        encode: Callable[[Any], Any] = as_it_is,
+        targets: Callable[[NDArray], NDArray] = as_it_is,
     ) -> None:
-        self.X, self.y, self.weight, self.encode, self.targets = X, y, weight, encode, targets
+        self.X, self.y, self.encode, self.targets = X, y, encode, targets
         self.n_rows = len(y)
+        self.weights = unit_weights(self.n_rows) if weights is None or (weights == 1).all() else weights
 
     @property
     def n_outputs(self) -> int:
@@ -54,43 +100,65 @@ class ArraySource:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights; the number of rows where there are none."""
-        return float(self.n_rows if self.weight is None else self.weight.sum())
+        """Sum of the weights."""
+        return float(self.weights.sum())
 
-    def blocks(self, rows: int, start: int = 0, stop: int | None = None) -> Iterator[Block]:
-        """Yield the rows from `start` to `stop`, all by default, in order and at most `rows` at a time."""
-        stop = self.n_rows if stop is None else stop
-        for first in range(start, stop, rows):
-            yield self._block(slice(first, min(first + rows, stop)))
+    @property
+    def n_counted(self) -> int:
+        """Number of rows of positive weight."""
+        return self.n_rows if are_unit(self.weights) else int(np.count_nonzero(self.weights))
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts: one for each 256 rows, 4,096 at most."""
+        return min(-(-self.n_rows // PART_ROWS), MOST_PARTS)
+
+    def parts(self) -> Sequence[ArraySource]:
+        """Views of consecutive rows."""
+        return [self.span(k, k + 1) for k in range(self.n_parts)]
+
+    def span(self, first: int, stop: int) -> ArraySource:
+        """View of the rows of consecutive parts."""
+        edges = [self.n_rows * k // max(self.n_parts, 1) for k in (first, stop)]
+        return self.take(slice(*edges))
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all rows in order, at most `rows` at a time."""
+        for first in range(0, self.n_rows, rows):
+            yield self._block(slice(first, min(first + rows, self.n_rows)))
+
+    def whole(self) -> Block:
+        """All rows as one block, its weights an array that BLAS takes."""
+        return self._block(slice(0, self.n_rows))._replace(weight=np.ascontiguousarray(self.weights))
 
     def _block(self, part: slice) -> Block:
-        weight = None if self.weight is None else self.weight[part]
-        return Block(self._encoded(part), self.targets(self.y[part]), weight)
+        return Block(self._encoded(part), self.targets(self.y[part]), self.weights[part])
 
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
         blocks = [self._encoded(slice(a, a + STORED_ROWS)) for a in range(0, self.n_rows, STORED_ROWS)]
         X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-        return ArraySource(X.astype(dtype, copy=False), self.y, self.weight, targets=self.targets)
+        return ArraySource(X.astype(dtype, copy=False), self.y, self.weights, targets=self.targets)
+
+    def weighted(self, factors: NDArray) -> ArraySource:
+        """Return the same rows, their weights times these factors."""
+        return ArraySource(self.X, self.y, self.weights * factors, self.encode, self.targets)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which change so that sums keep their mean."""
-        rows, factors = draw_rows(self.n_rows, self.weight, size, rng)
+        rows, factors = draw_rows(self.weights, size, rng)
         if len(rows) == self.n_rows:
             return self
-        source = self.take(rows)
-        if factors is not None and source.weight is not None:
-            source.weight = source.weight * factors
-        return source
+        sample = self.take(rows)
+        return sample if factors is None else sample.weighted(factors)
 
     def distinct(self) -> ArraySource:
         """Return a source of the encoded rows in which equal ones are one, with their weight and their mean target.
 
         To leave such a row out is to leave out all its copies, which would otherwise tell of one another.
         """
-        ((X, y, weight),) = self.blocks(self.n_rows)
-        source = ArraySource(X, y, weight)
-        return source.merged(source.first_duplicates(row_hashes(X)), most=1.0)[0]
+        source = ArraySource(*self.whole())
+        return source.merged(source.first_duplicates(source.row_hashes()), most=1.0)[0]
 
     def merged(
         self, first_duplicate: NDArray[np.intp], most: float = DISTINCT_SHARE
@@ -117,34 +185,33 @@ class ArraySource:
         if leads.all() or leads.mean() > most:
             return self, np.ones(self.n_rows, bool)
         group = (np.cumsum(leads) - 1)[first_duplicate]
-        weight = np.ones(self.n_rows) if self.weight is None else self.weight
-        total = np.bincount(group, weight)
-        sums = np.stack([np.bincount(group, weight * column) for column in self.targets(self.y).T], axis=1)
+        total = np.bincount(group, self.weights)
+        sums = np.stack([np.bincount(group, self.weights * column) for column in self.targets(self.y).T], axis=1)
         mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
         return ArraySource(rows_of(self.X, np.flatnonzero(leads)), mean, total, self.encode), leads
 
-    def keys(self) -> NDArray[np.float64]:
-        """Numbers of the encoded rows, shape (n,), equal for equal rows."""
-        parts = [slice(first, first + KEYED_ROWS) for first in range(0, self.n_rows, KEYED_ROWS)]
-        return np.concatenate([row_hashes(self._encoded(part)) for part in parts] or [np.empty(0)])
+    def row_hashes(self) -> NDArray[np.uint64]:
+        """Hashes of the encoded rows, shape (n,), equal for equal rows."""
+        parts = [slice(first, first + HASHED_ROWS) for first in range(0, self.n_rows, HASHED_ROWS)]
+        return np.concatenate([row_hashes(self._encoded(part)) for part in parts] or [np.empty(0, np.uint64)])
 
-    def first_duplicates(self, keys: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+    def first_duplicates(self, hashes: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
         """Return the first of the rows that are equal to each, shape (n,).
 
         Parameters
         ----------
-        keys : array of shape (n,)
-            As of `keys`; rows that have the same are compared.
+        hashes : array of shape (n,)
+            As of `row_hashes`; rows that have the same are compared.
         apart : bool array of shape (n,), optional
             Rows that are led by themselves, and lead no others.
         """
         first_duplicate = np.arange(self.n_rows)
         rest = first_duplicate.copy() if apart is None else np.flatnonzero(~apart)
-        _, first, group = np.unique(keys[rest], return_index=True, return_inverse=True)
+        _, first, group = np.unique(hashes[rest], return_index=True, return_inverse=True)
         first_duplicate[rest] = rest[first[group]]
         led = np.flatnonzero(first_duplicate != np.arange(self.n_rows))
-        for start in range(0, len(led), KEYED_ROWS):
-            part = led[start : start + KEYED_ROWS]
+        for start in range(0, len(led), HASHED_ROWS):
+            part = led[start : start + HASHED_ROWS]
             other = part[~_equal(self._encoded(part), self._encoded(first_duplicate[part]))]
             first_duplicate[other] = other
         return first_duplicate
@@ -152,10 +219,10 @@ class ArraySource:
     def _encoded(self, part: slice | NDArray[np.intp]) -> Any:
         return self.encode(rows_of(self.X, part))
 
-    def take(self, indices: NDArray[np.intp]) -> ArraySource:
-        """Return a source of some of the rows, in the order of `indices`."""
-        weight = None if self.weight is None else self.weight[indices]
-        return ArraySource(rows_of(self.X, indices), self.y[indices], weight, self.encode, self.targets)
+    def take(self, rows: slice | NDArray[np.intp]) -> ArraySource:
+        """Return a source of some of the rows, in the order of their numbers."""
+        weights = weights_of(self.weights, rows)
+        return ArraySource(rows_of(self.X, rows), self.y[rows], weights, self.encode, self.targets)
 
 
 def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
@@ -170,12 +237,3 @@ def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:
 def _equal(A: NDArray | sp.csr_array, B: NDArray | sp.csr_array) -> NDArray[np.bool_]:
     """Whether rows of the two are equal, shape (n,)."""
     return np.asarray((A != B).sum(axis=1)).ravel() == 0
-
-
-def row_hashes(X: NDArray | sp.csr_array) -> NDArray[np.float64]:
-    """Project the rows at random onto one number each, equal for equal rows and hardly ever for others."""
-    direction = np.random.default_rng(0).standard_normal(X.shape[1])
-    if sp.issparse(X):
-        return X @ direction
-    tiles = range(0, len(X), TILE_ROWS)
-    return np.concatenate([(X[a : a + TILE_ROWS] * direction).sum(axis=1) for a in tiles] or [np.empty(0)])

@@ -13,10 +13,12 @@ from typing import Any, Generic, TypeVar
 
 from joblib import cpu_count
 
+from bochner.engines.base import reduce
 from bochner.engines.blas import single_threaded_blas
 
 STEP = 64  # rows; compiled loops that are cut at its multiples run in whole vector registers
 MOST_SHARDS = 16
+OWN_SHARE = 0.25  # of the free memory, for all threads together
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -176,41 +178,86 @@ def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, 
     return list(pairwise(n_rows * k // count for k in range(count + 1)))
 
 
-def fold(work: Callable[[T], R], items: Sequence[T], threads: int | None = None) -> R:
-    """Return the sum of ``work(item)`` over the items, on all threads, added in a fixed binary tree.
+def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
+    """Return the sum of ``work(item)`` over the items, on all threads, added in a fixed binary tree; see `reduce`."""
+    return reduce(LOCAL, items, lambda item, _: work(item))
 
-    The same bits for any number of threads. What `work` returns must have ``+=``, and is added to in place.
+
+class _Task:
+    """Work whose result is still to come, and the tasks that wait for it."""
+
+    __slots__ = ("arguments", "done", "followers", "missing", "value", "work")
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
+        self.work, self.arguments, self.value, self.done = work, arguments, None, False
+        self.followers: list[_Task] = []
+        waited = [argument for argument in arguments if isinstance(argument, _Task) and not argument.done]
+        self.missing = len(waited)
+        for argument in waited:
+            argument.followers.append(self)
+
+    def is_ready_after_one_more(self) -> bool:
+        """Note that something it waits for is done; whether that was the last."""
+        self.missing -= 1
+        return not self.missing
+
+    def run(self) -> None:
+        """Do the work, and let go of its arguments."""
+        values = [argument.value if isinstance(argument, _Task) else argument for argument in self.arguments]
+        self.arguments = ()
+        self.value = self.work(*values)
+        self.done = True
+
+
+class LocalEngine:
+    """The threads of this process. Work begins when its result is asked for.
+
+    Work that has an attribute `n_bytes`, the memory that each call takes beside its arguments, runs on so many threads
+    that a quarter of what is free holds them.
     """
-    tree: _Tree[R] = _Tree()
-    in_threads(lambda k: tree.add(k, work(items[k])), range(len(items)), threads)
-    return tree.total()
-
-
-class _Tree(Generic[R]):
-    """Sums of neighbours, of sums of neighbours, and so on, as they come."""
 
     def __init__(self) -> None:
-        self.lock, self.sums = Lock(), dict[tuple[int, int], R]()
+        self._lock = Lock()
 
-    def add(self, place: int, value: R) -> None:
-        """Add the value of a leaf."""
-        for level in range(64):
-            with self.lock:
-                other = self.sums.pop((level, place ^ 1), None)
-                if other is None:
-                    self.sums[level, place] = value
-                    return
-            left, right = (other, value) if place % 2 else (value, other)
-            left += right  # type: ignore[operator]
-            value, place = left, place // 2
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> _Task:
+        """Note what is to be done."""
+        return _Task(work, arguments)
 
-    def total(self) -> R:
-        """The sum of what has no neighbour, from the right to the left."""
-        total, *rest = (self.sums[key] for key in sorted(self.sums))
-        for left in rest:
-            left += total  # type: ignore[operator]
-            total = left
-        return total
+    def share(self, value: T) -> T:
+        """The value itself, as threads share all memory."""
+        return value
+
+    def result(self, handle: _Task) -> Any:
+        """Do the work that a result needs, on all threads; who has done a task goes on with what waited for it."""
+        ready = _ready(handle)
+        in_threads(self._run, ready, _affordable(ready))
+        return handle.value
+
+    def _run(self, task: _Task) -> None:
+        task.run()
+        with self._lock:
+            ready = [follower for follower in task.followers if follower.is_ready_after_one_more()]
+        for follower in ready:
+            self._run(follower)
+
+
+def _ready(task: _Task) -> list[_Task]:
+    """The tasks below this one that wait for no other, from the left to the right."""
+    if task.done:
+        return []
+    if not task.missing:
+        return [task]
+    return [leaf for argument in task.arguments if isinstance(argument, _Task) for leaf in _ready(argument)]
+
+
+def _affordable(tasks: Sequence[_Task]) -> int | None:
+    """How many threads may do the tasks at once; None for all."""
+    need = max((getattr(task.work, "n_bytes", 0) for task in tasks), default=0)
+    free = available_memory() if need else None
+    return None if free is None else int(max(OWN_SHARE * free // need, 1))
+
+
+LOCAL = LocalEngine()
 
 
 def available_memory() -> int | None:

@@ -243,13 +243,13 @@ class KernelMachine(Interpretation, KernelParameter):
         if not isinstance(self.features, str):
             return seeded(self.features, seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, budget)
-        return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weight), random_state=seed)
+        return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weights), random_state=seed)
 
     def _draw(self, features: FeatureMap, source: ArraySource, seed: int) -> Rows:
         """Draw a map for the encoded columns, and show it some rows; these."""
         self._check_lengthscales(features)
         features.draw(self.encoder_.n_features_out_)
-        ((X, _, weight),) = source.sample(SCORED_ROWS, np.random.default_rng(seed)).blocks(SCORED_ROWS)
+        X, _, weight = source.sample(SCORED_ROWS, np.random.default_rng(seed)).whole()
         features.observe(X, weight)
         return X
 

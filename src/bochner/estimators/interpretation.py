@@ -67,7 +67,7 @@ class Interpretation:
         check_is_fitted(self)
         X = self._rows(X, reset=False)  # type: ignore[attr-defined]
         source = ArraySource(X, np.empty((X.shape[0], 0)), None, self.encoder_.transform)
-        (block,) = source.sample(GRADIENT_ROWS, np.random.default_rng(0)).blocks(GRADIENT_ROWS)
+        block = source.sample(GRADIENT_ROWS, np.random.default_rng(0)).whole()
         Z: NDArray = block.X.toarray() if sp.issparse(block.X) else block.X  # type: ignore[union-attr]
         gradient = np.zeros(Z.shape[1])
         for j in np.flatnonzero(np.ptp(Z, axis=0)):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource, row_hashes
+from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.rows import exact_map
@@ -114,14 +114,13 @@ def _scored(
         source = source.take(np.flatnonzero(held_out))
     if alpha == "loo" and design.source.n_rows > SCORED_ROWS:
         return PrimalLeaveOneOut(Design(source, design.features, design.dtype), factor)
-    rows, factors = draw_rows(source.n_rows, source.weight, SCORED_ROWS, np.random.default_rng(seed))
-    ((X, y, weight),) = source.take(rows).blocks(len(rows))
-    some = ArraySource(X, y, weight)
-    first_duplicate = some.first_duplicates(row_hashes(X))
+    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(seed))
+    some = ArraySource(*source.take(rows).whole())
+    first_duplicate = some.first_duplicates(some.row_hashes())
     distinct, leads = some.merged(first_duplicate, most=1.0)
     counts = None
-    if factors is not None and weight is not None:
-        counts = np.bincount(first_duplicate, weight * factors, len(rows))[leads]
+    if factors is not None:
+        counts = np.bincount(first_duplicate, some.weights * factors, len(rows))[leads]
     return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)
 
 
@@ -155,17 +154,16 @@ def solve_exactly(
     """
     given, counted = given_alphas(alpha), design.counted()
     source = counted.source.distinct()
-    ((X, y, weight),) = source.blocks(source.n_rows)
-    own = np.ones(len(y)) if weight is None else weight
+    X, y, weight = source.whole()
     features = cast(DenseFeatureMap, exact_map(design.features).fit(X))
     if given is not None and len(given) == 1:
         best, alphas, scores = float(given[0]), given, None
     else:
-        some, factors = draw_rows(len(y), weight, EXACT_ROWS, np.random.default_rng(seed))
+        some, factors = draw_rows(weight, EXACT_ROWS, np.random.default_rng(seed))
         sample = cast(DenseFeatureMap, exact_map(design.features).fit(X[some]))
-        kernel = centred_kernel(sample, X[some], own[some])
-        factor = KernelFactor(kernel, y[some], own[some], 2 if given is None else len(given))
-        score: Score = DualLeaveOneOut(factor, None if factors is None else own[some] * factors)
+        kernel = centred_kernel(sample, X[some], weight[some])
+        factor = KernelFactor(kernel, y[some], weight[some], 2 if given is None else len(given))
+        score: Score = DualLeaveOneOut(factor, None if factors is None else weight[some] * factors)
         if alpha == "gcv" and len(some) == len(y):
             factor.merge(counted)
             score = factor.gcv
@@ -174,13 +172,13 @@ def solve_exactly(
         found = solve_exact(features, X, y, weight, best, tol, seed)
         return Fitted(found.coef, found.intercept, best, alphas, scores, None, found.n_iter, found.residual, features)
     new = _held_out_among(design, source, held_out)
-    seen, factors = draw_rows(len(new), own[new], SCORED_ROWS, np.random.default_rng(seed))
+    seen, factors = draw_rows(weight[new], SCORED_ROWS, np.random.default_rng(seed))
     seen = new[seen]
     found = solve_exact(features, X, y, weight, best, tol, seed, seen)
     held_out_predictions = None
     if found.errors is not None:
         held_out_predictions = HeldOutPredictions(
-            y[seen] - found.errors, y[seen], own[seen] * (1.0 if factors is None else factors)
+            y[seen] - found.errors, y[seen], weight[seen] * (1.0 if factors is None else factors)
         )
     elif design.features.is_dense:
         held_out_predictions = solve_directly(design, best, seed, True, held_out).held_out_predictions
@@ -194,8 +192,8 @@ def _held_out_among(design: Design, distinct: ArraySource, held_out: NDArray | N
     every = np.arange(distinct.n_rows)
     if held_out is None or held_out.sum() < SCORED_ROWS // 2:
         return every
-    keys = design.source.take(np.flatnonzero(held_out)).keys()
-    found = np.flatnonzero(np.isin(distinct.keys(), keys))
+    hashes = design.source.take(np.flatnonzero(held_out)).row_hashes()
+    found = np.flatnonzero(np.isin(distinct.row_hashes(), hashes))
     return found if len(found) else every
 
 
@@ -303,7 +301,7 @@ def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, t
         return solve_directly(design, alpha, seed, False)
     if design.features.is_dense or n_iter is None:
         return solve_iteratively(design, alpha, tol, seed, False)
-    source, _ = design.source.merged(design.source.first_duplicates(design.source.keys()))
+    source, _ = design.source.merged(design.source.first_duplicates(design.source.row_hashes()))
     ridge = IterativeRidge(Design(source, design.features, design.dtype, design.advance), seed)
     return _iterated(ridge, np.full(len(ridge.maps), alpha), alpha, n_iter, None)
 
@@ -317,8 +315,8 @@ def _merged(design: Design, first_duplicate: NDArray, held_out: NDArray) -> tupl
 def _without_repeats(design: Design, seed: int) -> tuple[Design, NDArray | None]:
     """The same where rows are still to be held out; None of few rows, which are held out in turn."""
     source = design.source
-    counted = np.ones(source.n_rows, bool) if source.weight is None else source.weight > 0
+    counted = source.weights > 0
     if counted.sum() <= FOLDED_ROWS:
         return design, None
-    held_out = rows_held_out(design.row_hashes, source.weight, seed)
+    held_out = rows_held_out(design.row_hashes, source.weights, seed)
     return _merged(design, source.first_duplicates(design.row_hashes, held_out | ~counted), held_out)

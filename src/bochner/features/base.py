@@ -78,7 +78,11 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Draw what is random in the map, for `n_features` columns."""
 
     def observe(self, X: Rows, weight: NDArray | None = None) -> None:
-        """Take note of a sample of the rows and their weights, shape (n,), before any is mapped."""
+        """Take note of a sample of the rows and their weights, shape (n,), one each by default, before all."""
+        self._observe(X, np.ones(X.shape[0]) if weight is None else weight)
+
+    def _observe(self, X: Rows, weight: NDArray) -> None:
+        """Take note where the map depends on its rows."""
 
     @property
     def is_dense(self) -> bool:
@@ -132,13 +136,13 @@ class DenseFeatureMap(FeatureMap):
         """Largest size of the entries of each column, shape (D,); None where they have none."""
         return None
 
-    def centre_on(self, X: Rows, weight: NDArray | None = None) -> None:
+    def centre_on(self, X: Rows, weight: NDArray) -> None:
         """Take the mean features of some rows from all that are held from now on.
 
         Equations about the mean stay the same, and lose no digits to a mean that is large beside the deviations.
         """
         Z = self.rows(X)
-        share = np.full(len(Z), 1 / len(Z)) if weight is None else weight / weight.sum()
+        share = weight / weight.sum()
         self._centre = product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
 
     @property

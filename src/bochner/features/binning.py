@@ -171,7 +171,7 @@ class BinningFeatures(FeatureMap):
         self._grids: Grids | None = None
         return self
 
-    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+    def _observe(self, X: Rows, weight: NDArray) -> None:
         """Check that the kernel serves such rows."""
         self.kernel.check_rows(X)
 

@@ -107,7 +107,7 @@ class ConcatenatedFeatures(DenseFeatureMap):
     def _lay_out(self) -> None:
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
-    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+    def _observe(self, X: Rows, weight: NDArray) -> None:
         """Show a sample of the rows to every map, and lay out the columns of those whose number it decides."""
         for part in self.maps_:
             part.observe(X, weight)

@@ -166,7 +166,7 @@ class FourierFeatures(DenseFeatureMap):
         return self
 
     @single_threaded_blas()
-    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+    def _observe(self, X: Rows, weight: NDArray) -> None:
         """Check that the kernel serves such rows; with sampling="leverage" draw the frequencies anew, for them."""
         self.kernel.check_rows(X)
         if self.sampling == "leverage":

@@ -19,7 +19,7 @@ CHUNK = 1024  # frequencies
 
 
 def draw_by_leverage(
-    kernel: Kernel, n_frequencies: int, X: NDArray | sp.csr_array, weight: NDArray | None, rng: np.random.Generator
+    kernel: Kernel, n_frequencies: int, X: NDArray | sp.csr_array, weight: NDArray, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw frequencies by how much the rows need them, and weights that keep the estimate of the kernel unbiased.
 
@@ -38,7 +38,7 @@ def draw_by_leverage(
     n_frequencies : int
     X : array or CSR array of shape (n, d)
         Of more than 1,024 rows so many at random are the sample.
-    weight : array of shape (n,) or None
+    weight : array of shape (n,)
         Rows count by it, and are drawn by it.
     rng : Generator
 
@@ -49,11 +49,9 @@ def draw_by_leverage(
     """
     m = n_frequencies
     pool = draw_frequencies(kernel, POOL * m, X.shape[1], "auto", rng)
-    rows, factors = draw_rows(X.shape[0], weight, LEVERAGE_ROWS, rng)
-    root = np.ones(len(rows))
-    if weight is not None:
-        drawn = weight[rows] * (1.0 if factors is None else factors)
-        root = np.sqrt(drawn / drawn.mean())
+    rows, factors = draw_rows(weight, LEVERAGE_ROWS, rng)
+    drawn = weight[rows] * (1.0 if factors is None else factors)
+    root = np.sqrt(drawn / drawn.mean())
     X = X[rows].astype(np.float64)
     features = [
         (X @ pool.frequencies[:, a : a + CHUNK], np.sqrt(pool.weights[a : a + CHUNK]))

@@ -67,9 +67,9 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         self.n_features_in_, self._centre = n_features, None
         return self
 
-    def observe(self, X: Any, weight: NDArray | None = None) -> None:
+    def _observe(self, X: Any, weight: NDArray) -> None:
         """Measure weighted means and deviations, in units of the largest entries, so that squares stay finite."""
-        share = np.ones(X.shape[0]) if weight is None else weight / weight.max()
+        share = weight / weight.max()
         low, high = (np.ravel(m.toarray() if sp.issparse(m) else m) for m in (X.min(axis=0), X.max(axis=0)))
         unit = np.maximum(np.maximum(-low, high), SMALLEST).astype(np.float64)
         if sp.issparse(X):

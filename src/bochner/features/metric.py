@@ -263,7 +263,7 @@ class MetricFeatures(DenseFeatureMap):
         """Whether the map is dense."""
         return self.features_.is_dense
 
-    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+    def _observe(self, X: Rows, weight: NDArray) -> None:
         """Show a sample of the rows to the map."""
         self.features_.observe(self.metric.coordinates(X), weight)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
 from bochner.engines.local import STEP, fold, for_rows, in_threads, shards
 
@@ -20,11 +21,11 @@ GRIDS = 4  # that a thread adds to at a time, an even number, for they are added
 
 
 class StoredRows(NamedTuple):
-    """Consecutive rows with their features; y of shape (n, K), weight of shape (n,) or None."""
+    """Consecutive rows with their features; y of shape (n, K), weight of shape (n,)."""
 
     features: Stored
     y: NDArray
-    weight: NDArray | None
+    weight: NDArray
 
 
 SMALLEST_BOUND = 1e-36  # of a column, whose 127th part has a finite inverse in single precision
@@ -48,10 +49,10 @@ class Stored(ABC):
     def squares(self, weight: NDArray, q: NDArray) -> None:
         """Add the diagonal of Z'WZ to q, of shape (D,)."""
 
-    def normal(self, V: NDArray, weight: NDArray | None, Q: NDArray) -> None:
+    def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         """Add V Z'WZ to Q."""
         T = self.forward(V)
-        if weight is not None:
+        if not are_unit(weight):
             T *= weight
         self.backward(T, Q)
 
@@ -126,11 +127,11 @@ class StoredBytes(Stored):
             Z = self.Z[a : a + TILE_ROWS].astype(np.float32)
             q += np.einsum("i,ij,ij->j", weight[a : a + TILE_ROWS], Z, Z) * self.unit**2
 
-    def normal(self, V: NDArray, weight: NDArray | None, Q: NDArray) -> None:
+    def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
         from bochner.loops.bytes import normal
 
         V = (V * self.unit).astype(np.float32)
-        weight = np.ones(self.n_rows, np.float32) if weight is None else weight.astype(np.float32, copy=False)
+        weight = weight.astype(np.float32)
         self._sum(lambda i, j, sums: normal(self.Z[i:j], weight[i:j], V, sums), Q)
 
     def _sum(self, work: Callable[[int, int, NDArray], None], Q: NDArray) -> None:

@@ -96,7 +96,7 @@ class TransformerFeatures(DenseFeatureMap):
         return self
 
     @single_threaded_blas()
-    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
+    def _observe(self, X: Rows, weight: NDArray) -> None:
         """Fit the transformer on these rows, in double precision."""
         tags = _tags(self.transformer_)
         if tags is not None and tags.target_tags.required:

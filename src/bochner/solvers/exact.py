@@ -57,7 +57,7 @@ def solve_exact(
     features: DenseFeatureMap,
     X: Rows,
     y: NDArray,
-    weight: NDArray | None,
+    weight: NDArray,
     alpha: float,
     tol: float,
     seed: int,
@@ -75,7 +75,7 @@ def solve_exact(
         Fitted on X: kernel values with its rows.
     X : array of shape (n, d)
     y : array of shape (n, K)
-    weight : array of shape (n,) or None
+    weight : array of shape (n,)
         Positive.
     alpha : float
     tol : float
@@ -91,7 +91,6 @@ def solve_exact(
         Before any work, where not even blocks of the matrix fit the memory that is free.
     """
     n, free = len(y), available_memory()
-    weight = np.ones(n) if weight is None else weight
     mean = weight @ y / weight.sum()
     targets = np.column_stack([y - mean, np.ones(n)])
     fits = free is None or 8 * n * (n + 8 * BLOCK_ROWS) <= FACTORISED_SHARE * free
@@ -148,15 +147,15 @@ def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
     return diagonal
 
 
-def centred_kernel(features: DenseFeatureMap, X: Rows, weight: NDArray | None) -> NDArray:
+def centred_kernel(features: DenseFeatureMap, X: Rows, weight: NDArray) -> NDArray:
     """Kernel matrix of rows about the mean of their features, times the roots of the weights from both sides."""
     n = X.shape[0]
     K = features.rows(X, out=np.empty((n, n)))
-    share = np.full(n, 1 / n) if weight is None else weight / weight.sum()
+    share = weight / weight.sum()
     mean = share @ K
     K -= mean
     K -= (mean - share @ mean)[:, np.newaxis]
-    root = np.sqrt(share * (n if weight is None else weight.sum()))
+    root = np.sqrt(weight)
     K *= root
     K *= root[:, np.newaxis]
     return K
@@ -198,7 +197,7 @@ def _multiplier(features: DenseFeatureMap, X: Rows) -> Callable[[NDArray], NDArr
 def _nystroem(features: DenseFeatureMap, X: Rows, root: NDArray, m: int, seed: int) -> LowRank:
     """R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1 K_mn R, L L' = K_mm."""
     n = X.shape[0]
-    chosen, _ = draw_rows(n, np.square(root), m, np.random.default_rng(seed))
+    chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))
     across = features.rows(X[chosen], out=np.empty((len(chosen), n)))
     within = np.ascontiguousarray(across[:, chosen])
     lower = shifted_cholesky(within, 0.0, float(np.finfo(np.float64).eps * np.trace(within)))

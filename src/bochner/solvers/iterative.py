@@ -59,8 +59,7 @@ class IterativeRidge:
 
     def _centre(self) -> None:
         """Centre the features of dense maps on the mean of some rows."""
-        source = self.design.source.sample(FEWEST_SAMPLED, np.random.default_rng(self.seed))
-        ((X, _, weight),) = source.blocks(source.n_rows)
+        X, _, weight = self.design.source.sample(FEWEST_SAMPLED, np.random.default_rng(self.seed)).whole()
         for part in self.maps:
             if part.is_dense:
                 cast(DenseFeatureMap, part).centre_on(X.astype(self.design.dtype, copy=False), weight)
@@ -176,10 +175,9 @@ class IterativeRidge:
         small = D <= GRAM_LIMIT
         size = max(4 * D, FEWEST_SAMPLED) if small else min(D // 2, MOST_SAMPLED) + JUDGES
         rng = np.random.default_rng(self.seed)
-        source = self.design.source.sample(size, rng)
-        ((X, _, weight),) = source.blocks(source.n_rows)
+        X, _, weight = self.design.source.sample(size, rng).whole()
         Z = part.rows(X.astype(self.design.dtype, copy=False))
-        weight = np.ones(len(Z)) if weight is None else weight / weight.mean()
+        weight = weight / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
         return SampledGram(Z) if small else SampledRows(Z[rng.permutation(len(Z))])
@@ -202,5 +200,5 @@ class Without:
         first = 0
         for block in self.blocks:
             kept = self.kept[first : first + len(block.y)].astype(np.float32)
-            yield block._replace(weight=kept if block.weight is None else kept * block.weight)
+            yield block._replace(weight=kept * block.weight)
             first += len(block.y)

@@ -161,7 +161,7 @@ class KernelFactor(Factor):
     kernel : array of shape (n, n)
         Centred, times the roots of the weights from both sides; overwritten.
     y : array of shape (n, n_outputs)
-    weight : array of shape (n,) or None
+    weight : array of shape (n,)
     n_alphas : int
         How many are to be tried.
     precision : dtype, default=float64
@@ -176,10 +176,10 @@ class KernelFactor(Factor):
     within: NDArray | float = 0.0  # squares of the targets about the means of equal rows
 
     def __init__(
-        self, kernel: NDArray, y: NDArray, weight: NDArray | None, n_alphas: int, precision: DTypeLike = np.float64
+        self, kernel: NDArray, y: NDArray, weight: NDArray, n_alphas: int, precision: DTypeLike = np.float64
     ) -> None:
         n = self.n_rows = len(y)
-        self.y, self.row_weight = y, np.ones(n) if weight is None else weight
+        self.y, self.row_weight = y, weight
         self.weight, self.trace = float(self.row_weight.sum()), float(np.trace(kernel))
         share, self.root = self.row_weight / self.weight, np.sqrt(self.row_weight)[:, np.newaxis]
         self.target_mean = share @ y
@@ -234,10 +234,9 @@ class DualFactor(KernelFactor, FeatureFactor):
     def __init__(self, design: Design, n_alphas: int) -> None:
         counted = design.counted()
         Z, y, weight = counted.distinct().whole()
-        own = np.ones(len(y)) if weight is None else weight
-        self.feature_mean = np.einsum("i,ij->j", own / own.sum(), Z, dtype=np.float64)
+        self.feature_mean = np.einsum("i,ij->j", weight / weight.sum(), Z, dtype=np.float64)
         Z -= self.feature_mean.astype(Z.dtype)
-        Z *= np.sqrt(own)[:, np.newaxis].astype(Z.dtype)
+        Z *= np.sqrt(weight)[:, np.newaxis].astype(Z.dtype)
         kernel = gram(Z.T, np.empty((len(y), len(y)), Z.dtype)).astype(np.float64, copy=False)
         super().__init__(kernel, y, weight, n_alphas, Z.dtype)
         self.rows = Z
@@ -258,8 +257,7 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
     """Weighted sums of squares of the targets about their mean, shape (K,)."""
     totals = np.zeros(len(mean))
     for _, y, weight in design.source.blocks(SQUARED_ROWS):
-        squares = np.square(y - mean)
-        totals += squares.sum(axis=0) if weight is None else weight @ squares
+        totals += weight @ np.square(y - mean)
     return totals
 
 
@@ -373,17 +371,16 @@ class PrimalLeaveOneOut(LeaveOneOut):
     def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
         self.design, self._factor, source = design, factor, design.source
         self.y = source.targets(source.y)
-        own = np.ones(source.n_rows) if source.weight is None else source.weight
-        self.weight = own if counts is None else counts
+        self.weight = source.weights if counts is None else counts
 
     @property
     def factor(self) -> FeatureFactor:
         return self._factor
 
-    def _leverage(self, Z: NDArray, weight: NDArray | None, alphas: NDArray) -> NDArray:
+    def _leverage(self, Z: NDArray, weight: NDArray, alphas: NDArray) -> NDArray:
         centred = Z - self.factor.feature_mean.astype(Z.dtype)
         leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas).astype(np.float64)
-        return np.minimum(leverage if weight is None else leverage * weight, 1 - 1e-9)
+        return np.minimum(leverage * weight, 1 - 1e-9)
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         coefs = self.factor.coefs(alphas, mix)

@@ -60,13 +60,10 @@ class _KernelTrials:
     ) -> None:
         self.binned = binned
         sample = source.sample(n_rows, np.random.default_rng(seed))
-        whole = source.n_rows if source.weight is None else np.count_nonzero(source.weight)
-        self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(whole, 1)
-        sample = sample.distinct()
-        (block,) = sample.blocks(sample.n_rows)
-        X = block.X.astype(np.float64, copy=False)
-        self.source, self.n_components, self.seed = ArraySource(X, block.y, block.weight), n_components, seed
-        self.spread = _deviations(block.X, block.weight)
+        self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(source.n_counted, 1)
+        X, y, weight = sample.distinct().whole()
+        self.source = ArraySource(X.astype(np.float64, copy=False), y, weight)
+        self.n_components, self.seed, self.spread = n_components, seed, _deviations(X, weight)
         self.scores: dict[Stationary, float] = {}
 
     def best(self, kernels: Sequence[Stationary]) -> int:
@@ -146,7 +143,7 @@ def choose_kernel(
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names if binned else ():
         NAMED[candidate]().pitch_measure()  # refused where there is none
-    n_components = choose_n_components(source.n_rows, source.weight)
+    n_components = choose_n_components(source.n_rows, source.weights)
     n_rows, most = (QUICK if source.n_rows >= FEW_ROWS else QUICKEST) if quick else ROUNDS[0]
     trials = _KernelTrials(source, n_rows, min(n_components, most), alphas, seed, binned)
     one = np.ones(len(trials.spread))
@@ -173,9 +170,8 @@ def _common_unit(scales: NDArray, spread: NDArray) -> NDArray:
     return units
 
 
-def _deviations(X: Any, weight: NDArray | None) -> NDArray:
+def _deviations(X: Any, weight: NDArray) -> NDArray:
     """Weighted standard deviations of the columns, shape (d,)."""
-    weight = np.ones(X.shape[0]) if weight is None else weight
     share = weight / weight.sum()
     mean = share @ X
     square = share @ (X.power(2) if sp.issparse(X) else np.square(X, dtype=np.float64))

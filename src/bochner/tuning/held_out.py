@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.hashes import uniform
 from bochner.design import Design
 from bochner.features.stored import Stored
 from bochner.normal import NormalEquations
@@ -30,21 +31,21 @@ SHARES = np.array([1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1])
 WEIGHT_STEPS, WEIGHT_ROUNDS = np.array([0.1, 10.0]), 1
 
 
-def rows_held_out(keys: NDArray, weight: NDArray | None, seed: int) -> NDArray[np.bool_]:
-    """Which rows to hold out, a fifth of them and 10,000 at most, shape (n,); equal rows, by their keys, together."""
-    counted = np.arange(len(keys)) if weight is None else np.flatnonzero(weight > 0)
-    mask = np.zeros(len(keys), bool)
-    mask[counted] = _fold(keys[counted], seed, False) == 0
-    return mask
+def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bool_]:
+    """Which rows to hold out, about a fifth of those with weight, about 10,000 at most, shape (n,).
+
+    The content of a row decides, so that equal rows are held out together, in any order and from any part of the data.
+    """
+    counted = weights > 0
+    share = min(1 / N_FOLDS, MOST_HELD_OUT / max(int(counted.sum()), 1))
+    return counted & (uniform(hashes, seed) < share)
 
 
-def _fold(keys: NDArray, seed: int, all_in_turn: bool) -> NDArray:
-    """Number of the fold of each row, shape (n,); of a single one, which is 0, all other rows have other numbers."""
-    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(seed).permutation(len(sizes))
-    most = min(len(group) // N_FOLDS, MOST_HELD_OUT)
-    groups = -(-len(sizes) // N_FOLDS) if all_in_turn else np.searchsorted(np.cumsum(sizes[order]), most, side="right")
-    return (np.argsort(order) // max(groups, 1))[group]
+def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[NDArray[np.bool_]]:
+    """Five sets of rows that together are all those with weight, each shape (n,); equal rows are in one, by content."""
+    _, group = np.unique(np.where(weights > 0, uniform(hashes, seed), 2.0), return_inverse=True)
+    size = -(-len(np.unique(group[weights > 0])) // N_FOLDS)
+    return [(group // max(size, 1) == k) & (weights > 0) for k in range(N_FOLDS)]
 
 
 class HeldOutPredictions(NamedTuple):
@@ -81,20 +82,21 @@ class HeldOut:
 
     def __init__(self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None) -> None:
         self.ridge = ridge
-        counted = _counted(ridge.design)
-        few = len(counted) <= FOLDED_ROWS
-        fold = np.full(ridge.design.source.n_rows, -1)
-        fold[counted] = _fold(ridge.design.row_hashes[counted], seed, few)
-        masks = [fold == k for k in range(N_FOLDS if few else 1)] if rows is None else [rows]
+        source = ridge.design.source
+        if rows is not None:
+            masks = [rows]
+        elif source.n_counted <= FOLDED_ROWS:
+            masks = folds(ridge.design.row_hashes, source.weights, seed)
+        else:
+            masks = [rows_held_out(ridge.design.row_hashes, source.weights, seed)]
+        counted = source.weights > 0
         self.folds = [mask for mask in masks if mask.any() and not mask[counted].all()]
         self._rows = [self._hold(mask) for mask in self.folds]
 
     def _hold(self, mask: NDArray) -> _Rows:
         design = self.ridge.design
-        source = design.source.take(np.flatnonzero(mask))
-        ((X, y, weight),) = source.blocks(source.n_rows)
-        held = design.features.store(X.astype(design.dtype, copy=False), self.ridge.packed)
-        return _Rows(held, y, np.ones(len(y)) if weight is None else weight)
+        X, y, weight = design.source.take(np.flatnonzero(mask)).whole()
+        return _Rows(design.features.store(X.astype(design.dtype, copy=False), self.ridge.packed), y, weight)
 
     def scores(self, penalties: NDArray) -> NDArray:
         """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.
@@ -213,8 +215,7 @@ def _mixture(n_outputs: int) -> NDArray:
 
 def _counted(design: Design) -> NDArray[np.intp]:
     """The rows that have weight."""
-    weight = design.source.weight
-    return np.arange(design.source.n_rows) if weight is None else np.flatnonzero(weight > 0)
+    return np.flatnonzero(design.source.weights)
 
 
 def trial(design: Design, seed: int) -> Design | None:

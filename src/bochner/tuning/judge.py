@@ -114,7 +114,7 @@ class Judge:
         steps : int
         """
         start, K = time.perf_counter(), self.y.shape[1]
-        source = ArraySource(X, self.y, self.fitted.weight)
+        source = ArraySource(X, self.y, self.fitted.weights)
         ridge = IterativeRidge(Design(source, features, np.float32), self.seed)
         equations, held = ridge.equations(), features.store(X_out)
         best: list[Any] = [np.inf, np.zeros(len(self.y_out)), penalties[0], 1, np.zeros((K, len(self.y_out)))]
@@ -160,7 +160,7 @@ class Judge:
         if self.n_rows <= n_rows:
             return self
         few = copy(self)
-        kept, factors = draw_rows(self.n_rows, self.weight, n_rows, np.random.default_rng(self.seed))
+        kept, factors = draw_rows(self.weight, n_rows, np.random.default_rng(self.seed))
         few.X, few.y, few.weight = self.X[kept], self.y[kept], self.weight[kept]
         if factors is not None:
             few.weight = few.weight * factors
@@ -169,7 +169,7 @@ class Judge:
     @property
     def fitted(self) -> ArraySource:
         """The rows to fit, with standardised targets."""
-        return ArraySource(self.X, self.y, None if (self.weight == 1).all() else self.weight)
+        return ArraySource(self.X, self.y, self.weight)
 
     def unscaled(self, predicted: NDArray) -> NDArray:
         """Predictions in the units of the targets."""

@@ -76,10 +76,8 @@ def learning_sample(source: ArraySource, seed: int, width: int) -> Sample:
         Columns of the basis, which with the rows make at most 30 million numbers.
     """
     most = max(min(LEARNED_ROWS, LEARNED_ENTRIES // max(width, 1)), 1000)
-    sample = source.sample(most, np.random.default_rng(seed)).distinct()
-    ((X, y, weight),) = sample.blocks(sample.n_rows)
+    X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
     X = X.toarray() if hasattr(X, "toarray") else X
-    weight = np.ones(len(y)) if weight is None else weight
     mean = weight @ y / weight.sum()
     deviation = np.sqrt(weight @ np.square(y - mean) / weight.sum())
     return Sample(X, (y - mean) / np.where(deviation > 0, deviation, 1.0), weight)

@@ -231,23 +231,23 @@ def prepare(
     seed : int
     budget : Budget
     """
-    ((X, y, weight),) = source.blocks(source.n_rows)
-    keys = row_hashes(X)
-    held_out = rows_held_out(keys, weight, seed)
-    largest = 1.0 if weight is None else float(weight.max())  # a common factor changes nothing
-    weight = np.ones(len(y)) if weight is None else weight / largest
+    X, y, weight = source.whole()
+    hashes = row_hashes(X)
+    held_out = rows_held_out(hashes, weight, seed)
+    largest = float(weight.max())  # a common factor changes nothing
+    weight = weight if largest == 1 else weight / largest
     rows = ArraySource(X, y, weight)
-    first_duplicate = rows.first_duplicates(keys, held_out | (weight <= 0))
+    first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     distinct = int(np.count_nonzero((first_duplicate == np.arange(len(first_duplicate))) & ~held_out & (weight > 0)))
     if distinct < space.fewest_rows or not held_out.any():
         return None
     unit = float(weight[~held_out].sum() / distinct)
     rows, leads = rows.merged(first_duplicate)
     kept = held_out[leads]
-    fit = np.flatnonzero(~kept & (np.asarray(rows.weight) > 0))
+    fit = np.flatnonzero(~kept & (rows.weights > 0))
     some = rows.take(fit).sample(TRIAL_ROWS, np.random.default_rng(seed))
     out = rows.take(np.flatnonzero(kept))
-    judge = Judge((some.X, some.y, some.weight), (out.X, out.y, out.weight), classes, seed)
+    judge = Judge(some.whole(), out.whole(), classes, seed)
     if not judge.y.any():
         return None
     report = Report("log loss" if judge.classes else "squared error", out.n_rows)
