@@ -157,7 +157,7 @@ def assert_bins(features, train, X, Z):
 class TestEstimate:
     """z(x)'z(y) as an estimate of k(x, y), over many seeds."""
 
-    SEEDS, GRIDS = 200, 50
+    SEEDS, GRIDS = 125, 80
 
     def pairs(self, d):
         """Four pairs of rows, from near to far, at distances of 0.3 to 3."""

@@ -75,7 +75,7 @@ def assert_computes(features, X, Z, precision=float):
 class TestEstimate:
     """z(x)'z(y) as an estimate of k(x, y), over many seeds."""
 
-    SEEDS = 200
+    SEEDS = 100
 
     def pairs(self, d):
         """Six pairs of rows, from near to far, at distances of 0.3 to 3 in each number of dimensions."""
@@ -98,7 +98,7 @@ class TestEstimate:
         [(1, *FORMS[0]), (10, *FORMS[0]), *((3, *form) for form in FORMS), (3, "odd", True), *SCHEMES],
     )
     def test_is_unbiased(self, case, d, sampling, paired):
-        size = 41 if sampling == "odd" else 40
+        size = 81 if sampling == "odd" else 80
         sampling = "orthogonal" if sampling == "odd" else sampling
         X, Y = (np.rint(2 * rows) for rows in self.pairs(d)) if case.codes else self.pairs(d)
         kernel = case.kernel(d)
@@ -107,7 +107,11 @@ class TestEstimate:
                 FourierFeatures(kernel, sampling=sampling).draw(d)
             return
         found = self.estimates(kernel, d, pairs=(X, Y), n_components=size, sampling=sampling, paired=paired)
-        z = (found.mean(axis=0) - np.diag(case.exact(X, Y))) / (found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS))
+        k = np.diag(case.exact(X, Y))
+        if (same := k == kernel.variance).any():  # codes of a pair may agree in every column
+            np.testing.assert_allclose(found[:, same], kernel.variance, rtol=size * EPS)
+            found, k = found[:, ~same], k[~same]
+        z = (found.mean(axis=0) - k) / (found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS))
         assert np.abs(z).max() <= 5
 
     @pytest.mark.parametrize(("d", "paired"), [(1, True), (3, True), (10, True), (3, False)])
@@ -121,7 +125,7 @@ class TestEstimate:
         A variance over S seeds deviates by its own size times sqrt((2 + e) / S), e the excess kurtosis of one
         estimate, 12 / m at most where the cosines are near 1 (1 - cos is then half a squared normal).
         """
-        m, S = 100, 400
+        m, S = 100, 240
         kernel = leaf.kernel(d)
         found = self.estimates(kernel, d, S, n_components=2 * m if paired else m, sampling="iid", paired=paired).var(
             axis=0, ddof=1
@@ -137,7 +141,7 @@ class TestEstimate:
 
     def test_orthogonal_draws_have_a_smaller_error(self, leaf):
         """Paired by seed: significantly smaller for isotropic kernels, at least not larger for the separable ones."""
-        d, S = 10, 300
+        d, S = 10, 200
         X, Y = self.pairs(d)
         k = np.diag(leaf.kernel(d)(X, Y))
         errors = {
@@ -155,8 +159,8 @@ class TestEstimate:
 
     def test_offsets_have_a_larger_variance(self):
         options = {"n_components": 40, "sampling": "iid"}
-        paired = self.estimates(Gaussian(1.5), 3, paired=True, **options).var(axis=0)
-        offset = self.estimates(Gaussian(1.5), 3, paired=False, **options).var(axis=0)
+        paired = self.estimates(Gaussian(1.5), 3, 200, paired=True, **options).var(axis=0)
+        offset = self.estimates(Gaussian(1.5), 3, 200, paired=False, **options).var(axis=0)
         # The ratio is 2 at least by formula; that of two variances of 200 seeds deviates by 2 sqrt(4 / 200) = 0.28.
         assert np.all(offset > paired)
 
