@@ -29,7 +29,7 @@ def pyplot() -> Any:
     return plt
 
 
-def learned(model: Any, name: str) -> Any:
+def fitted_attribute(model: Any, name: str) -> Any:
     """Return a fitted attribute of a model, or say why it has none."""
     value = getattr(model, name, None)
     if value is not None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, remove_frames, shortened
 from bochner.display.maps import View, view
 from bochner.features.fourier import FourierFeatures
-from bochner.theory.variance import deviations
+from bochner.theory.variance import bias_and_variance
 
 SIZE = (6.0, 3.9)  # inches
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
@@ -226,7 +226,7 @@ def _known(features: Any, line: NDArray) -> NDArray:
             "Deviations are known for FourierFeatures with sampling='iid', paired=True, an even number of features and "
             "a kernel of one term: otherwise take n_draws of 2 or more."
         )
-    known = deviations(features)
+    known = bias_and_variance(features)
     assert known is not None
     return np.sqrt(known(np.broadcast_to(line[:1], line.shape), line)[1])
 

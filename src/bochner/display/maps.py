@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from bochner.display.canvas import learned
+from bochner.display.canvas import fitted_attribute
 from bochner.display.names import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
@@ -121,7 +121,7 @@ def view(source: Any, *kinds: type) -> View:
         Where there is none.
     """
     features, encoder = (
-        (learned(source, "features_"), source.encoder_) if hasattr(source, "predict") else (source, None)
+        (fitted_attribute(source, "features_"), source.encoder_) if hasattr(source, "predict") else (source, None)
     )
     for leaf in leaves(features):
         if isinstance(leaf.features, kinds or (FourierFeatures, BinningFeatures)):

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, few_ticks, in_first_column, learned, panels, remove_frames, shortened
+from bochner.display.canvas import (
+    BLUE,
+    GREY,
+    few_ticks,
+    fitted_attribute,
+    in_first_column,
+    panels,
+    remove_frames,
+    shortened,
+)
 from bochner.display.layout import Layout
 from bochner.display.names import column_names
 from bochner.display.warps import Warp, relevant_warps, table_units
@@ -134,7 +143,7 @@ class MetricDisplay:
         ValueError
             Where the model is not fitted, or has learned no metric: with a kernel of its own, or on too few rows.
         """
-        metric, encoder = learned(model, "metric_"), model.encoder_
+        metric, encoder = fitted_attribute(model, "metric_"), model.encoder_
         units = table_units(encoder.columns_, metric.n_features_in_)
         display = cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units)
         p = encoder.n_features_in_

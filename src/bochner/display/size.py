@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.display.canvas import BLUE, GREY, LOOKS, learned, panels, remove_frames, shortened
+from bochner.display.canvas import BLUE, GREY, LOOKS, fitted_attribute, panels, remove_frames, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +121,7 @@ class SizeDisplay:
         ValueError
             Where the model is not fitted, or has no report: with a kernel of its own, or on too few rows.
         """
-        return cls.from_report(learned(model, "report_"))
+        return cls.from_report(fitted_attribute(model, "report_"))
 
     def plot(self, ax: Any = None) -> SizeDisplay:
         """Draw.

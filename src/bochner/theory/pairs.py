@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing as take
 from bochner.features.binning import BinningFeatures
 from bochner.features.leaves import leaves
 from bochner.theory.exact import Pairs, inner_products
-from bochner.theory.variance import deviations
+from bochner.theory.variance import bias_and_variance
 
 BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
 MOST_PAIRS = 2048  # in a block
@@ -56,7 +56,7 @@ class Measured(NamedTuple):
 
 def measure(features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray, exact: Pairs, own: bool) -> Measured:
     """Go through the pairs in blocks; `exact` takes rows as the map does where the kernel is its own."""
-    known = deviations(features) if own else None
+    known = bias_and_variance(features) if own else None
     probe = features.transform(prepare(take(X, np.arange(1))))
     columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
     block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns)))

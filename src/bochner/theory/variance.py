@@ -15,10 +15,10 @@ from bochner.features.linear import LinearFeatures
 from bochner.kernels import Kernel
 from bochner.theory.exact import dense, pairwise
 
-Deviations = Callable[[Any, Any], tuple[NDArray, NDArray]]  # bias and variance of z(x)'z(y), for each pair of rows
+BiasAndVariance = Callable[[Any, Any], tuple[NDArray, NDArray]]  # bias and variance of z(x)'z(y), for each pair of rows
 
 
-def deviations(features: Any) -> Deviations | None:
+def bias_and_variance(features: Any) -> BiasAndVariance | None:
     """Bias and variance of z(x)'z(y) over independent draws of frequencies or grids; None where they are not known.
 
     A frequency of weight u gives u cos(w'D), of variance u^2 ((1 + k(2 D)) / 2 - k(D)^2); one with a random offset
@@ -39,7 +39,7 @@ def deviations(features: Any) -> Deviations | None:
     return values
 
 
-def _of_single(features: Any) -> Deviations | None:
+def _of_single(features: Any) -> BiasAndVariance | None:
     if isinstance(features, LinearFeatures):
         return lambda A, B: (np.zeros(A.shape[0]), np.zeros(A.shape[0]))
     if isinstance(features, FourierFeatures) and features.sampling != "leverage":
@@ -59,7 +59,7 @@ def _meetings(k: NDArray, by_chance: float) -> tuple[NDArray, NDArray]:
 
 def _over_terms(
     kernel: Kernel, draws: int, of_term: Callable[[NDArray, NDArray], tuple[NDArray, NDArray]], more: float
-) -> Deviations:
+) -> BiasAndVariance:
     """Bias and variance of the sum of the terms' estimates, which share the draws in proportion to their variances."""
     total = kernel.variance
     terms = [(variance, [pairwise(leaf) for leaf in factors]) for variance, factors in kernel.terms()]
