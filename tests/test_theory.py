@@ -78,7 +78,7 @@ HATS = [
     Subspace(Laplacian(2.0), [1]) + Subspace(Hat([1.0, 3.0]), [2, 0]),
 ]
 CUSPED = [Laplacian(), Hat(), Matern(nu=1.0), Matern(nu=0.5), PowerExponential(power=1.9), Gaussian() + Laplacian()]
-DRAWS = 200
+DRAWS = 100
 
 
 def normal(*shape, seed=0):
@@ -518,9 +518,9 @@ class TestKernelError:
 
     @pytest.mark.parametrize("name", ["paired", "sum", "offsets", "bins", "bins-sum", "buckets"])
     def test_expected_errors(self, name):
-        """Their mean square over 300 draws is right to 5 standard errors."""
+        """Their mean square over 150 draws is right to 5 standard errors."""
         squares = []
-        for seed in range(300):
+        for seed in range(150):
             features = MAPS[name].__sklearn_clone__().set_params(random_state=seed).fit(self.X)
             measured = kernel_error(features, self.X, n_pairs=200, random_state=0)
             squares.append([group.root_mean_square**2 for group in measured.groups])
@@ -535,12 +535,12 @@ class TestKernelError:
 
         Pairs share rows, so that their errors are not independent; each is within five deviations.
         """
-        X = np.random.default_rng(0).uniform(0, 3, size=(200, d))
-        k = Laplacian()(X)[np.triu_indices(200, 1)]
+        X = np.random.default_rng(0).uniform(0, 3, size=(100, d))
+        k = Laplacian()(X)[np.triu_indices(100, 1)]
         met = k + (1 - k) / n_buckets
         for seed in range(3):
             Z = BinningFeatures(Laplacian(), n_grids, n_buckets=n_buckets, random_state=seed).fit_transform(X)
-            found = (Z @ Z.T).toarray()[np.triu_indices(200, 1)]
+            found = (Z @ Z.T).toarray()[np.triu_indices(100, 1)]
             assert np.abs((found - met) / np.sqrt(met * (1 - met) / n_grids)).max() <= 5
 
     def test_which_claim_and_why_none(self):
