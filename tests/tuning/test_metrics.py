@@ -31,7 +31,7 @@ def planted(n, seed=0):
 @cache
 def found(kernel, metric):
     """Metric of a target that is a sum over the hidden coordinates."""
-    U, X, noise = planted(4000)
+    U, X, noise = planted(2500)
     return learn_metric(X, np.sin(3 * U).sum(axis=1) + noise, kernel, metric, random_state=0)
 
 
