@@ -507,19 +507,19 @@ class TestEdges:
         assert np.median(np.abs(model.predict(X) - y)) <= 10
 
 
-def hybrid():
+def hybrid(weights=None):
     maps = [FourierFeatures(Gaussian(2.0), 20), BinningFeatures(Laplacian(20.0), 10), LinearFeatures()]
-    return ConcatenatedFeatures(maps)
+    return ConcatenatedFeatures(maps, weights=weights)
 
 
 @parametrize_with_checks(
     [
         KernelMachineRegressor(features="binning", n_components=5, random_state=0),
-        KernelMachineClassifier(features="binning", n_components=5, metric="isotropic", random_state=0),
+        KernelMachineClassifier(features="binning", n_components=5, random_state=0),
         KernelMachineRegressor("gaussian", solver="cg", n_components=20, alpha=[0.1, 1.0], random_state=0),
         KernelMachineClassifier("gaussian", solver="cg", n_components=20, alpha=1.0, random_state=0),
         KernelMachineRegressor(features=hybrid(), alpha=1.0, random_state=0),
-        KernelMachineClassifier(features=hybrid(), alpha=[0.1, 1.0], random_state=0),
+        KernelMachineClassifier(features=hybrid([1.0, 1.0, 1.0]), alpha=[0.1, 1.0], random_state=0),
     ]
 )
 def test_scikit_learn(estimator, check):
