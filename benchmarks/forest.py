@@ -167,8 +167,8 @@ def iteration() -> list[Row]:
 
     def number() -> Any:
         features.draw(X.shape[1])
-        held = features.learn(X)
-        features.settle()
+        held = features.fit_store(X)
+        features.finalize()
         return held
 
     numbering = seconds(number, 3)

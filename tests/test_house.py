@@ -119,8 +119,6 @@ SETTERS = {
     "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
     "display/maps.py": {"bare.__dict__"},
-    "estimators/solving.py": {"features.weights_"},
-    "solvers/iterative.py": {"equations.feature_mean", "equations.target_mean"},
     "tuning/blocks.py": {"space.W"},
     "tuning/choice.py": {
         "choice.unmapped",
@@ -312,8 +310,6 @@ def test_every_module_says_what_it_is():
 MANY_PARAMETERS = {
     ("cli/app.py", "fit"): "one for each option of the command",
     ("theory/sizes.py", "guaranteed_error"): "public, with those of both claims",
-    ("features/grids.py", "__init__"): "of Grids, to be shortened",
-    ("solvers/exact.py", "solve_exact"): "to be shortened",
 }
 
 

@@ -39,10 +39,10 @@ class Problem:
         self.weight = None if weighting == "none" else weight
         self.w = np.ones(N) if weighting == "none" else weight
         features = MAPS[kind].draw(D_IN)
-        features.observe(X)
+        features.fit_sample(X, np.ones(X.shape[0]))
         parts = [slice(a, b) for a, b in pairwise(edges)]
-        held = [features.learn(X[part], kind == "packed") for part in parts]
-        features.settle()
+        held = [features.fit_store(X[part], kind == "packed") for part in parts]
+        features.finalize()
         self.D = D = features.n_features_out
         self.blocks = [
             StoredRows(own, self.Y[part], unit_weights(N)[part] if self.weight is None else weight[part])

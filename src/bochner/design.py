@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,7 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.sources import ArraySource, Block, Source
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, pause, require_memory, shards
-from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.base import FeatureMap
+from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.stored import StoredRows
 from bochner.moments import Moments
 
@@ -65,7 +65,7 @@ class SumMoments:
         columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
         return columns**2 * (8 + size) + self.rows * columns * size
 
-    def __call__(self, source: Source, features: DenseFeatureMap) -> Moments:
+    def __call__(self, source: Source, features: DenseFeatures) -> Moments:
         """Sum over the blocks."""
         moments = Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
         workspace = moments.workspace(self.rows if source.n_rows is None else min(self.rows, source.n_rows))
@@ -100,8 +100,12 @@ class Design:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
 
     @property
-    def _dense(self) -> DenseFeatureMap:
-        return cast(DenseFeatureMap, self.features)
+    def dense(self) -> DenseFeatures:
+        """The map, whose features must be dense; TypeError where they are not."""
+        dense = self.features.dense
+        if dense is None:
+            raise TypeError(f"{type(self.features).__name__} are no dense features: store them.")
+        return dense
 
     @cached_property
     def row_hashes(self) -> NDArray:
@@ -130,13 +134,14 @@ class Design:
 
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
+        dense = self.dense
         for X, y, weight in self._blocks(min(self.block_rows, most or self.block_rows)):
-            yield Block(self._dense.rows(X), y, weight)
+            yield Block(dense.rows(X), y, weight)
 
     def whole(self) -> Block:
         """All rows with their features in the place of X, held at once."""
         X, y, weight = self.source.whole()
-        return Block(self._dense.rows(X.astype(self.dtype, copy=False)), y, weight)
+        return Block(self.dense.rows(X.astype(self.dtype, copy=False)), y, weight)
 
     def moments(self) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
@@ -156,10 +161,10 @@ class Design:
         spans = shards(self.source.n_parts, least, most)
         rows = max(256, self.block_rows // 2)
         work = SumMoments(D, K, self.dtype, rows, len(spans) == 1, self.advance)
-        return reduce(LOCAL, [self.source.span(*span) for span in spans], work, self.features)
+        return reduce(LOCAL, [self.source.span(*span) for span in spans], work, self.dense)
 
-    def store(self, packed: bool) -> Iterable[StoredRows]:
-        """Blocks with stored features in the place of X, for any number of passes; the map learns the rows.
+    def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
+        """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
 
         They stay in memory where half of what is free can hold them; otherwise every pass computes them anew.
 
@@ -167,26 +172,33 @@ class Design:
         ----------
         packed : bool
             Whether dense features may be rounded to 8 bits.
+        centres : sequence of array or None, one for each part of the map, optional
+            Taken from the features.
         """
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
         kept = free is None or row * self.source.n_rows <= STORED_SHARE * free
         blocks: list[StoredRows] = []
         for X, y, weight in self._blocks(self._stored_rows(row)):
-            block = StoredRows(self.features.learn(X, packed and kept), y, weight)
+            block = StoredRows(self.features.fit_store(X, packed and kept, centres), y, weight)
             if kept:
                 blocks.append(block)
-        self.features.settle()
-        return blocks if kept else _Passes(self)
+        self.features.finalize()
+        return blocks if kept else self.again(centres)
 
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at most."""
         inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(STORED_BYTES // row, inputs, self.source.n_rows))
 
-    def again(self) -> Iterable[StoredRows]:
+    def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features, computed anew and without rounding in every pass."""
-        return _Passes(self)
+        return _Passes(self, centres)
+
+    def stored_blocks(self, centres: Centres | None = None) -> Iterator[StoredRows]:
+        """Yield blocks with stored features, without rounding, of a map that has its training rows."""
+        for X, y, weight in self._blocks(self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))):
+            yield StoredRows(self.features.store(X, centres=centres), y, weight)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
@@ -199,22 +211,15 @@ class Design:
         return result
 
 
+@dataclass(frozen=True)
 class _Passes:
-    """Blocks whose features are computed anew in every pass, without rounding.
+    """Blocks whose features are computed anew in every pass, without rounding."""
 
-    Parameters
-    ----------
-    design : Design
-    """
-
-    def __init__(self, design: Design) -> None:
-        self.design = design
+    design: Design
+    centres: Centres | None
 
     def __iter__(self) -> Iterator[StoredRows]:
-        design = self.design
-        rows = design._stored_rows(design.features.stored_bytes(design.dtype, packed=False))
-        for X, y, weight in design._blocks(rows):
-            yield StoredRows(design.features.store(X), y, weight)
+        return self.design.stored_blocks(self.centres)
 
 
 def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike) -> None:

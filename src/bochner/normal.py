@@ -74,16 +74,13 @@ class NormalEquations:
         inner products are the sums of squares; others by the outer product of the means.
         """
         V = np.ascontiguousarray(V, self.dtype)
-        if isinstance(self.blocks, list) and not any(block.features.fused for block in self.blocks):
-            return self._add_by_rows(V, Q)
-        product = np.zeros(V.shape, self.dtype)
-        for features, _, weight in self.blocks:
-            features.normal(V, weight, product)
-        add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
-        Q += product
-        return dots(V, product)
-
-    def _add_by_rows(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
+        if not isinstance(self.blocks, list) or any(block.features.fused for block in self.blocks):
+            product = np.zeros(V.shape, self.dtype)
+            for features, _, weight in self.blocks:
+                features.normal(V, weight, product)
+            add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
+            Q += product
+            return dots(V, product)
         parts = [(features, features.forward(V), weight) for features, _, weight in self.blocks]
         totals = [(T if are_unit(weight) else T * weight).sum(axis=1, dtype=np.float64) for _, T, weight in parts]
         mean = (np.sum(totals, axis=0) / self.weight).astype(self.dtype)[:, np.newaxis]

@@ -27,12 +27,12 @@ def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> None:
     _each(lambda k, part: add_scaled(a[k, part], b[min(k, last), part], factors[k]), a)
 
 
-def descend(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:
+def update_solution(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:
     """Move each x_k by steps_k along p_k and r_k against q_k; squared lengths of the new r, shape (K,)."""
-    from bochner.loops.vectors import descend
+    from bochner.loops.vectors import update_solution
 
     steps = steps.astype(x.dtype)
-    return _each(lambda k, part: descend(x[k, part], r[k, part], p[k, part], q[k, part], steps[k]), x)
+    return _each(lambda k, part: update_solution(x[k, part], r[k, part], p[k, part], q[k, part], steps[k]), x)
 
 
 def update_direction(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import bochner.solvers.exact as exact_solver
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner.data.sources import Block
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.rows import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic
@@ -283,7 +284,7 @@ class TestMaps:
 def test_little_memory(little_memory, monkeypatch):
     monkeypatch.setattr(exact_solver, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"exact kernel machine of 300 rows.*fewer"):
-        exact_solver.solve_exact(KernelRows(Gaussian()).fit(X), X, Y, None, 1.0, 1e-3, 0)
+        exact_solver.solve_exact(KernelRows(Gaussian()).fit(X), Block(X, Y, np.ones(len(X))), 1.0, 1e-3, 0)
 
 
 def test_one_row():

@@ -170,8 +170,8 @@ class TestEstimate:
         found = []
         for seed in range(self.SEEDS):
             features.set_params(random_state=seed).draw(d)
-            one = features.learn(X)
-            features.settle()
+            one = features.fit_store(X)
+            features.finalize()
             two = features.store(Y)
             found.append(((one.ids == two.ids) * one.values * two.values).sum(axis=0))
         return np.array(found), X, Y
@@ -363,13 +363,13 @@ class TestBins:
             assert same(again.transform(sp.csr_array(X)), Z)
         assert same(sp.vstack([reference.transform(X[i : i + 1]) for i in range(100)]).tocsr(), Z)
 
-    def test_rows_learnt_block_by_block(self, features):
+    def test_rows_fitted_block_by_block(self, features):
         """The same as all at once, and the ids are those of the map in the end."""
         X = normal(300, 3)
         reference = clone(features).fit(X)
         features.draw(3)
-        held = [features.learn(block) for block in (X[:1], X[1:200], X[200:])]
-        features.settle()
+        held = [features.fit_store(block) for block in (X[:1], X[1:200], X[200:])]
+        features.finalize()
         np.testing.assert_array_equal(features.keys_, reference.keys_)
         assert (features.singleton_share_, features.rows_per_bin_) == (
             reference.singleton_share_,
@@ -377,19 +377,21 @@ class TestBins:
         )
         np.testing.assert_array_equal(np.hstack([block.ids for block in held]), features.store(X).ids)
         assert held[0].offsets is features.offsets_
-        more = features.learn(normal(20, 3, seed=1))
-        np.testing.assert_array_equal(more.ids, reference.store(normal(20, 3, seed=1)).ids)
-        features.settle()
+        with pytest.raises(RuntimeError, match="draw it anew"):
+            features.fit_store(X)
+        new = normal(20, 3, seed=1)
+        np.testing.assert_array_equal(features.store(new).ids, reference.store(new).ids)
+        features.finalize()
         np.testing.assert_array_equal(features.keys_, reference.keys_)
 
-    def test_pickled_while_learning(self, features):
+    def test_pickled_while_numbering(self, features):
         X = normal(60, 3)
         reference = clone(features).fit(X)
         features.draw(3)
         for block in (X[:30], X[30:]):
             features = pickle.loads(pickle.dumps(features))  # noqa: S301
-            features.learn(block)
-        features.settle()
+            features.fit_store(block)
+        features.finalize()
         np.testing.assert_array_equal(features.keys_, reference.keys_)
         assert same(features.transform(X), reference.transform(X))
 
@@ -460,7 +462,7 @@ class TestColumns:
     def test_buckets_need_no_data(self):
         X = normal(50, 3)
         blind = clone(BUCKETS).draw(3)
-        blind.settle()
+        blind.finalize()
         for train in (X, normal(300, 3, seed=9), sp.csr_array(X), X.astype(np.float32)):
             features = clone(BUCKETS).fit(train)
             assert same(features.transform(X), blind.transform(X))
@@ -617,7 +619,7 @@ class TestFace:
             smooth.store(sp.csr_array(normal(200, 3)))
         monkeypatch.setattr(grids, "LARGE_TABLE", 512)
         with pytest.raises(MemoryError, match=r"A table of 512 bins.*larger lengthscales"):
-            BinningFeatures(n_grids=2).draw(3).learn(normal(300, 3))
+            BinningFeatures(n_grids=2).draw(3).fit_store(normal(300, 3))
 
 
 class TestLearners:
@@ -665,7 +667,7 @@ class TestFiles:
         assert same(again.transform(X), Z)
         assert same(again.transform(X.astype(np.float32)), single)
         np.testing.assert_array_equal(again.get_feature_names_out(), fitted.get_feature_names_out())
-        again.settle()
+        again.finalize()
         assert again.n_features_out == Z.shape[1]
         with pytest.raises(NotFittedError):
             save(BinningFeatures(), path)

@@ -72,11 +72,18 @@ class TestConcatenated:
         for n in (1, 500):
             X = normal(n, 3, seed=n)
             out = np.full((n, features.n_features_out + 2), np.nan)
-            assert features.rows(X, out=out) is out
+            assert features.dense.rows(X, out=out) is out
             assert np.isnan(out[:, -2:]).all()
             np.testing.assert_array_equal(out[:, :-2], features.transform(X))
-        with pytest.raises(TypeError, match="BinningFeatures are no dense features"):
-            ConcatenatedFeatures(LISTS["mixed"]).fit(normal(9, 3)).rows(normal(9, 3))
+        assert ConcatenatedFeatures(LISTS["mixed"]).fit(normal(9, 3)).dense is None
+
+    def test_other_weights(self, fitted):
+        """Of the same fitted maps, which stay as they are."""
+        X, before = normal(50, 3), fitted.weights_.copy()
+        other = fitted.with_weights(4 * before)
+        np.testing.assert_array_equal(dense(other.transform(X)), 2 * dense(fitted.transform(X)))
+        np.testing.assert_array_equal(fitted.weights_, before)
+        assert all(one is another for one, another in zip(fitted.maps_, other.maps_, strict=True))
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_dot_is_rows_times_coefficients(self, fitted, dtype):
@@ -91,9 +98,9 @@ class TestConcatenated:
         X = normal(120, 3)
         Z = dense(fitted.transform(X))
         drawn = ConcatenatedFeatures(fitted.maps, weights=WEIGHTS).draw(3)
-        drawn.observe(X)
-        blocks = [drawn.learn(X[:50]), drawn.learn(X[50:])]
-        drawn.settle()
+        drawn.fit_sample(X, np.ones(X.shape[0]))
+        blocks = [drawn.fit_store(X[:50]), drawn.fit_store(X[50:])]
+        drawn.finalize()
         held = fitted.store(X)
         identity = np.eye(fitted.n_features_out)
         np.testing.assert_allclose(held.forward(identity).T, Z, rtol=4 * EPS)

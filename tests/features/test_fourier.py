@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from bochner import FourierFeatures
 from bochner.engines.local import STEP, n_threads
-from bochner.features.base import TILE_BYTES
+from bochner.features.dense import TILE_BYTES
 from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
 from bochner.kernels.measures import Isotropic, RadialLaw
 
@@ -89,7 +89,7 @@ class TestEstimate:
         for seed in range(seeds):
             features = FourierFeatures(kernel, random_state=seed, **options).draw(d)
             if features.sampling == "leverage":
-                features.observe(np.rint(2 * normal(50, d, seed=seed)))
+                features.fit_sample(np.rint(2 * normal(50, d, seed=seed)), np.ones(50))
             found.append((features.rows(X) * features.rows(Y)).sum(axis=1))
         return np.array(found)
 

@@ -165,14 +165,14 @@ class TestFeatures:
         assert np.all(np.abs(found - Z @ coef) <= bound)
 
     def test_held(self, fitted):
-        """`store` of rows, and `learn` before the columns are laid out, give the features of `transform`."""
+        """`store` of rows, and `fit_store` before the columns are laid out, give the features of `transform`."""
         X = normal(120, D)
         Z = dense(fitted.transform(X))
         drawn = MetricFeatures(fitted.metric, fitted.features).draw(D)
-        drawn.observe(X)
-        blocks = [drawn.learn(X[:50]), drawn.learn(X[50:])]
-        drawn.settle()
-        drawn.caution()
+        drawn.fit_sample(X, np.ones(X.shape[0]))
+        blocks = [drawn.fit_store(X[:50]), drawn.fit_store(X[50:])]
+        drawn.finalize()
+        drawn.check_occupancy()
         identity = np.eye(fitted.n_features_out)
         np.testing.assert_allclose(fitted.store(X).forward(identity).T, Z, rtol=1e-14, atol=1e-14)
         assert drawn.n_features_out == fitted.n_features_out
@@ -186,46 +186,44 @@ class TestFeatures:
         features = MetricFeatures(METRICS[name], MAPS["fourier"]).fit(normal(120, D))
         X = normal(500, D, seed=2)
         out = np.full((500, features.n_features_out + 2), np.nan)
-        assert features.rows(X, out=out) is out
+        assert features.dense.rows(X, out=out) is out
         assert np.isnan(out[:, -2:]).all()
         # Features of many rows are computed tile by tile.
         np.testing.assert_allclose(out[:, :-2], features.transform(X), rtol=1e-12, atol=1e-14)
-        np.testing.assert_array_equal(features.bounds(), features.features_.bounds())
+        np.testing.assert_array_equal(features.dense.bounds(), features.features_.bounds())
 
     def test_packed(self, name):
         """Rounded to 8 bits, by bounds."""
         features = MetricFeatures(METRICS[name], MAPS["fourier"]).fit(normal(120, D))
         X = normal(100, D, seed=3).astype(np.float32)
         held = features.store(X, packed=True).forward(np.eye(features.n_features_out)).T
-        np.testing.assert_allclose(held, features.transform(X), atol=features.bounds().max() / 200)
+        np.testing.assert_allclose(held, features.transform(X), atol=features.dense.bounds().max() / 200)
         assert not np.array_equal(held, features.transform(X))
 
     def test_centred(self):
-        """A solver centres dense features; a new draw or fit begins afresh."""
+        """What is stored may be centred; the map stays as it is."""
         X = normal(100, D)
         features = MetricFeatures(METRICS["mixed"], MAPS["fourier"]).fit(X)
         Z, identity = features.transform(X), np.eye(31)
-        features.centre_on(X, np.ones(100))
-        np.testing.assert_allclose(features.store(X).forward(identity).T, Z - Z.mean(axis=0), atol=1e-14)
-        for anew in (lambda: features.fit(X), lambda: features.draw(D)):
-            np.testing.assert_allclose(anew().store(X).forward(identity).T, Z, atol=1e-14)
-            features.centre_on(X, np.ones(100))
+        centres = features.centres(X, np.ones(100))
+        stored = features.store(X, centres=centres)
+        np.testing.assert_allclose(stored.forward(identity).T, Z - Z.mean(axis=0), atol=1e-14)
+        np.testing.assert_allclose(features.store(X).forward(identity).T, Z, atol=1e-14)
+        assert MetricFeatures(METRICS["mixed"], MAPS["bins"]).fit(X).centres(X, np.ones(100)) == [None]
 
     def test_observes_the_coordinates(self):
         """Standardised ones, of a map that takes its means and deviations from a sample of the rows."""
         X = normal(100, D)
         features = MetricFeatures(METRICS["warped"], LinearFeatures()).draw(D)
-        features.observe(X)
+        features.fit_sample(X, np.ones(X.shape[0]))
         expected = LinearFeatures().fit_transform(METRICS["warped"].transform(X))
-        np.testing.assert_allclose(features.rows(X), expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(features.dense.rows(X), expected, rtol=1e-10, atol=1e-10)
         assert features.kernel is None
 
     def test_bins_are_not_dense(self):
         features = MetricFeatures(METRICS["warped"], MAPS["bins"]).fit(normal(20, D))
-        assert features.bounds() is None
-        for call in (features.rows, ConcatenatedFeatures([features]).fit(normal(20, D)).rows):
-            with pytest.raises(TypeError, match="are no dense features: use transform or store"):
-                call(normal(5, D))
+        assert features.dense is None
+        assert ConcatenatedFeatures([features]).fit(normal(20, D)).dense is None
 
     @pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix])
     def test_sparse_rows(self, inner, form):

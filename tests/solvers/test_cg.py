@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner import BinningFeatures
 from bochner.kernels import Laplacian
-from bochner.solvers.cg import DELAY, LOOSE, conjugate_gradients
+from bochner.solvers.cg import DELAY, LOOSE, System, conjugate_gradients
 from bochner.solvers.preconditioners import Blocks, Jacobi, Preconditioner, SampledGram, SampledRows
 
 EPS = np.finfo(float).eps
@@ -34,6 +34,10 @@ def matrix(eigenvalues, seed=0):
     Q, _ = np.linalg.qr(normal(D, D, seed=seed))
     A = (Q * eigenvalues) @ Q.T
     return (A + A.T) / 2
+
+
+def solve(operator, rhs, penalty, precondition, *options, **more):
+    return conjugate_gradients(System(operator, penalty, precondition), rhs, *options, **more)
 
 
 def operator_of(A):
@@ -76,7 +80,7 @@ def test_solves(penalty, K, D):
     A, rhs = matrix(np.geomspace(0.1, 10, D)), normal(K, D)
     penalty = penalty(K, D)
     before = rhs.copy()
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 1e-12, 2000)
+    solution = solve(operator_of(A), rhs, penalty, none, 1e-12, 2000)
     expected = dense(A, rhs, penalty)
     assert solution.converged
     assert solution.error <= 1e-12
@@ -89,7 +93,7 @@ def test_the_residual_is_the_true_one():
     """The one that is updated drifts off by the rounding of the products that it was updated with."""
     A, rhs, penalty = matrix(np.geomspace(0.01, 10, 50)), normal(3, 50), np.array([[1e-3], [0.1], [2.0]])
     for tol in (1e-1, 1e-3, 1e-6):
-        solution = conjugate_gradients(operator_of(A), rhs, penalty, none, tol, 500)
+        solution = solve(operator_of(A), rhs, penalty, none, tol, 500)
         left = rhs - solution.coef @ A - penalty * solution.coef
         ratio = (np.linalg.norm(left, axis=1) / np.linalg.norm(rhs, axis=1)).max()
         assert solution.residual == pytest.approx(ratio, rel=1e-6, abs=solution.n_iter * 50 * 1e3 * EPS)
@@ -101,8 +105,8 @@ def test_the_error_is_estimated_by_what_was_gained(iterations):
     A, rhs, penalty = matrix(np.geomspace(0.1, 10, 40)), normal(1, 40), np.array([[0.1]])
     x = dense(A, rhs, penalty)
     path = [np.zeros_like(rhs)]
-    conjugate_gradients(operator_of(A), rhs, penalty, none, 0.0, 20, lambda coef, n: path.append(coef.copy()))
-    found = conjugate_gradients(operator_of(A), rhs, penalty, none, 0.0, iterations)
+    solve(operator_of(A), rhs, penalty, none, 0.0, 20, lambda coef, n: path.append(coef.copy()))
+    found = solve(operator_of(A), rhs, penalty, none, 0.0, iterations)
     squares = [length(A, penalty, x - path[j]).item() ** 2 for j in range(iterations + 1)]
     means = [(squares[j] - squares[j + 4]) / 4 for j in range(iterations - 3)]
     longest = max((squares[j] - squares[-1]) / mean for j, mean in enumerate(means))
@@ -152,7 +156,7 @@ def test_the_tolerance_holds_on_many_spectra():
 
         for least in (None, np.array([np.min(ridge * inverse)])):
             for tol in (1e-1, 1e-2, 1e-3, 1e-4):
-                found = conjugate_gradients(operator_of(A), rhs, penalty, diagonal(inverse, least), tol, 5000)
+                found = solve(operator_of(A), rhs, penalty, diagonal(inverse, least), tol, 5000)
                 assert found.converged
                 ratios[least is None or tol >= LOOSE].append((length(A, penalty, found.coef - x) / total).item() / tol)
     assert np.mean(np.array(ratios[True]) > 1) <= 0.02
@@ -165,7 +169,7 @@ def test_below_the_rounding_of_single_precision():
     A, penalty = matrix(np.geomspace(1e-2, 10, 100)), np.array([[1e-2]])
     rhs = normal(1, 100)
     for dtype, converged in ((np.float32, False), (np.float64, True)):
-        found = conjugate_gradients(operator_of(A), rhs.astype(dtype), penalty.astype(dtype), none, 1e-8, 500)
+        found = solve(operator_of(A), rhs.astype(dtype), penalty.astype(dtype), none, 1e-8, 500)
         x = dense(A, rhs, penalty)
         true = (length(A, penalty, found.coef - x) / length(A, penalty, x)).item()
         left = rhs - found.coef @ A - penalty * found.coef
@@ -185,12 +189,12 @@ def test_the_error_bounds_the_true_one(tol):
     The last of four right-hand sides has 1e-6 of the others' size: each is held to its own.
     """
     A, rhs, penalty = matrix(np.linspace(1, 4, 60)), normal(4, 60) * [[1], [1], [1], [1e-6]], np.zeros((4, 1))
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, tol, 100)
+    solution = solve(operator_of(A), rhs, penalty, none, tol, 100)
     x = dense(A, rhs, penalty)
     true = length(A, penalty, solution.coef - x) / length(A, penalty, x)
     assert solution.converged
     assert true.max() <= solution.error <= tol
-    loose = conjugate_gradients(operator_of(A), rhs, penalty, none, tol, solution.n_iter - 1)
+    loose = solve(operator_of(A), rhs, penalty, none, tol, solution.n_iter - 1)
     assert not loose.converged
     assert loose.error > tol
 
@@ -199,10 +203,10 @@ def test_zero_right_hand_sides():
     A, penalty = matrix(np.geomspace(0.1, 10, 20)), np.full((3, 1), 0.5)
     rhs = normal(3, 20)
     rhs[1] = 0
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 1e-10, 200)
+    solution = solve(operator_of(A), rhs, penalty, none, 1e-10, 200)
     np.testing.assert_array_equal(solution.coef[1], 0)
     np.testing.assert_allclose(solution.coef, dense(A, rhs, penalty), rtol=0, atol=1e-8)
-    nothing = conjugate_gradients(operator_of(A), np.zeros((3, 20)), penalty, none, 1e-10, 200)
+    nothing = solve(operator_of(A), np.zeros((3, 20)), penalty, none, 1e-10, 200)
     assert (nothing.n_iter, nothing.error, nothing.residual, nothing.converged) == (0, 0.0, 0.0, True)
     np.testing.assert_array_equal(nothing.coef, 0)
     nothing.warn(1e-10)
@@ -212,7 +216,7 @@ def test_singular_with_a_penalty():
     """Rank two: the solution is found after one iteration for each eigenvalue, that of the null space included."""
     A = matrix(np.r_[np.zeros(28), 3.0, 50.0])
     rhs, penalty = normal(2, 30), np.array([[0.1], [1.0]])
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 1e-10, 100)
+    solution = solve(operator_of(A), rhs, penalty, none, 1e-10, 100)
     assert solution.n_iter <= 3 + DELAY
     # Condition number 500.
     expected = dense(A, rhs, penalty)
@@ -223,7 +227,7 @@ def test_singular_with_a_penalty():
 def test_is_exact_after_d_iterations(D):
     """Up to rounding, which a condition number of 10 and D steps multiply."""
     A, rhs, penalty = matrix(np.linspace(1, 10, D)), normal(3, D), np.zeros((3, 1))
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 0.0, D)
+    solution = solve(operator_of(A), rhs, penalty, none, 0.0, D)
     expected = dense(A, rhs, penalty)
     assert solution.n_iter == D
     np.testing.assert_allclose(solution.coef, expected, rtol=0, atol=1000 * D * EPS * np.abs(expected).max())
@@ -232,7 +236,7 @@ def test_is_exact_after_d_iterations(D):
 def test_goes_on_to_nothing_without_harm():
     """Far more iterations than there are dimensions, as when a number of them is asked for."""
     A, rhs, penalty = matrix(np.linspace(1, 10, 3)), normal(2, 3), np.zeros((2, 1))
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 0.0, 500)
+    solution = solve(operator_of(A), rhs, penalty, none, 0.0, 500)
     np.testing.assert_allclose(solution.coef, dense(A, rhs, penalty), rtol=0, atol=1e-13)
     assert np.isfinite([solution.residual, solution.error]).all()
 
@@ -241,8 +245,8 @@ def test_goes_on_to_nothing_without_harm():
 def test_units_do_not_matter(scale):
     """Powers of two change no rounding."""
     A, rhs, penalty = matrix(np.geomspace(0.1, 10, 20)), normal(2, 20), np.full((2, 1), 0.5)
-    one = conjugate_gradients(operator_of(A), rhs, penalty, none, 1e-6, 100)
-    other = conjugate_gradients(operator_of(scale * A), scale * rhs, scale * penalty, none, 1e-6, 100)
+    one = solve(operator_of(A), rhs, penalty, none, 1e-6, 100)
+    other = solve(operator_of(scale * A), scale * rhs, scale * penalty, none, 1e-6, 100)
     assert one.n_iter == other.n_iter
     np.testing.assert_array_equal(other.coef, one.coef)
 
@@ -251,10 +255,45 @@ def test_single_precision():
     """Vectors in single precision; a product that rounds to 1e-7 leaves an error of 100 times that."""
     A, penalty = matrix(np.geomspace(0.1, 10, 40)), np.full((2, 1), 0.1, np.float32)
     rhs = normal(2, 40).astype(np.float32)
-    solution = conjugate_gradients(operator_of(A.astype(np.float32)), rhs, penalty, none, 1e-5, 200)
+    solution = solve(operator_of(A.astype(np.float32)), rhs, penalty, none, 1e-5, 200)
     assert solution.coef.dtype == np.float32
     expected = dense(A, rhs.astype(float), penalty.astype(float))
     np.testing.assert_allclose(solution.coef, expected, rtol=0, atol=100 * 20 * 1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("stop", [1, 7, 20])
+@pytest.mark.parametrize("least", [None, np.full(2, 0.1)], ids=["no bound", "bound"])
+@pytest.mark.parametrize("visited", [False, True])
+def test_continued_is_as_not_interrupted(stop, least, visited):
+    """To the last bit, of the estimate too."""
+    A, rhs, penalty = matrix(np.geomspace(0.1, 10, 40)), normal(2, 40), np.full((2, 1), 0.1)
+    system = System(operator_of(A), penalty, diagonal(np.ones(40), least))
+    whole = conjugate_gradients(system, rhs, 1e-4, 200)
+    if visited:
+        part = conjugate_gradients(system, rhs, 1e-4, 200, lambda coef, n_iter: n_iter == stop)
+    else:
+        part = conjugate_gradients(system, rhs, 1e-4, stop)
+    before = part.coef.copy()
+    again = conjugate_gradients(system, rhs, 1e-4, 200, start=part.state)
+    assert part.n_iter == stop
+    assert again.n_iter == whole.n_iter
+    assert again.error == whole.error
+    np.testing.assert_array_equal(again.coef, whole.coef)
+    np.testing.assert_array_equal(part.coef, before)
+
+
+def test_a_start_near_the_solution_saves_iterations():
+    """The error stays one of the whole solution: of what a thousandth is missing the first step leaves no more."""
+    A, rhs, penalty = matrix(np.geomspace(0.1, 10, 40)), normal(2, 40), np.full((2, 1), 0.1)
+    system, x = System(operator_of(A), penalty, none), dense(A, rhs, penalty)
+    whole = conjugate_gradients(system, rhs, 1e-6, 200)
+    near = conjugate_gradients(system, rhs, 1e-6, 200, start=x * (1 + 1e-4))
+    assert near.converged
+    assert near.n_iter < whole.n_iter
+    assert (length(A, penalty, near.coef - x) / length(A, penalty, x)).max() <= 1e-6
+    nothing = conjugate_gradients(system, rhs, 1e-6, 200, start=np.zeros((2, 40)))
+    assert nothing.n_iter == whole.n_iter
+    np.testing.assert_array_equal(nothing.coef, whole.coef)
 
 
 def test_visit_ends_the_iterations():
@@ -265,7 +304,7 @@ def test_visit_ends_the_iterations():
         seen.append((n_iter, coef.copy()))
         return n_iter == 7
 
-    solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 1e-12, 200, visit)
+    solution = solve(operator_of(A), rhs, penalty, none, 1e-12, 200, visit)
     assert [n for n, _ in seen] == list(range(1, 8))
     assert solution.n_iter == 7
     assert not solution.converged
@@ -275,7 +314,7 @@ def test_visit_ends_the_iterations():
 def test_warns_where_it_has_not_converged():
     A, rhs, penalty = matrix(np.geomspace(1e-4, 10, 200)), normal(2, 200), np.full((2, 1), 1e-6)
     for max_iter in (0, 1, 3, 10):
-        solution = conjugate_gradients(operator_of(A), rhs, penalty, none, 1e-6, max_iter)
+        solution = solve(operator_of(A), rhs, penalty, none, 1e-6, max_iter)
         assert solution.n_iter == max_iter
         assert not solution.converged
         text = f"{max_iter} iterations at a relative residual of {solution.residual:.1e} and"
@@ -286,7 +325,7 @@ def test_warns_where_it_has_not_converged():
 def test_what_is_no_number_has_not_converged():
     A, rhs = matrix(np.linspace(1, 2, 5)), normal(1, 5)
     rhs[0, 2] = np.nan
-    assert not conjugate_gradients(operator_of(A), rhs, np.ones((1, 1)), none, 1e-6, 50).converged
+    assert not solve(operator_of(A), rhs, np.ones((1, 1)), none, 1e-6, 50).converged
 
 
 def rows(n, D, decay, seed=0):
@@ -361,7 +400,7 @@ class TestPreconditioners:
 
     def iterations(self, A, penalty, precondition, K=2):
         rhs = normal(K, len(A), seed=9)
-        solution = conjugate_gradients(operator_of(A), rhs, penalty, precondition, 1e-3, 3000)
+        solution = solve(operator_of(A), rhs, penalty, precondition, 1e-3, 3000)
         assert solution.converged
         return solution.n_iter
 

@@ -42,18 +42,22 @@ def no_room(monkeypatch):
 
 def ridge_on(features, X, y, weight=None, dtype=np.float64):
     drawn = clone(features).draw(X.shape[1])
-    drawn.observe(X)
+    drawn.fit_sample(X, np.ones(X.shape[0]))
     y = y.reshape(len(y), -1)
     return IterativeRidge(Design(ArraySource(X, y, weight), drawn, dtype), seed=0)
 
 
 def solved(ridge, tol=1e-12, alpha=ALPHA, kept=None, **options):
     """Coefficients (D, K) and intercepts (K,)."""
-    equations = ridge.equations(kept)
-    penalty = np.full((equations.shape[0], len(ridge.maps)), alpha)
-    solution = ridge.solve(equations, penalty, tol, 500, **options)
+    if kept is None:
+        solution, intercept = ridge.fit(np.full(len(ridge.maps), alpha), tol, 500, **options)
+    else:
+        equations = ridge.equations(kept)
+        penalty = np.full((equations.shape[0], len(ridge.maps)), alpha)
+        solution = ridge.solve(equations, penalty, tol, 500)
+        intercept = ridge.intercept(equations, solution.coef)
     assert solution.converged
-    return solution.coef.T, ridge.intercept(equations, solution.coef)
+    return solution.coef.T, intercept
 
 
 def dense(Z):
@@ -197,7 +201,7 @@ class TestRounded:
     def test_refinement_that_cannot_reach_the_tolerance_says_so(self, rows, rounded):
         X, y = rows
         ridge = ridge_on(FOURIER, X, y)
-        solution = ridge.solve(ridge.equations(), np.array([[ALPHA]]), 1e-30, 500, refined=True)
+        solution, _ = ridge.fit(np.array([ALPHA]), 1e-30, 500, refined=True)
         assert not solution.converged
         assert solution.error > 1e-30
         assert solution.n_iter >= MOST_REFINEMENTS
@@ -255,7 +259,7 @@ def test_weights_are_repeats(rows, features):
 
     def predicted(X_train, y, weight):
         drawn = clone(features).draw(3)
-        drawn.observe(X)
+        drawn.fit_sample(X, np.ones(X.shape[0]))
         ridge = IterativeRidge(Design(ArraySource(X_train, y[:, None], weight), drawn, np.float64), seed=0)
         return ridge.design.predict(*solved(ridge))
 

@@ -31,7 +31,7 @@ def rows(n=N, K=1):
 
 def ridge_on(features, X, Y, weight=None):
     drawn = clone(features).draw(X.shape[1])
-    drawn.observe(X)
+    drawn.fit_sample(X, np.ones(X.shape[0]))
     return IterativeRidge(Design(ArraySource(X, Y, weight), drawn, np.float64), seed=0)
 
 

@@ -35,7 +35,7 @@ from bochner.estimators.solving import (
 )
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter, Rows
-from bochner.features.concatenate import fixed, seeded
+from bochner.features.copies import fixed, seeded
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 from bochner.tuning.bandwidth import choose_kernel
@@ -112,7 +112,7 @@ class KernelMachine(Interpretation, KernelParameter):
         fitted = self._solve(source, choice, dtype, seed)
         self.features_ = self.features_ if fitted.features is None else fitted.features
         if choice is None:  # else rows that are held out have judged the bins
-            self.features_.caution()
+            self.features_.check_occupancy()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
         given = given_alphas(self.alpha)
         if choice is not None and given is not None:
@@ -250,7 +250,7 @@ class KernelMachine(Interpretation, KernelParameter):
         self._check_lengthscales(features)
         features.draw(self.encoder_.n_features_out_)
         X, _, weight = source.sample(SCORED_ROWS, np.random.default_rng(seed)).whole()
-        features.observe(X, weight)
+        features.fit_sample(X, weight)
         return X
 
     def _check_lengthscales(self, features: FeatureMap) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.base import FeatureMap
+from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.rows import exact_map
 from bochner.solvers.exact import centred_kernel, solve_exact
-from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
+from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge, RidgeFit
 from bochner.solvers.ridge import (
     DualFactor,
     DualLeaveOneOut,
@@ -154,13 +154,15 @@ def solve_exactly(
     """
     given, counted = given_alphas(alpha), design.counted()
     source = counted.source.distinct()
-    X, y, weight = source.whole()
-    features = cast(DenseFeatureMap, exact_map(design.features).fit(X))
+    rows = source.whole()
+    X, y, weight = rows
+    features = exact_map(design.features).fit(X)
+    kernel_rows = Design(source, features, design.dtype).dense
     if given is not None and len(given) == 1:
         best, alphas, scores = float(given[0]), given, None
     else:
         some, factors = draw_rows(weight, EXACT_ROWS, np.random.default_rng(seed))
-        sample = cast(DenseFeatureMap, exact_map(design.features).fit(X[some]))
+        sample = Design(source, exact_map(design.features).fit(X[some])).dense
         kernel = centred_kernel(sample, X[some], weight[some])
         factor = KernelFactor(kernel, y[some], weight[some], 2 if given is None else len(given))
         score: Score = DualLeaveOneOut(factor, None if factors is None else weight[some] * factors)
@@ -169,12 +171,12 @@ def solve_exactly(
             score = factor.gcv
         best, alphas, scores = _decide(score, given, factor)
     if not calibrated:
-        found = solve_exact(features, X, y, weight, best, tol, seed)
+        found = solve_exact(kernel_rows, rows, best, tol, seed)
         return Fitted(found.coef, found.intercept, best, alphas, scores, None, found.n_iter, found.residual, features)
     new = _held_out_among(design, source, held_out)
     seen, factors = draw_rows(weight[new], SCORED_ROWS, np.random.default_rng(seed))
     seen = new[seen]
-    found = solve_exact(features, X, y, weight, best, tol, seed, seen)
+    found = solve_exact(kernel_rows, rows, best, tol, seed, seen)
     held_out_predictions = None
     if found.errors is not None:
         held_out_predictions = HeldOutPredictions(
@@ -233,23 +235,23 @@ def solve_iteratively(
         n_iter, held_out_predictions = held.run(penalty, tol, traced)
         if n_iter >= TRACED_ITERATIONS - 1:
             n_iter = MOST_ITERATIONS
-    equations = ridge.equations()
-    columns = np.tile(penalty, (equations.shape[0], 1))
-    stopped = n_iter < MOST_ITERATIONS
-    if stopped:
-        solution = ridge.solve(equations, columns, 0.0, n_iter)
+    if n_iter < MOST_ITERATIONS:
+        found = ridge.fit(penalty, 0.0, n_iter)
     else:
         most = round(MOST_ITERATIONS * max(1.0, np.log(tol) / np.log(USUAL_TOL)))
-        solution = ridge.solve(equations, columns, tol, most, refined=tol < ROUNDING_ERROR)
-        solution.warn(tol)
-    coef, intercept = solution.coef.T.astype(design.dtype), ridge.intercept(equations, solution.coef)
-    if weighted:
-        features.weights_ = penalty.min() / penalty
-        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
-    found = solution.n_iter, solution.residual
-    return Fitted(
-        np.ascontiguousarray(coef), intercept, float(penalty.min()), alphas, scores, held_out_predictions, *found
-    )
+        found = ridge.fit(penalty, tol, most, refined=tol < ROUNDING_ERROR)
+        found.solution.warn(tol)
+    fitted = _fitted(ridge, found, float(penalty.min()), held_out_predictions)
+    fitted = replace(fitted, alphas=alphas, scores=scores)
+    return _weighted(fitted, ridge, penalty.min() / penalty) if weighted else fitted
+
+
+def _weighted(fitted: Fitted, ridge: IterativeRidge, weights: NDArray) -> Fitted:
+    """The same function by a map with weights that were learned."""
+    assert isinstance(ridge.design.features, ConcatenatedFeatures)
+    features = ridge.design.features.with_weights(weights)
+    scales = np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(fitted.coef.dtype)
+    return replace(fitted, coef=fitted.coef / scales, features=features)
 
 
 def solve_as_chosen(design: Design, choice: Choice, seed: int, calibrated: bool) -> Fitted:
@@ -276,11 +278,16 @@ def _iterated(
     held_out_predictions: HeldOutPredictions | None,
 ) -> Fitted:
     """The solution after so many iterations."""
-    equations, dtype = ridge.equations(), ridge.design.dtype
-    solution = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), 0.0, n_iter)
-    coef, intercept = solution.coef.T.astype(dtype), ridge.intercept(equations, solution.coef)
-    found = np.array([alpha]), None, held_out_predictions, solution.n_iter, solution.residual
-    return Fitted(np.ascontiguousarray(coef), intercept, alpha, *found)
+    return _fitted(ridge, ridge.fit(penalty, 0.0, n_iter), alpha, held_out_predictions)
+
+
+def _fitted(
+    ridge: IterativeRidge, found: RidgeFit, alpha: float, held_out_predictions: HeldOutPredictions | None
+) -> Fitted:
+    """A solution of conjugate gradients as that of an estimator."""
+    solution, coef = found.solution, np.ascontiguousarray(found.solution.coef.T.astype(ridge.design.dtype))
+    path = np.array([alpha]), None, held_out_predictions
+    return Fitted(coef, found.intercept, alpha, *path, solution.n_iter, solution.residual)
 
 
 def solve_again(design: Design, solver: str, alpha: float, n_iter: int | None, tol: float, seed: int) -> Fitted:

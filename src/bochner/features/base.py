@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.engines.algebra import product
-from bochner.engines.local import for_rows, require_memory
-from bochner.features.stored import Stored, StoredBytes, StoredFloats
+from bochner.data.weights import unit_weights
+from bochner.features.dense import Centres, DenseFeatures, Rows
+from bochner.features.stored import Stored
 from bochner.kernels import Kernel
 
-TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 REMEDY = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
-Rows: TypeAlias = "NDArray | sp.csr_array"
+NOT_SAVED = {"_caches", "_rng"} | {"_factors", "_tables", "_grids"}  # these in older files
+T = TypeVar("T")
 
 
 class KernelParameter(BaseEstimator):
@@ -42,10 +42,60 @@ class KernelParameter(BaseEstimator):
 class FeatureMap(TransformerMixin, KernelParameter):
     """A map from rows to D features, and a scikit-learn transformer.
 
-    The rows that the methods here take are checked already: float32 or float64, dense or CSR.
+    `fit` takes all rows at once. Who has them in blocks calls, in this order,
+
+    1. `draw(n_features)`, for what is random,
+    2. `fit_sample(X, weight)`, for what depends on a sample of the rows: means, landmarks, leverages,
+    3. `fit_store(X)` with every block of training rows, whose features come back stored: bins are numbered here,
+    4. `finalize()`, after the last of them, from which on the number of features is known,
+    5. `check_occupancy()`, which warns where the training rows and the map do not suit each other.
+
+    A map does not change thereafter, until it is drawn anew. The rows that these methods take are checked already:
+    float32 or float64, dense or CSR.
     """
 
     n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the map, and fit what of it depends on the rows.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = self._checked(X)
+        self.draw(X.shape[1])
+        self.fit_sample(X, unit_weights(X.shape[0]))
+        self.fit_rows(X)
+        self.finalize()
+        self.check_occupancy()
+        return self
+
+    @abstractmethod
+    def draw(self, n_features: int) -> Self:
+        """Draw what is random in the map, for `n_features` columns."""
+
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
+        """Fit what depends on a sample of the rows and their weights, shape (n,)."""
+
+    def fit_rows(self, X: Rows) -> None:
+        """Take note of training rows."""
+
+    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+        """Take note of training rows, and store their features as `store` does."""
+        self.fit_rows(X)
+        return self.store(X, packed, centres)
+
+    def finalize(self) -> None:
+        """Take note that the last training row has been there."""
+
+    def check_occupancy(self) -> None:
+        """Warn where the training rows and the map do not suit each other."""
 
     def _checked(self, X: Any, *, reset: bool = True) -> Rows:
         """Rows as the methods take them; their columns are noted, or else compared with those that were."""
@@ -73,39 +123,55 @@ class FeatureMap(TransformerMixin, KernelParameter):
     def n_features_out(self) -> int:
         """Number D of columns of the map."""
 
-    @abstractmethod
-    def draw(self, n_features: int) -> FeatureMap:
-        """Draw what is random in the map, for `n_features` columns."""
-
-    def observe(self, X: Rows, weight: NDArray | None = None) -> None:
-        """Take note of a sample of the rows and their weights, shape (n,), one each by default, before all."""
-        self._observe(X, np.ones(X.shape[0]) if weight is None else weight)
-
-    def _observe(self, X: Rows, weight: NDArray) -> None:
-        """Take note where the map depends on its rows."""
+    @property
+    def dense(self) -> DenseFeatures | None:
+        """The drawn map as one to dense arrays; None where its features are sparse."""
+        return None
 
     @property
     def is_dense(self) -> bool:
-        """Whether `rows` can give the features as a dense array."""
-        return False
+        """Whether the features of the drawn map are dense."""
+        return self.dense is not None
+
+    def centres(self, X: Rows, weight: NDArray) -> list[NDArray | None]:
+        """Mean features of some rows of the dense parts, None for the others: what may be taken from stored features.
+
+        Equations about the mean stay the same, and lose no digits to a mean that is large beside the deviations.
+        """
+        return [None if part.dense is None else part.dense.mean(X, weight) for part in self.parts]
 
     @abstractmethod
-    def store(self, X: Rows, packed: bool = False) -> Stored:
-        """Features of the rows, held in memory; `packed` allows a rounding of them to 8 bits."""
+    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+        """Features of the rows, held in memory.
+
+        Parameters
+        ----------
+        packed : bool, default=False
+            Whether dense ones may be rounded to 8 bits.
+        centres : sequence of array or None, one for each of `parts`, optional
+            Taken from the features.
+        """
 
     @abstractmethod
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
 
-    def learn(self, X: Rows, packed: bool = False) -> Stored:
-        """Hold training rows, of which the map takes note where its columns depend on them."""
-        return self.store(X, packed)
+    @abstractmethod
+    def dot(self, X: Rows, coef: NDArray) -> NDArray:
+        """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
 
-    def settle(self) -> None:
-        """Take note that the last training row has been learnt; only then is D known."""
+    def _cached(self, name: str, build: Callable[[], T]) -> T:
+        """What `build()` makes of the arrays of the map, made once after a draw, and never part of a file.
 
-    def caution(self) -> None:
-        """Warn where the training rows and the map do not suit each other."""
+        Of two threads that come first both make it, and either one is kept.
+        """
+        caches = self.__dict__.setdefault("_caches", {})
+        if name not in caches:
+            caches[name] = build()
+        return caches[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name not in NOT_SAVED}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -113,106 +179,33 @@ class FeatureMap(TransformerMixin, KernelParameter):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    @abstractmethod
-    def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
 
+class DenseFeatureMap(DenseFeatures, FeatureMap):
+    """A map whose features are dense whatever its parameters are."""
 
-class DenseFeatureMap(FeatureMap):
-    """A map to dense features, computed tile by tile so that a tile's features stay in a core's cache."""
-
-    _centre: NDArray | None = None
+    remedy: ClassVar[str] = REMEDY
 
     @property
-    def is_dense(self) -> bool:
-        """Dense it is."""
-        return True
+    def dense(self) -> DenseFeatures:
+        """The map itself."""
+        return self
 
-    @abstractmethod
-    def write(self, X: Rows, out: NDArray) -> None:
-        """Write the features of a few rows into the first columns of `out`, C-contiguous, (b, >= D), dtype of X."""
+    def check_rows(self, X: Rows) -> None:
+        """Raise ValueError where the map does not serve such rows."""
 
-    def bounds(self) -> NDArray | None:
-        """Largest size of the entries of each column, shape (D,); None where they have none."""
-        return None
+    def transform(self, X: Any) -> NDArray:
+        """Compute the features.
 
-    def centre_on(self, X: Rows, weight: NDArray) -> None:
-        """Take the mean features of some rows from all that are held from now on.
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            float32 gives float32; everything else float64. Sparse rows are not made dense as a whole.
 
-        Equations about the mean stay the same, and lose no digits to a mean that is large beside the deviations.
+        Returns
+        -------
+        array of shape (n, D)
         """
-        Z = self.rows(X)
-        share = weight / weight.sum()
-        self._centre = product(share[np.newaxis], Z.astype(np.float64, copy=False))[0]
-
-    @property
-    def centre(self) -> NDArray[np.float64]:
-        """What is taken from stored features, shape (D,)."""
-        return np.zeros(self.n_features_out) if self._centre is None else self._centre
-
-    def store(self, X: Rows, packed: bool = False) -> Stored:
-        bounds = self.bounds() if packed else None
-        if bounds is not None:
-            return self._store_bytes(X, bounds + np.abs(self.centre))
-        Z = self.rows(X)
-        if self._centre is not None:
-            Z -= self._centre.astype(Z.dtype)
-        return StoredFloats(Z)
-
-    def _store_bytes(self, X: Rows, bounds: NDArray) -> StoredBytes:
-        held, centre = StoredBytes(X.shape[0], bounds), self.centre.astype(X.dtype)
-        tile = self._tile_rows(X.dtype)
-
-        def loop(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                Z[: b - a] -= centre
-                held.put(a, Z[: b - a])
-
-        for_rows(loop, X.shape[0], tile)
-        return held
-
-    def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
-        return self.n_features_out * (1 if packed and self.bounds() is not None else dtype.itemsize)
-
-    def rows(self, X: Rows, out: NDArray | None = None) -> NDArray:
-        """Features of the rows, in the first columns of `out` where it is given; other columns are left alone."""
-        Z = np.empty((X.shape[0], self.n_features_out), X.dtype) if out is None else out
-        tile = self._tile_rows(X.dtype)
-
-        def loop(start: int, stop: int) -> None:
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[a:b])
-
-        for_rows(loop, X.shape[0], tile)
-        return Z
-
-    def _require_output(self, X: Rows, cure: str = REMEDY) -> None:
-        """Raise MemoryError, which names the cure, where the features of all rows do not fit."""
-        what = f"The array of {X.shape[0]:,} x {self.n_features_out:,} features"
-        require_memory(X.shape[0] * self.n_features_out * X.dtype.itemsize, what, cure)
-
-    def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
-        result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-
-        tile = self._tile_rows(X.dtype)
-
-        def loop(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                np.matmul(Z[: b - a], coef, out=result[a:b])
-
-        for_rows(loop, X.shape[0], tile)
-        return result
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_centre"}
-
-    def _tile_rows(self, dtype: np.dtype) -> int:
-        return max(1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), TILE_ROWS))
+        X = self._checked(X, reset=False)
+        self.check_rows(X)
+        self.require_output(X, self.remedy)
+        return self.rows(X)

@@ -14,8 +14,9 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import in_threads, require_memory
-from bochner.features.base import FeatureMap, Rows
-from bochner.features.grids import Grids, Table, draw_grids, tables_of
+from bochner.features.base import FeatureMap
+from bochner.features.dense import Centres, Rows
+from bochner.features.grids import Grids, Numbers, Table, draw_grids, lookups
 from bochner.features.stored import StoredBins
 from bochner.kernels import Kernel, Laplacian
 
@@ -116,6 +117,8 @@ class BinningFeatures(FeatureMap):
     True
     """
 
+    _numbering: list[Table] | None = None  # of the bins while they are numbered
+
     def __init__(
         self,
         kernel: Kernel = Laplacian(),  # noqa: B008 - changed on a copy only, see FeatureMap.set_params
@@ -131,29 +134,6 @@ class BinningFeatures(FeatureMap):
         self.column_share = column_share
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> BinningFeatures:
-        """Draw the grids and number the bins that the rows occupy.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self.draw(X.shape[1])
-        self.observe(X)
-        if self.n_buckets is None:
-            self._require_memory(X)
-            self.learn(X)
-        self.settle()
-        self.caution()
-        self._all_grids()
-        return self
-
     def draw(self, n_features: int) -> BinningFeatures:
         """Draw the grids for `n_features` columns, where the rows are still to come."""
         self._check_parameters()
@@ -167,11 +147,11 @@ class BinningFeatures(FeatureMap):
         self.rows_per_bin_ = self.singleton_share_ = float("nan")
         self.keys_ = np.empty(0, np.int64)
         self.offsets_ = np.arange(P + 1, dtype=np.int64) * n_buckets
-        self._tables = [] if n_buckets else [Table() for _ in range(P)]
-        self._grids: Grids | None = None
+        self._numbering = None if n_buckets else [Table() for _ in range(P)]
+        self._caches: dict[str, Any] = {}
         return self
 
-    def _observe(self, X: Rows, weight: NDArray) -> None:
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Check that the kernel serves such rows."""
         self.kernel.check_rows(X)
 
@@ -202,27 +182,43 @@ class BinningFeatures(FeatureMap):
         """Number D of columns: of occupied bins, or of buckets."""
         return int(self.offsets_[-1])
 
-    def learn(self, X: Rows, packed: bool = False) -> StoredBins:
-        """Number the bins of some training rows, after those of earlier calls since the draw.
+    def fit_rows(self, X: Rows) -> None:
+        """Number the bins of some training rows, after those of earlier calls; buckets are numbers already."""
+        if not self._has_buckets:
+            self._require_memory(X)
+            self.fit_store(X)
 
-        Once the columns are laid out, rows are looked up as by `store`.
+    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
+        """Number the bins of some training rows, after those of earlier calls, and store them.
+
+        Raises RuntimeError after `finalize`, when no more bins are numbered.
         """
-        return self._stored(X, grow=not self.n_features_out)
+        if self._has_buckets:
+            return self.store(X)
+        if self._numbering is None:
+            raise RuntimeError("The bins of this map are numbered: draw it anew, or look rows up by store.")
+        return self._stored(X, [table.number for table in self._numbering])
 
-    def settle(self) -> None:
-        """Lay out the columns, once all training rows are known."""
-        if self.n_features_out:
+    def finalize(self) -> None:
+        """Lay out the columns, once all training rows have been there."""
+        if self._numbering is None:
             return
-        counts = [table.counts[: table.count] for table in self._tables]
+        counts = [table.counts[: table.count] for table in self._numbering]
         self.offsets_[1:] = np.cumsum([len(count) for count in counts])
-        self.keys_ = np.concatenate([table.keys[: table.count] for table in self._tables])
-        for table, first, stop in zip(self._tables, self.offsets_, self.offsets_[1:], strict=False):
+        self.keys_ = np.concatenate([table.keys[: table.count] for table in self._numbering])
+        for table, first, stop in zip(self._numbering, self.offsets_, self.offsets_[1:], strict=False):
             table.close(self.keys_[first:stop])
+        self._caches["lookups"], self._numbering = [table.look_up for table in self._numbering], None
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
         self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
 
-    def caution(self) -> None:
+    @property
+    def _has_buckets(self) -> bool:
+        """Whether bins are hashed into columns that are there from the draw on."""
+        return not len(self.keys_) and self.n_features_out > 0
+
+    def check_occupancy(self) -> None:
         """Warn where most rows are alone in their bins."""
         rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
         if self.singleton_share_ > MANY_ALONE and rows >= FEW_ROWS:
@@ -232,38 +228,34 @@ class BinningFeatures(FeatureMap):
                 stacklevel=3,
             )
 
-    def store(self, X: Rows, packed: bool = False) -> StoredBins:
+    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
-        return self._stored(X, grow=False)
+        grids = self._loops()
+        return self._stored(X, self._cached("lookups", lambda: lookups(self.keys_, self.offsets_, len(grids))))
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's bins, and of its weights inside them where the kernel has such."""
         return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
 
-    def _stored(self, X: Rows, grow: bool) -> StoredBins:
-        grids = self._all_grids()
+    def _stored(self, X: Rows, numbers: list[Numbers]) -> StoredBins:
+        """Bins of the rows, as `numbers` of each grid tells them."""
+        grids = self._loops()
         tiles, smooth = grids.tiles(X), bool(grids.smooth.any())
         ids = np.empty((len(grids), X.shape[0]), np.int32)
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
         def number(p: int) -> None:
-            grids.number(tiles, p, self._tables[p] if self._tables else None, grow, ids[p])
+            grids.number(tiles, p, numbers[p], ids[p])
             if smooth:
                 grids.weigh(tiles, p, values[p])
 
         in_threads(number, range(len(grids)), None if X.shape[0] > 1 else 1)
         return StoredBins(ids, values, self.offsets_)
 
-    def _all_grids(self) -> Grids:
-        """The grids in the form of the loops, and their tables, made anew where they were left out of a file."""
-        if self._grids is None:
-            # A fitted map is what its arrays are, whatever its parameters have become since.
-            arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth, self.offsets_
-            numbered = bool(self._tables) or len(self.keys_) > 0
-            self._grids = Grids(*arrays, self.n_features_in_, numbered)
-        if not self._grids.n_buckets and not self._tables:
-            self._tables = tables_of(self.keys_, self.offsets_)
-        return self._grids
+    def _loops(self) -> Grids:
+        """The grids in the form of the loops; what arrays the map has decides, whatever its parameters are since."""
+        arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth
+        return self._cached("grids", lambda: Grids(*arrays, self.n_features_in_))
 
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
@@ -280,11 +272,11 @@ class BinningFeatures(FeatureMap):
         """
         X = self._checked(X, reset=False)
         self._require_memory(X)
-        held = self.store(X)
-        kept = held.ids.T >= 0
+        stored = self.store(X)
+        kept = stored.ids.T >= 0
         wide = max(self.n_features_out, kept.size) >= 2**31
-        columns = (held.ids.T + self.offsets_[:-1].astype(np.int64 if wide else np.int32))[kept]
-        values = np.broadcast_to(held.values.astype(X.dtype, copy=False).T, kept.shape)[kept]
+        columns = (stored.ids.T + self.offsets_[:-1].astype(np.int64 if wide else np.int32))[kept]
+        values = np.broadcast_to(stored.values.astype(X.dtype, copy=False).T, kept.shape)[kept]
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         return sp.csr_matrix((values, columns, starts), shape=(X.shape[0], self.n_features_out))
 
@@ -302,10 +294,8 @@ class BinningFeatures(FeatureMap):
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if "_tables" in state:
-            state |= {"_grids": None} | ({"_tables": []} if len(self.keys_) else {})
-        return state
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_numbering" or value is not None}
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names ``grid0_bin0``, ... of the columns, prefixed by the class in lower case."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,13 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import for_rows
-from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.base import REMEDY, FeatureMap
+from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
 
 
-class ConcatenatedFeatures(DenseFeatureMap):
+class ConcatenatedFeatures(FeatureMap):
     """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so that k = w_1 k_1 + w_2 k_2 + ...
 
     The seed paper's closing remark: Fourier features serve the smooth part of a target, random binning features the
@@ -61,35 +64,24 @@ class ConcatenatedFeatures(DenseFeatureMap):
         self.maps = maps
         self.weights = weights
 
-    def fit(self, X: Any, y: Any = None) -> ConcatenatedFeatures:
-        """Fit every map.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self._check_parameters()
-        return self._take([as_map(clone(part)).fit(X) for part in self.maps])
-
     def draw(self, n_features: int) -> ConcatenatedFeatures:
-        """Draw every map, where the rows are still to come."""
-        self._check_parameters()
-        return self._take([as_map(clone(part)).draw(n_features) for part in self.maps])
-
-    def _take(self, maps: list[FeatureMap]) -> ConcatenatedFeatures:
-        self.maps_, self.n_features_in_ = maps, maps[0].n_features_in_
-        self.weights_ = np.ones(len(maps)) if self.weights is None else np.array(self.weights, dtype=np.float64)
-        self.edges_ = np.zeros(len(maps) + 1, np.int64)
+        """Draw copies of every map."""
+        self.check_parameters()
+        self.maps_ = [as_map(clone(part)).draw(n_features) for part in self.maps]
+        self.n_features_in_ = n_features
+        self.weights_ = np.ones(len(self.maps_)) if self.weights is None else np.array(self.weights, dtype=np.float64)
+        self.edges_ = np.zeros(len(self.maps_) + 1, np.int64)
         self._lay_out()
         return self
 
-    def _check_parameters(self) -> None:
+    def with_weights(self, weights: ArrayLike) -> ConcatenatedFeatures:
+        """The fitted maps with other weights, shape (M,)."""
+        other = copy(self)
+        other.weights_ = np.array(weights, dtype=np.float64)
+        return other
+
+    def check_parameters(self) -> None:
+        """Raise TypeError or ValueError where the maps or their weights are none."""
         maps = self.maps
         if not isinstance(maps, list | tuple) or not maps:
             raise TypeError(f"maps must be a list of feature maps such as FourierFeatures(), got {maps!r}.")
@@ -107,22 +99,32 @@ class ConcatenatedFeatures(DenseFeatureMap):
     def _lay_out(self) -> None:
         self.edges_[1:] = np.cumsum([part.n_features_out for part in self.maps_])
 
-    def _observe(self, X: Rows, weight: NDArray) -> None:
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Show a sample of the rows to every map, and lay out the columns of those whose number it decides."""
         for part in self.maps_:
-            part.observe(X, weight)
+            part.fit_sample(X, weight)
         self._lay_out()
 
-    def settle(self) -> None:
-        """Settle every map, and lay out their columns."""
+    def fit_rows(self, X: Rows) -> None:
+        """Show training rows to every map."""
         for part in self.maps_:
-            part.settle()
+            part.fit_rows(X)
+
+    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredTogether:
+        """Features of training rows, of which every map takes note."""
+        parts = [part.fit_store(X, packed, own) for part, own in zip(self.maps_, self._each(centres), strict=True)]
+        return StoredTogether(parts, self.scales, self.edges_)
+
+    def finalize(self) -> None:
+        """Finalize every map, and lay out their columns."""
+        for part in self.maps_:
+            part.finalize()
         self._lay_out()
 
-    def caution(self) -> None:
+    def check_occupancy(self) -> None:
         """Let every map warn."""
         for part in self.maps_:
-            part.caution()
+            part.check_occupancy()
 
     @property
     def n_features_out(self) -> int:
@@ -130,9 +132,10 @@ class ConcatenatedFeatures(DenseFeatureMap):
         return int(self.edges_[-1])
 
     @property
-    def is_dense(self) -> bool:
-        """Whether every map is dense."""
-        return all(part.is_dense for part in self.maps_)
+    def dense(self) -> DenseFeatures | None:
+        """The maps as one to dense arrays; None where one of them is sparse."""
+        parts = [part.dense for part in self.maps_]
+        return SideBySide([part for part in parts if part], self.scales, self.edges_) if all(parts) else None
 
     @property
     def learns_weights(self) -> bool:
@@ -149,13 +152,14 @@ class ConcatenatedFeatures(DenseFeatureMap):
         """Roots of the weights."""
         return np.sqrt(self.weights_)
 
-    def store(self, X: Rows, packed: bool = False) -> StoredTogether:
-        """Features of every map, held."""
-        return StoredTogether([part.store(X, packed) for part in self.maps_], self.scales, self.edges_)
+    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredTogether:
+        """Features of every map, held in memory."""
+        parts = [part.store(X, packed, own) for part, own in zip(self.maps_, self._each(centres), strict=True)]
+        return StoredTogether(parts, self.scales, self.edges_)
 
-    def learn(self, X: Rows, packed: bool = False) -> StoredTogether:
-        """Hold training rows, of which every map takes note."""
-        return StoredTogether([part.learn(X, packed) for part in self.maps_], self.scales, self.edges_)
+    def _each(self, centres: Centres | None) -> list[Centres | None]:
+        """Centres as every map takes them."""
+        return [None] * len(self.maps_) if centres is None else [[centre] for centre in centres]
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes, over all maps."""
@@ -173,30 +177,19 @@ class ConcatenatedFeatures(DenseFeatureMap):
         array or, where one of the maps gives such, csr_matrix of shape (n, D)
         """
         X = self._checked(X, reset=False)
-        if self.is_dense:
-            self._require_output(X)
-            return self.rows(X)
+        dense = self.dense
+        if dense is not None:
+            dense.require_output(X, REMEDY)
+            return dense.rows(X)
         scales = self.scales.astype(X.dtype)
         return _side_by_side([part.transform(X) for part in self.maps_], scales, self.edges_)
-
-    def write(self, X: Rows, out: NDArray) -> None:
-        """Write the features of a few rows into the first columns of `out`; TypeError where a map is not dense."""
-        for part, scale, (first, stop) in zip(self.maps_, self.scales, self._spans(), strict=True):
-            if not isinstance(part, DenseFeatureMap):
-                raise TypeError(f"{type(part).__name__} are no dense features: use transform or store.")
-            Z = np.empty((X.shape[0], stop - first), out.dtype)
-            part.write(X, Z)
-            np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
         result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
-        for part, scale, (first, stop) in zip(self.maps_, self.scales, self._spans(), strict=True):
+        for part, scale, (first, stop) in zip(self.maps_, self.scales, _spans(self.edges_), strict=True):
             result += part.dot(X, np.multiply(coef[first:stop], scale, dtype=coef.dtype))
         return result
-
-    def _spans(self) -> list[tuple[int, int]]:
-        return list(zip(self.edges_[:-1].tolist(), self.edges_[1:].tolist(), strict=True))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the maps' columns."""
@@ -204,6 +197,36 @@ class ConcatenatedFeatures(DenseFeatureMap):
         columns = check_feature_names_in(self, input_features)
         names = [f"{m}_{name}" for m, part in enumerate(self.maps_) for name in part.get_feature_names_out(columns)]
         return np.array(names, dtype=object)
+
+
+class SideBySide(DenseFeatures):
+    """Dense features of several maps.
+
+    Parameters
+    ----------
+    parts : list of DenseFeatures
+    scales : array of shape (M,)
+        Factor on the features of each.
+    edges : int64 array of shape (M + 1,)
+        First column of each, and the end of the last.
+    """
+
+    def __init__(self, parts: list[DenseFeatures], scales: NDArray, edges: NDArray) -> None:
+        self.parts, self.scales, self.edges = parts, scales, edges
+
+    @property
+    def n_features_out(self) -> int:
+        return int(self.edges[-1])
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        for part, scale, (first, stop) in zip(self.parts, self.scales, _spans(self.edges), strict=True):
+            Z = np.empty((X.shape[0], stop - first), out.dtype)
+            part.write(X, Z)
+            np.multiply(Z, out.dtype.type(scale), out=out[:, first:stop])
+
+
+def _spans(edges: NDArray) -> list[tuple[int, int]]:
+    return list(pairwise(edges.tolist()))
 
 
 def _side_by_side(parts: Sequence[NDArray | sp.csr_matrix], scales: NDArray, edges: NDArray) -> sp.csr_matrix:
@@ -244,28 +267,3 @@ def _check_part(part: Any) -> None:
         as_map(part)
     except TypeError as error:
         raise TypeError(f"maps must be a list of feature maps or transformers: {error}") from None
-
-
-def seeded(features: Any, seed: int) -> FeatureMap:
-    """Copy a map or a transformer, which gets `seed` where it has none; those within it get different ones."""
-    copy = as_map(clone(features))
-    if isinstance(copy, ConcatenatedFeatures):
-        copy._check_parameters()
-    parts = copy.maps if isinstance(copy, ConcatenatedFeatures) else [copy]
-    for m, part in enumerate(parts):
-        unset = [name for name, value in part.get_params().items() if value is None and _is_seed(name)]
-        part.set_params(**{name: (seed + m + k * len(parts)) % 2**31 for k, name in enumerate(unset)})
-    return copy
-
-
-def fixed(features: FeatureMap) -> FeatureMap:
-    """Copy a fitted map, not drawn, with the weights that it has learned; the same seeds draw the same again."""
-    copy = clone(features)
-    if isinstance(features, ConcatenatedFeatures):
-        copy.set_params(weights=list(features.weights_))
-    return copy
-
-
-def _is_seed(name: str) -> bool:
-    """Whether a parameter is the seed of a map or of something within it, such as a step of a pipeline."""
-    return name == "random_state" or name.endswith("__random_state")

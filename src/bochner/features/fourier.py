@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import require_memory
-from bochner.features.base import DenseFeatureMap, Rows
+from bochner.features.base import DenseFeatureMap
+from bochner.features.dense import Rows
 from bochner.features.leverage import POOL, draw_by_leverage
 from bochner.features.sampling import SAMPLINGS, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
@@ -113,6 +114,8 @@ class FourierFeatures(DenseFeatureMap):
     True
     """
 
+    remedy = "Transform in blocks of rows, take fewer n_components, or fit a KernelMachine, which never holds it."
+
     def __init__(
         self,
         kernel: Kernel = Gaussian(),  # noqa: B008 - changed on a copy only, see FeatureMap.set_params
@@ -127,22 +130,6 @@ class FourierFeatures(DenseFeatureMap):
         self.sampling = sampling
         self.paired = paired
         self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> FourierFeatures:
-        """Draw the frequencies; of X only the number of columns matters, but with sampling="leverage".
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self.draw(X.shape[1]).observe(X)
-        return self
 
     @single_threaded_blas()
     def draw(self, n_features: int) -> FourierFeatures:
@@ -162,13 +149,12 @@ class FourierFeatures(DenseFeatureMap):
         self._weigh(draw.weights)
         self.n_features_in_ = n_features
         self._rng = rng
-        self._centre = None
         return self
 
     @single_threaded_blas()
-    def _observe(self, X: Rows, weight: NDArray) -> None:
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Check that the kernel serves such rows; with sampling="leverage" draw the frequencies anew, for them."""
-        self.kernel.check_rows(X)
+        self.check_rows(X)
         if self.sampling == "leverage":
             m = self.frequencies_.shape[1]
             self.frequencies_, weights = draw_by_leverage(self.kernel, m, X, weight, self._rng)
@@ -177,7 +163,7 @@ class FourierFeatures(DenseFeatureMap):
     def _weigh(self, weights: NDArray) -> None:
         lone = len(self.offsets_)
         self.amplitudes_ = np.sqrt(weights * np.repeat([1, 2], [len(weights) - lone, lone]))
-        self._factors: dict[str, tuple] = {}
+        self._caches: dict[str, Any] = {}
 
     def _check_parameters(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -202,24 +188,9 @@ class FourierFeatures(DenseFeatureMap):
         pairs = self.frequencies_.shape[1] - len(self.offsets_)
         return np.concatenate([self.amplitudes_[:pairs], self.amplitudes_])
 
-    def transform(self, X: Any) -> NDArray:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-            float32 stays float32; everything else is computed in float64. Sparse rows are not densified.
-
-        Returns
-        -------
-        array of shape (n, n_components)
-        """
-        X = self._checked(X, reset=False)
+    def check_rows(self, X: Rows) -> None:
+        """Raise ValueError where the kernel does not serve such rows."""
         self.kernel.check_rows(X)
-        self._require_output(
-            X, "Transform in blocks of rows, take fewer n_components, or fit a KernelMachine, which never holds it."
-        )
-        return self.rows(X)
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`.
@@ -228,7 +199,7 @@ class FourierFeatures(DenseFeatureMap):
         """
         from bochner.loops.trig import cos_offset, cos_sin
 
-        first, rest, amplitudes, offsets = self._projection(X.dtype)
+        first, rest, amplitudes, offsets = self._cached(X.dtype.name, lambda: self._projection(X.dtype))
         pairs = len(amplitudes) - len(offsets)
         if pairs:
             _project(X, first, out, 0, pairs)
@@ -238,20 +209,16 @@ class FourierFeatures(DenseFeatureMap):
             cos_offset(out, 2 * pairs, offsets, amplitudes[pairs:])
 
     def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray]:
-        """Frequencies of the pairs and the rest, and offsets, in turns; amplitudes; kept for the next call."""
-        key = np.dtype(dtype).name
-        if key not in self._factors:
-            self._check_arrays()
-            m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
-            first: NDArray | SignedHadamard
-            if self.spins_ is not None and cheaper(self.n_features_in_, pairs or m):
-                first = self.spins_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
-            else:
-                first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
-            rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
-            arrays = (first, rest, self.amplitudes_, offsets)
-            self._factors[key] = tuple(array.astype(dtype) for array in arrays)
-        return self._factors[key]
+        """Frequencies of the pairs and of the rest in turns, amplitudes, and offsets in turns, of one precision."""
+        self._check_arrays()
+        m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
+        first: NDArray | SignedHadamard
+        if self.spins_ is not None and cheaper(self.n_features_in_, pairs or m):
+            first = self.spins_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
+        else:
+            first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
+        rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
+        return first.astype(dtype), rest.astype(dtype), self.amplitudes_.astype(dtype), offsets.astype(dtype)
 
     def _check_arrays(self) -> None:
         """Refuse arrays that do not fit together, of which compiled loops would not be aware."""
@@ -261,12 +228,6 @@ class FourierFeatures(DenseFeatureMap):
         spins = self.spins_ is None or (isinstance(self.spins_, SignedHadamard) and self.spins_.fits(d, m))
         if not (whole and spins):
             raise ValueError("The arrays of this FourierFeatures do not fit together. Fit it anew.")
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in super().__getstate__().items() if name != "_rng"}
-        if "_factors" in state:
-            state["_factors"] = {}
-        return state
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names ``cos0``, ..., ``sin0``, ... of the columns, prefixed by the class in lower case."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from bochner.engines.local import require_memory
 from bochner.features.sampling import allocate
 from bochner.kernels import Kernel
 
+Numbers: TypeAlias = Callable[[NDArray, NDArray], None]  # (hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
 LARGE_TABLE = 1 << 24  # bins
 SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max  # pitches, whose inverses are finite
@@ -114,12 +116,37 @@ class Table:
         self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
 
 
-def tables_of(keys: NDArray, offsets: NDArray) -> list[Table]:
-    """Tables of the bins of each grid, keys[offsets[p] : offsets[p + 1]]; ValueError where these do not fit."""
+def lookups(keys: NDArray, offsets: NDArray, n_grids: int) -> list[Numbers]:
+    """What tells the numbers of known bins of each grid: a table, or a bucket where there are no keys.
+
+    Parameters
+    ----------
+    keys : array of shape (D,), int64
+        Hashes of the bins; those of grid p are keys[offsets[p] : offsets[p + 1]].
+    offsets : array of shape (P + 1,), int64
+
+    Raises
+    ------
+    ValueError
+        If these do not fit together.
+    """
+    fit = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
+    _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
+    if not len(keys) and offsets.any():
+        n_buckets = int(offsets[1])
+        buckets = 1 <= n_buckets < 2**31 and np.array_equal(offsets, np.arange(n_grids + 1) * n_buckets)
+        _require(buckets, "offsets_ must be multiples of the number of buckets")
+        return [partial(_bucket, n_buckets)] * n_grids
     _require(keys.dtype == np.int64 and keys.ndim == 1, "keys_ must be int64, of one dimension")
     whole = offsets[0] == 0 and offsets[-1] == len(keys) and bool(np.all(np.diff(offsets) >= 0))
     _require(whole, "offsets_ must rise from 0 to the number of keys_")
-    return [Table.of(keys[a:b]) for a, b in pairwise(offsets.tolist())]
+    return [Table.of(keys[a:b]).look_up for a, b in pairwise(offsets.tolist())]
+
+
+def _bucket(n_buckets: int, hashes: NDArray, ids: NDArray) -> None:
+    from bochner.loops.bins import bucket
+
+    bucket(hashes, n_buckets, ids)
 
 
 def _require(fit: bool, what: str) -> None:
@@ -137,15 +164,12 @@ class Grids:
         Of the hashes; those of a grid are its salt.
     values : array of shape (P,), float64
     smooth : array of shape (P, F), bool
-    offsets : array of shape (P + 1,), int64
     n_features : int
-    numbered : bool
-        Whether bins have numbers; else they are in buckets, as many as the offsets tell.
 
     Raises
     ------
     ValueError
-        If shapes or dtypes are others, pitches are not positive, or offsets do not rise by the number of buckets.
+        If shapes or dtypes are others, or pitches are not positive.
     """
 
     def __init__(
@@ -155,24 +179,19 @@ class Grids:
         multipliers: NDArray,
         values: NDArray,
         smooth: NDArray,
-        offsets: NDArray,
         n_features: int,
-        numbered: bool,
     ) -> None:
         _require(pitches.ndim == 3 and pitches.size > 0, "pitches_ must have three dimensions")
         P, F, d = *pitches.shape[:2], n_features
-        arrays = [pitches, shifts, multipliers, values, smooth, offsets]
-        shapes = [(P, F, d), (P, F, d), (P, F, d), (P,), (P, F), (P + 1,)]
-        dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_, np.int64]
+        arrays = [pitches, shifts, multipliers, values, smooth]
+        shapes = [(P, F, d), (P, F, d), (P, F, d), (P,), (P, F)]
+        dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_]
         _require([array.shape for array in arrays] == shapes, f"they must be of the shapes {shapes}")
         _require([array.dtype for array in arrays] == dtypes, "their dtypes are others")
         _require(bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))), "pitches_ must be positive")
-        n_buckets = 0 if numbered else int(offsets[1])
-        buckets = 1 <= n_buckets < 2**31 and np.array_equal(offsets, np.arange(P + 1) * n_buckets)
-        _require(numbered or buckets, "offsets_ must be multiples of the number of buckets")
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
-        self.multipliers, self.values, self.smooth, self.n_buckets = multipliers, values, smooth, n_buckets
+        self.multipliers, self.values, self.smooth = multipliers, values, smooth
 
     def __len__(self) -> int:
         return len(self.values)
@@ -199,20 +218,12 @@ class Grids:
             tiles.append((columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)))
         return tiles
 
-    def number(self, tiles: Sequence[Any], p: int, table: Table | None, grow: bool, ids: NDArray) -> None:
+    def number(self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray) -> None:
         """Write the number of each row's bin in grid p into `ids`."""
-        from bochner.loops.bins import bucket
-
         hashes, done = np.empty(min(TILE_ROWS, len(ids)), np.int64), 0
         for tile in tiles:
             own = hashes[: self._hash(tile, p, hashes)]
-            part = ids[done : done + len(own)]
-            if table is None:
-                bucket(own, self.n_buckets, part)
-            elif grow:
-                table.number(own, part)
-            else:
-                table.look_up(own, part)
+            numbers(own, ids[done : done + len(own)])
             done += len(own)
 
     def _hash(self, tile: Any, p: int, hashes: NDArray) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -11,6 +9,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bochner.features.base import DenseFeatureMap
+from bochner.features.dense import Rows
 
 SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finite in either precision
 
@@ -45,29 +44,13 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
 
     def __init__(self) -> None: ...
 
-    def fit(self, X: Any, y: Any = None) -> LinearFeatures:
-        """Measure means and deviations.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self.draw(X.shape[1]).observe(X)
-        return self
-
     def draw(self, n_features: int) -> LinearFeatures:
         """Set the means to zero and the scales to one, where rows are still to come."""
         self.mean_, self.scale_ = np.zeros(n_features), np.ones(n_features)
-        self.n_features_in_, self._centre = n_features, None
+        self.n_features_in_ = n_features
         return self
 
-    def _observe(self, X: Any, weight: NDArray) -> None:
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Measure weighted means and deviations, in units of the largest entries, so that squares stay finite."""
         share = weight / weight.max()
         low, high = (np.ravel(m.toarray() if sp.issparse(m) else m) for m in (X.min(axis=0), X.max(axis=0)))
@@ -88,21 +71,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
         """Number of columns."""
         return self.n_features_in_
 
-    def transform(self, X: Any) -> NDArray:
-        """Standardise.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n, d)
-        """
-        X = self._checked(X, reset=False)
-        return self.rows(X)
-
-    def write(self, X: Any, out: NDArray) -> None:
+    def write(self, X: Rows, out: NDArray) -> None:
         """Write the standardised columns of a few rows into the first columns of `out`."""
-        dense = X.toarray() if sp.issparse(X) else X
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
         out[:, : self.n_features_out] = (dense - self.mean_) / self.scale_

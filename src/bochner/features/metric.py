@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
-from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.base import FeatureMap
+from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import Stored
 from bochner.kernels import Kernel
 
@@ -177,7 +178,7 @@ class Metric:
         return MetricDisplay.from_metric(self, feature_names, n_warps).plot(ax, sharey=sharey)
 
 
-class MetricFeatures(DenseFeatureMap):
+class MetricFeatures(FeatureMap):
     """A feature map of learned coordinates.
 
     Parameters
@@ -216,30 +217,11 @@ class MetricFeatures(DenseFeatureMap):
         self.metric = metric
         self.features = features
 
-    def fit(self, X: Any, y: Any = None) -> MetricFeatures:
-        """Fit the map on the coordinates of the rows.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self._check(X.shape[1])
-        self.features_ = clone(self.features).fit(self.metric.coordinates(X))
-        self._centre = None
-        return self
-
     def draw(self, n_features: int) -> MetricFeatures:
         """Draw the map for the coordinates of `n_features` columns."""
         self._check(n_features)
         self.n_features_in_ = n_features
         self.features_ = clone(self.features).draw(self.metric.n_features_out_)
-        self._centre = None
         return self
 
     def _check(self, n_features: int) -> None:
@@ -259,47 +241,53 @@ class MetricFeatures(DenseFeatureMap):
         return self.features_.n_features_out
 
     @property
-    def is_dense(self) -> bool:
-        """Whether the map is dense."""
-        return self.features_.is_dense
+    def dense(self) -> DenseFeatures | None:
+        """The map as one to dense arrays; None where it is sparse."""
+        dense = self.features_.dense
+        return None if dense is None else DenseOfCoordinates(self.metric, dense)
 
-    def _observe(self, X: Rows, weight: NDArray) -> None:
-        """Show a sample of the rows to the map."""
-        self.features_.observe(self.metric.coordinates(X), weight)
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
+        """Show the coordinates of a sample of the rows to the map."""
+        self.features_.fit_sample(self.metric.coordinates(X), weight)
 
-    def bounds(self) -> NDArray | None:
-        """Largest size of the features."""
-        return self.features_.bounds() if isinstance(self.features_, DenseFeatureMap) else None
+    def fit_rows(self, X: Rows) -> None:
+        """Show the coordinates of training rows to the map."""
+        self.features_.fit_rows(self.metric.coordinates(X))
 
-    def write(self, X: Rows, out: NDArray) -> None:
-        """Write the features of a few rows into the first columns of `out`; TypeError where the map is not dense."""
-        if not isinstance(self.features_, DenseFeatureMap):
-            raise TypeError(f"{type(self.features_).__name__} are no dense features: use transform or store.")
-        self.features_.write(self.metric.coordinates(X), out)
+    def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
+        """Features of training rows, of which the map takes note."""
+        dense = self.dense
+        return (
+            self.features_.fit_store(self.metric.coordinates(X), packed)
+            if dense is None
+            else dense.store(X, packed, centres)
+        )
 
-    def store(self, X: Rows, packed: bool = False) -> Stored:
+    def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
         """Features of the rows, held in memory."""
-        return super().store(X, packed) if self.is_dense else self.features_.store(self.metric.coordinates(X), packed)
-
-    def learn(self, X: Rows, packed: bool = False) -> Stored:
-        """Hold training rows, of which the map takes note."""
-        return super().store(X, packed) if self.is_dense else self.features_.learn(self.metric.coordinates(X), packed)
+        dense = self.dense
+        return (
+            self.features_.store(self.metric.coordinates(X), packed)
+            if dense is None
+            else dense.store(X, packed, centres)
+        )
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that a stored row takes."""
         return self.features_.stored_bytes(dtype, packed)
 
-    def settle(self) -> None:
-        """Settle the map."""
-        self.features_.settle()
+    def finalize(self) -> None:
+        """Finalize the map."""
+        self.features_.finalize()
 
-    def caution(self) -> None:
+    def check_occupancy(self) -> None:
         """Let the map warn."""
-        self.features_.caution()
+        self.features_.check_occupancy()
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K)."""
-        return super().dot(X, coef) if self.is_dense else self.features_.dot(self.metric.coordinates(X), coef)
+        dense = self.dense
+        return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
 
     def transform(self, X: Any) -> Any:
         """Compute the features.
@@ -319,3 +307,27 @@ class MetricFeatures(DenseFeatureMap):
         """Names of the map's columns."""
         check_is_fitted(self)
         return self.features_.get_feature_names_out()
+
+
+class DenseOfCoordinates(DenseFeatures):
+    """Dense features of the coordinates of rows.
+
+    Parameters
+    ----------
+    metric : Metric
+    features : DenseFeatures
+        Of coordinates.
+    """
+
+    def __init__(self, metric: Metric, features: DenseFeatures) -> None:
+        self.metric, self.features = metric, features
+
+    @property
+    def n_features_out(self) -> int:
+        return self.features.n_features_out
+
+    def bounds(self) -> NDArray | None:
+        return self.features.bounds()
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        self.features.write(self.metric.coordinates(X), out)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import require_memory
-from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
-from bochner.features.concatenate import ConcatenatedFeatures
+from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.dense import Rows
+from bochner.features.leaves import leaves
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 
@@ -35,30 +36,18 @@ class KernelRows(DenseFeatureMap):
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
-    def fit(self, X: Any, y: Any = None) -> KernelRows:
-        """Keep the rows.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self.kernel.check_features(X.shape[1])
-        if not isinstance(X, np.ndarray):
-            require_memory(8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", REMEDY)
-        self.rows_ = np.array(X) if isinstance(X, np.ndarray) else X.toarray()
-        return self
-
     def draw(self, n_features: int) -> KernelRows:
         """Keep no rows yet."""
         self.kernel.check_features(n_features)
         self.n_features_in_, self.rows_ = n_features, np.empty((0, n_features))
         return self
+
+    def fit_rows(self, X: Rows) -> None:
+        """Keep these rows, dense, after those that are kept."""
+        if not isinstance(X, np.ndarray):
+            require_memory(8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", REMEDY)
+        rows = np.array(X) if isinstance(X, np.ndarray) else X.toarray()
+        self.rows_ = np.vstack([self.rows_, rows]) if len(self.rows_) else rows
 
     @property
     def n_features_out(self) -> int:
@@ -77,42 +66,28 @@ class KernelRows(DenseFeatureMap):
         check_is_fitted(self, "rows_")
         return np.array([f"kernelrows{i}" for i in range(len(self.rows_))], dtype=object)
 
-    def transform(self, X: Any) -> NDArray:
-        """Compute the kernel matrix.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (m, d)
-
-        Returns
-        -------
-        array of shape (m, n)
-        """
-        X = self._checked(X, reset=False)
-        self._require_output(X)
-        return self.rows(X)
-
 
 def exact_map(features: FeatureMap) -> FeatureMap:
     """Return the map whose features are exact kernel values, not fitted, for a map that estimates them.
 
     Raises ValueError for a map whose kernel is not known, or not one kernel.
     """
-    if isinstance(features, MetricFeatures):
-        return MetricFeatures(features.metric, exact_map(features.features))
-    kernel = getattr(features, "kernel", None)
-    if not isinstance(kernel, Kernel) or getattr(features, "column_share", 1.0) != 1.0:
+    (leaf, *others) = leaves(features)
+    kernel = getattr(leaf.features, "kernel", None)
+    if others or not isinstance(kernel, Kernel) or getattr(leaf.features, "column_share", 1.0) != 1.0:
         raise ValueError(
             f"solver='exact' computes one exact kernel, and {type(features).__name__} have none that is known: give "
             "kernel= in the place of features=."
         )
-    return KernelRows(kernel)
+    exact: FeatureMap = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
+    for metric in reversed(leaf.metrics):
+        exact = MetricFeatures(metric, exact)
+    return exact
 
 
 def has_kernel_rows(features: Any) -> bool:
     """Whether a map is, or holds, kernel values with rows."""
-    if isinstance(features, MetricFeatures):
-        return has_kernel_rows(features.features)
-    if isinstance(features, ConcatenatedFeatures) and isinstance(features.maps, list | tuple):
-        return any(has_kernel_rows(part) for part in features.maps)
-    return isinstance(features, KernelRows)
+    try:
+        return any(isinstance(leaf.features, KernelRows) for leaf in leaves(features))
+    except (TypeError, ValueError):  # parameters that a draw refuses
+        return False

@@ -15,7 +15,8 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.blas import single_threaded_blas
-from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
+from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.dense import Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
 REMEDY = (
@@ -72,31 +73,15 @@ class TransformerFeatures(DenseFeatureMap):
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
-    def fit(self, X: Any, y: Any = None) -> TransformerFeatures:
-        """Fit the transformer on all rows.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._checked(X)
-        self.draw(X.shape[1]).observe(X)
-        return self
-
     def draw(self, n_features: int) -> TransformerFeatures:
-        """Copy the transformer, for `n_features` columns; its own number of columns is known once it observes rows."""
+        """Copy the transformer, for `n_features` columns; its own number of columns is known once it has seen rows."""
         _require_transformer(self.transformer)
         self.transformer_ = clone(self.transformer)
-        self.n_features_in_, self._size, self._centre = n_features, 0, None
+        self.n_features_in_, self._size = n_features, 0
         return self
 
     @single_threaded_blas()
-    def _observe(self, X: Rows, weight: NDArray) -> None:
+    def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Fit the transformer on these rows, in double precision."""
         tags = _tags(self.transformer_)
         if tags is not None and tags.target_tags.required:
@@ -113,25 +98,8 @@ class TransformerFeatures(DenseFeatureMap):
 
     @property
     def n_features_out(self) -> int:
-        """Number of the transformer's columns, 0 until it has observed rows."""
+        """Number of the transformer's columns, 0 until it has seen rows."""
         return self._size
-
-    def transform(self, X: Any) -> NDArray:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-            float32 gives float32; everything else float64. Sparse rows where the transformer takes them.
-
-        Returns
-        -------
-        array of shape (n, D)
-            Dense, also where the transformer's own output is sparse.
-        """
-        X = self._checked(X, reset=False)
-        self._require_output(X)
-        return self.rows(X)
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`."""

@@ -20,12 +20,12 @@ _C0, _C1, _C2, _C3, _C4, _C5 = map(_F, (0.999999999779154, -19.739208547715783, 
                                         60.143889560342147, -24.981434467891656))  # fmt: skip
 
 
-def turn(t):
+def cos_sin_of_turns(t):
     """Return cos(2 pi t) and sin(2 pi t) of one number."""
     return np.cos(2 * np.pi * t), np.sin(2 * np.pi * t)
 
 
-def _turn32(t):
+def _cos_sin_of_turns32(t):
     h = np.rint(_TWO * t)
     r = t - _HALF * h
     sign = _ONE - _TWO * abs(h - _TWO * np.rint(_HALF * h))
@@ -35,7 +35,7 @@ def _turn32(t):
     return sign * c, sign * r * s
 
 
-def _turn64(t):
+def _cos_sin_of_turns64(t):
     h = np.rint(2.0 * t)
     r = t - 0.5 * h
     sign = 1.0 - 2.0 * abs(h - 2.0 * np.rint(0.5 * h))
@@ -50,9 +50,9 @@ def _turn64(t):
     return sign * c, sign * r * s
 
 
-@overload(turn, inline="always")
-def _turn_by_type(t):
-    return _turn32 if t == types.float32 else _turn64
+@overload(cos_sin_of_turns, inline="always")
+def _cos_sin_by_type(t):
+    return _cos_sin_of_turns32 if t == types.float32 else _cos_sin_of_turns64
 
 
 @compiled
@@ -65,7 +65,7 @@ def cos_sin(Z, amplitude):
     for i in range(Z.shape[0]):
         cosines, sines = Z[i, :m], Z[i, m : 2 * m]
         for j in range(m):
-            c, s = turn(cosines[j])
+            c, s = cos_sin_of_turns(cosines[j])
             cosines[j] = amplitude[j] * c
             sines[j] = amplitude[j] * s
 
@@ -76,5 +76,5 @@ def cos_offset(Z, first, offset, amplitude):
     for i in range(Z.shape[0]):
         cosines = Z[i, first:]
         for j in range(amplitude.shape[0]):
-            c, _ = turn(cosines[j] + offset[j])
+            c, _ = cos_sin_of_turns(cosines[j] + offset[j])
             cosines[j] = amplitude[j] * c

@@ -15,7 +15,7 @@ def dot(a, b):
 
 
 @compiled_sums
-def descend(x, r, p, q, step):
+def update_solution(x, r, p, q, step):
     """Add step p to x, take step q from r, and return the squared length of r."""
     total = 0.0
     for i in range(x.shape[0]):

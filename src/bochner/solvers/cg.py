@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,44 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.solvers.preconditioners import Preconditioner
-from bochner.vectors import descend, dots, update_direction
+from bochner.vectors import dots, update_direction, update_solution
 
 DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10
 CHECKED = 1e-5  # tolerance from which on the residual is computed anew in the end
 TINY = float(np.finfo(np.float64).tiny)
+
+
+class System(NamedTuple):
+    """What is solved for any right-hand sides: V (A + penalty) = rhs, A positive semidefinite, and what helps.
+
+    Attributes
+    ----------
+    operator : callable (P, Q)
+        Adds P A to Q, both of shape (K, D), and returns the inner products of the rows of P and P A, shape (K,).
+    penalty : array of shape (K, D) or (K, 1)
+        Ridge term of each coefficient.
+    precondition : Preconditioner
+        Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
+        rows, shape (K,).
+    """
+
+    operator: Callable[[NDArray, NDArray], NDArray]
+    penalty: NDArray
+    precondition: Preconditioner
+
+
+class State(NamedTuple):
+    """Where iterations stand, so that they can be continued: V, the residual, the direction, and the course so far."""
+
+    V: NDArray
+    residual: NDArray
+    direction: NDArray
+    progress: _Progress
+
+    def copy(self) -> State:
+        """Arrays and figures of its own."""
+        return State(self.V.copy(), self.residual.copy(), self.direction.copy(), self.progress.copy())
 
 
 class Solution(NamedTuple):
@@ -26,6 +59,7 @@ class Solution(NamedTuple):
     ----------
     coef : array of shape (K, D)
     n_iter : int
+        From the first start on, where the iterations were continued.
     residual : float
         Length of the residual over that of the right-hand side, the largest of the K; for tolerances below 1e-5
         computed anew from the solution, for what the iterations carry on says nothing of their rounding.
@@ -33,6 +67,8 @@ class Solution(NamedTuple):
         Estimated error over the solution, both in the norm of the matrix, the largest of the K.
     converged : bool
         Whether the error is at most the tolerance that was asked for.
+    state : State or None
+        From which conjugate gradients can be continued.
     """
 
     coef: NDArray
@@ -40,6 +76,7 @@ class Solution(NamedTuple):
     residual: float
     error: float
     converged: bool
+    state: State | None = None
 
     def warn(self, tol: float) -> None:
         """Issue a ConvergenceWarning with the residual where the tolerance was not reached."""
@@ -54,21 +91,21 @@ class Solution(NamedTuple):
 
 
 def conjugate_gradients(
-    operator: Callable[[NDArray, NDArray], NDArray],
+    system: System,
     rhs: NDArray,
-    penalty: NDArray,
-    precondition: Preconditioner,
     tol: float,
     max_iter: int,
     visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+    start: NDArray | State | None = None,
 ) -> Solution:
-    """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand sides at once from V = 0.
+    """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand sides at once.
 
     Each right-hand side moves along its own direction, with its own penalty; A is applied once for all of them.
 
     Iteration j lowers the squared error in the norm of the matrix by g_j = step_j rho_j, exactly, and from zero all of
-    them add up to the solution's own squared norm (Hestenes and Stiefel, 1952). The iterations stop where the estimated
-    error over the solution is at most `tol`. In this norm it bounds the error of the predictions on the training rows.
+    them add up to the solution's own squared norm (Hestenes and Stiefel, 1952); from another start V_0 this is more by
+    V_0 (rhs + R_0), R_0 the first residual. The iterations stop where the estimated error over the solution is at most
+    `tol`. In this norm it bounds the error of the predictions on the training rows.
 
     What is left after iteration k is estimated as S times the mean of the last four gains. S is the longest that any
     four gains so far had to be gone on for: the largest ratio, over the earlier iterations, of all the gains from there
@@ -88,19 +125,16 @@ def conjugate_gradients(
 
     Parameters
     ----------
-    operator : callable (P, Q)
-        Adds P A to Q, both of shape (K, D), and returns the inner products of the rows of P and P A, shape (K,).
+    system : System
     rhs : array of shape (K, D)
-    penalty : array of shape (K, D) or (K, 1)
-        Ridge term of each coefficient.
-    precondition : Preconditioner
-        Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
-        rows, shape (K,).
     tol : float
         Relative error at which to stop.
     max_iter : int
+        From the first start on.
     visit : callable (coef, n_iter) -> bool, optional
         Called after every iteration; a true value ends them.
+    start : array of shape (K, D) or State, optional
+        First V, zero by default; or where to continue, of the same system and right-hand sides.
 
     References
     ----------
@@ -108,10 +142,12 @@ def conjugate_gradients(
     Computing Quadrature-Based Bounds for the A-Norm of the Error in Conjugate Gradients", Numerical Algorithms 2013.
     Meurant, Papez and Tichy, "Accurate Error Estimation in CG", Numerical Algorithms 2021.
     """
-    x, r = np.zeros_like(rhs), rhs.copy()
-    p, q, z = np.zeros_like(rhs), np.empty_like(rhs), np.empty_like(rhs)
-    size = left = dots(rhs, rhs)
-    progress, error = _Progress(precondition.least), 1.0 if size.any() else 0.0
+    operator, penalty, precondition = system
+    state = start.copy() if isinstance(start, State) else _begin(system, rhs, start)
+    x, r, p, progress = state
+    q, z = np.empty_like(rhs), np.empty_like(rhs)
+    size, left = dots(rhs, rhs), dots(r, r)
+    error, step = 1.0 if size.any() else 0.0, progress.steps
     while error > tol:
         ratio = progress.begin(precondition(r, z))
         error = progress.error(tol) if tol > 0 else error
@@ -119,20 +155,35 @@ def conjugate_gradients(
             break
         penalised = update_direction(p, z, ratio, penalty, q)
         step = progress.step(penalised + operator(p, q))
-        left = descend(x, r, p, q, step)
+        left = update_solution(x, r, p, q, step)
         if visit(x, progress.n_iter) or not step.any():
             break
     n_iter, residual = progress.n_iter, float(np.sqrt(_quotient(left, size)).max())
     if n_iter:
         error = progress.error(tol) if step.any() else min(error, residual)
     if 0 < tol < CHECKED and n_iter:
-        update_direction(p, x, np.zeros(len(rhs)), penalty, q)
-        operator(x, q)
-        drift = rhs - q - r
+        drift = rhs - _product(system, x) - r
         residual = float(np.sqrt(_quotient(dots(r + drift, r + drift), size)).max())
-        lost = _quotient(precondition(drift, z), np.sum(progress.gains, axis=0))
+        lost = _quotient(precondition(drift, z), progress.total)
         error = float(np.hypot(error, np.sqrt(np.maximum(lost, 0.0)).max()))
-    return Solution(x, n_iter, residual, error, error <= tol)
+    return Solution(x, n_iter, residual, error, error <= tol, state)
+
+
+def _begin(system: System, rhs: NDArray, V: NDArray | None) -> State:
+    """The state before the first iteration, from zero by default."""
+    if V is None:
+        return State(np.zeros_like(rhs), rhs.copy(), np.zeros_like(rhs), _Progress(system.precondition.least))
+    V = V.astype(rhs.dtype)
+    residual = rhs - _product(system, V)
+    known = dots(V, rhs + residual)
+    return State(V, residual, np.zeros_like(rhs), _Progress(system.precondition.least, known))
+
+
+def _product(system: System, V: NDArray) -> NDArray:
+    """V (A + penalty)."""
+    product = system.penalty * V
+    system.operator(V, product)
+    return product
 
 
 class _Progress:
@@ -142,27 +193,43 @@ class _Progress:
     ----------
     least : array of shape (K,) or None
         Bound below the eigenvalues of the preconditioned matrix.
+    known : array of shape (K,), optional
+        Squared norm of the solution less that of its distance from the start.
     """
 
-    def __init__(self, least: NDArray | None) -> None:
-        self.least, self.gains = least, list[NDArray]()
-        self.rho = self.steps = self.gamma = np.zeros(0)
+    def __init__(self, least: NDArray | None, known: NDArray | float = 0.0) -> None:
+        self.least, self.known, self.gains = least, known, list[NDArray]()
+        self.rho = self.former = self.steps = self.gamma = self.former_gamma = np.zeros(0)
         self.bounded = False
+
+    def copy(self) -> _Progress:
+        """Another one, that goes on by itself."""
+        other = copy(self)
+        other.gains = self.gains.copy()
+        return other
 
     @property
     def n_iter(self) -> int:
         """Iterations so far."""
         return len(self.gains)
 
+    @property
+    def total(self) -> NDArray:
+        """Squared norms of the iterates, which come near those of the solutions, shape (K,)."""
+        return np.sum(self.gains, axis=0) + self.known
+
     def begin(self, rho: NDArray) -> NDArray:
-        """Take the inner products of the residuals and what the preconditioner makes of them; over the former ones."""
-        former, self.rho = self.rho, rho
-        ratio = rho / np.maximum(former, TINY) if self.gains else np.zeros(len(rho))
+        """Take the inner products of the residuals and what the preconditioner makes of them; over the former ones.
+
+        Twice before a step is as once.
+        """
+        self.rho = rho
+        ratio = rho / np.maximum(self.former, TINY) if self.gains else np.zeros(len(rho))
         if self.least is not None:
             if not self.gains:
                 self.gamma = 1 / self.least
             else:  # rounding may take the difference below zero, where the bound is as good as reached
-                beyond = np.maximum(self.gamma - self.steps, ROUNDING * self.steps)
+                beyond = np.maximum(self.former_gamma - self.steps, ROUNDING * self.steps)
                 self.gamma = np.maximum(_quotient(beyond, self.least * beyond + ratio), self.steps)
             self.bounded = True
         return ratio
@@ -171,6 +238,7 @@ class _Progress:
         """Lengths of the steps along directions of these curvatures."""
         self.steps, self.bounded = _quotient(self.rho, curvature), False
         self.gains.append(self.steps * self.rho)
+        self.former, self.former_gamma = self.rho, self.gamma
         return self.steps
 
     def error(self, tol: float) -> float:
@@ -178,12 +246,12 @@ class _Progress:
         if not self.gains:
             return 1.0
         if not self.bounded or tol >= LOOSE:
-            return _left(np.array(self.gains))
+            return _left(np.array(self.gains), self.known)
         rest = self.gamma * self.rho
-        return float(np.sqrt(_quotient(rest, np.sum(self.gains, axis=0) + rest)).max())
+        return float(np.sqrt(_quotient(rest, self.total + rest)).max())
 
 
-def _left(gains: NDArray) -> float:
+def _left(gains: NDArray, known: NDArray | float) -> float:
     """Estimated error over the solution after n iterations that gained so much, shape (n, K), from these alone."""
     n = len(gains)
     if n <= DELAY:
@@ -191,7 +259,7 @@ def _left(gains: NDArray) -> float:
     rest = np.cumsum(gains[::-1], axis=0)[::-1]
     means = np.mean([gains[j : n - DELAY + 1 + j] for j in range(DELAY)], axis=0)
     longest = _quotient(rest[: len(means)], means).max(axis=0)
-    return float(SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0])).max())
+    return float(SAFETY * np.sqrt(_quotient(longest * means[-1], rest[0] + known)).max())
 
 
 def _quotient(a: NDArray, b: NDArray) -> NDArray:

@@ -19,10 +19,11 @@ from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
+from bochner.data.sources import Block
 from bochner.engines.algebra import cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
 from bochner.engines.local import available_memory, pause, require_memory
-from bochner.features.base import DenseFeatureMap, Rows
-from bochner.solvers.cg import conjugate_gradients
+from bochner.features.dense import DenseFeatures, Rows
+from bochner.solvers.cg import System, conjugate_gradients
 from bochner.solvers.preconditioners import LowRank
 
 LARGEST_FACTORISED = 20_000  # rows; some 50 s of two cores
@@ -54,10 +55,8 @@ class ExactSolution(NamedTuple):
 
 
 def solve_exact(
-    features: DenseFeatureMap,
-    X: Rows,
-    y: NDArray,
-    weight: NDArray,
+    features: DenseFeatures,
+    rows: Block,
     alpha: float,
     tol: float,
     seed: int,
@@ -71,12 +70,10 @@ def solve_exact(
 
     Parameters
     ----------
-    features : DenseFeatureMap
-        Fitted on X: kernel values with its rows.
-    X : array of shape (n, d)
-    y : array of shape (n, K)
-    weight : array of shape (n,)
-        Positive.
+    features : DenseFeatures
+        Kernel values with these rows.
+    rows : Block
+        X, (n, d), y, (n, K), and positive weights, (n,).
     alpha : float
     tol : float
         Relative error of conjugate gradients in the norm of the matrix, at most 1e-3.
@@ -90,6 +87,7 @@ def solve_exact(
     MemoryError
         Before any work, where not even blocks of the matrix fit the memory that is free.
     """
+    X, y, weight = rows
     n, free = len(y), available_memory()
     mean = weight @ y / weight.sum()
     targets = np.column_stack([y - mean, np.ones(n)])
@@ -119,7 +117,7 @@ def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
     return u - v * intercept, intercept
 
 
-def _factorised(features: DenseFeatureMap, X: Rows, ridge: NDArray) -> NDArray:
+def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
     """Lower Cholesky factor of the kernel matrix with a ridge term for each row."""
     n, rounding = X.shape[0], 0.0
     while True:
@@ -147,7 +145,7 @@ def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:
     return diagonal
 
 
-def centred_kernel(features: DenseFeatureMap, X: Rows, weight: NDArray) -> NDArray:
+def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray:
     """Kernel matrix of rows about the mean of their features, times the roots of the weights from both sides."""
     n = X.shape[0]
     K = features.rows(X, out=np.empty((n, n)))
@@ -162,7 +160,7 @@ def centred_kernel(features: DenseFeatureMap, X: Rows, weight: NDArray) -> NDArr
 
 
 def _by_conjugate_gradients(
-    features: DenseFeatureMap, X: Rows, targets: NDArray, weight: NDArray, alpha: float, tol: float, seed: int
+    features: DenseFeatures, X: Rows, targets: NDArray, weight: NDArray, alpha: float, tol: float, seed: int
 ) -> tuple[NDArray, int, float]:
     """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge term is the same for all rows."""
     n, root = X.shape[0], np.sqrt(weight)
@@ -180,12 +178,12 @@ def _by_conjugate_gradients(
     rhs = np.ascontiguousarray((targets * root[:, np.newaxis]).T)
     penalty = np.full((len(rhs), 1), alpha)
     apply, tol = preconditioner.at(float(m), penalty[:, 0]), min(tol, LEAST_TOL)
-    solution = conjugate_gradients(operator, rhs, penalty, apply, tol, MOST_ITERATIONS)
+    solution = conjugate_gradients(System(operator, penalty, apply), rhs, tol, MOST_ITERATIONS)
     solution.warn(tol)
     return (solution.coef * root).T, solution.n_iter, solution.residual
 
 
-def _multiplier(features: DenseFeatureMap, X: Rows) -> Callable[[NDArray], NDArray]:
+def _multiplier(features: DenseFeatures, X: Rows) -> Callable[[NDArray], NDArray]:
     """Products of the kernel matrix, which is held where it fits the memory."""
     n, free = X.shape[0], available_memory()
     if free is None or 8 * n * n <= STORED_SHARE * free:
@@ -194,7 +192,7 @@ def _multiplier(features: DenseFeatureMap, X: Rows) -> Callable[[NDArray], NDArr
     return lambda B: features.dot(X, np.ascontiguousarray(B))
 
 
-def _nystroem(features: DenseFeatureMap, X: Rows, root: NDArray, m: int, seed: int) -> LowRank:
+def _nystroem(features: DenseFeatures, X: Rows, root: NDArray, m: int, seed: int) -> LowRank:
     """R K R by the kernel with m of the rows, drawn by their weights: S'S, S = L^-1 K_mn R, L L' = K_mm."""
     n = X.shape[0]
     chosen, _ = draw_rows(np.square(root), m, np.random.default_rng(seed))

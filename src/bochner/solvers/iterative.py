@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.sources import Block
 from bochner.design import Design
-from bochner.features.base import DenseFeatureMap
-from bochner.features.stored import StoredRows
+from bochner.features.dense import DenseFeatures, Rows
+from bochner.features.stored import Stored, StoredRows
 from bochner.normal import NormalEquations
-from bochner.solvers.cg import Solution, conjugate_gradients
+from bochner.solvers.cg import Solution, State, System, conjugate_gradients
 from bochner.solvers.preconditioners import JUDGES, Blocks, Jacobi, Preconditioner, SampledGram, SampledRows
 
 GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
@@ -21,13 +22,22 @@ ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
 
 
+class RidgeFit(NamedTuple):
+    """A solution, of which the coefficients, (K, D), are those of the features of a map, and intercepts, shape (K,)."""
+
+    solution: Solution
+    intercept: NDArray
+
+
 class IterativeRidge:
     """Ridge regression on all rows of a design, or without some of them, for any penalties.
+
+    The features are stored, and rows sampled for the preconditioners, once; then it solves for any of them.
 
     Parameters
     ----------
     design : Design
-        Its map is drawn; it learns the rows here.
+        Its map is drawn; it takes note of the training rows here.
     seed : int
         Of the sample of rows.
 
@@ -39,6 +49,8 @@ class IterativeRidge:
         Factors on their features.
     edges : int64 array of shape (M + 1,)
         First column of each.
+    centres : list of array or None
+        Means of some rows, which are taken from the stored features of dense maps.
     dtype : dtype
         Of the vectors: double precision, but that of the design where there are bins and so many columns.
     packed : bool
@@ -51,25 +63,27 @@ class IterativeRidge:
         self.maps, self.scales = features.parts, features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
         entries = design.source.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
-        self._centre()
-        self.blocks = design.store(packed=entries > PACKED_ENTRIES)
+        X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
+        self.centres = features.centres(X, weight)
+        self.blocks = design.store(entries > PACKED_ENTRIES, self.centres)
         self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
-        self._samples: list[SampledGram | SampledRows | None] | None = None
+        self._sampled: list[SampledGram | SampledRows | None] | None = None
 
-    def _centre(self) -> None:
-        """Centre the features of dense maps on the mean of some rows."""
-        X, _, weight = self.design.source.sample(FEWEST_SAMPLED, np.random.default_rng(self.seed)).whole()
-        for part in self.maps:
-            if part.is_dense:
-                cast(DenseFeatureMap, part).centre_on(X.astype(self.design.dtype, copy=False), weight)
+    def _sample(self, size: int, rng: np.random.Generator) -> Block:
+        """Some of the rows."""
+        X, y, weight = self.design.source.sample(size, rng).whole()
+        return Block(X.astype(self.design.dtype, copy=False), y, weight)
+
+    def store(self, X: Rows, packed: bool = False) -> Stored:
+        """Features of other rows, centred as those of the design are."""
+        return self.design.features.store(X, packed, self.centres)
 
     def intercept(self, equations: NormalEquations, coef: NDArray) -> NDArray:
         """Intercepts that go with coefficients of shape (K, D), for features that are not centred; shape (K,)."""
         intercept = equations.intercept(coef).astype(np.float64)
-        for m, (part, scale) in enumerate(zip(self.maps, self.scales, strict=True)):
-            if part.is_dense:
-                centre = cast(DenseFeatureMap, part).centre
+        for m, (centre, scale) in enumerate(zip(self.centres, self.scales, strict=True)):
+            if centre is not None:
                 intercept -= scale * coef[:, self.edges[m] : self.edges[m + 1]] @ centre
         return intercept
 
@@ -83,6 +97,24 @@ class IterativeRidge:
         blocks = self.blocks if kept is None else Without(self.blocks, kept)
         return NormalEquations(blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype)
 
+    def fit(self, penalty: NDArray, tol: float, max_iter: int, refined: bool = False) -> RidgeFit:
+        """Solve for all outputs on all rows.
+
+        Parameters
+        ----------
+        penalty : array of shape (M,)
+            Ridge terms of the maps.
+        refined : bool, default=False
+            Correct for the rounding of the features, where they are rounded.
+        """
+        equations = self.equations()
+        system = self.system(equations, np.tile(penalty, (equations.shape[0], 1)))
+        refined = refined and self.packed
+        solution = conjugate_gradients(system, equations.rhs, max(tol, ROUNDING_ERROR) if refined else tol, max_iter)
+        if refined:
+            equations, solution = self._refine(system, solution, tol, max_iter)
+        return RidgeFit(solution, self.intercept(equations, solution.coef))
+
     def solve(
         self,
         equations: NormalEquations,
@@ -91,7 +123,7 @@ class IterativeRidge:
         max_iter: int,
         rhs: NDArray | None = None,
         visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
-        refined: bool = False,
+        start: NDArray | State | None = None,
     ) -> Solution:
         """Solve for each right-hand side with its own penalties.
 
@@ -101,16 +133,15 @@ class IterativeRidge:
             Ridge terms of the maps.
         rhs : array of shape (K, D), optional
             By default that of the equations.
-        refined : bool, default=False
-            Correct for the rounding of the features, where they are rounded; the equations are those of all rows.
+        visit, start
+            See `conjugate_gradients`.
         """
         rhs = equations.rhs if rhs is None else rhs
-        spread = self._per_column(penalty)
-        precondition = self._preconditioner(equations, penalty)
-        refined = refined and self.packed
-        rough = max(tol, ROUNDING_ERROR) if refined else tol
-        solution = conjugate_gradients(equations.add, rhs, spread, precondition, rough, max_iter, visit)
-        return self._refine(equations, solution, spread, precondition, tol, max_iter) if refined else solution
+        return conjugate_gradients(self.system(equations, penalty), rhs, tol, max_iter, visit, start)
+
+    def system(self, equations: NormalEquations, penalty: NDArray) -> System:
+        """The matrix with ridge terms of shape (K, M), and its preconditioner, which serve any right-hand sides."""
+        return System(equations.add, self._per_column(penalty), self._preconditioner(equations, penalty))
 
     def _per_column(self, penalty: NDArray) -> NDArray:
         """Ridge terms of the columns, shape (K, 1) where all maps have the same."""
@@ -119,32 +150,26 @@ class IterativeRidge:
         return np.repeat(penalty, np.diff(self.edges), axis=1).astype(self.dtype)
 
     def _refine(
-        self,
-        equations: NormalEquations,
-        solution: Solution,
-        penalty: NDArray,
-        precondition: Preconditioner,
-        tol: float,
-        max_iter: int,
-    ) -> Solution:
+        self, system: System, solution: Solution, tol: float, max_iter: int
+    ) -> tuple[NormalEquations, Solution]:
         """Correct for the rounding of the features: residuals without rounding, corrections with it.
 
         Each correction is solved for to a tenth, and so leaves about a tenth of the error that it measures. The
-        residual that is told is the one before the last correction.
+        residual that is told is the one before the last correction. Returns the equations without rounding too.
         """
-        exact = NormalEquations(self.design.again(), equations.shape[1], equations.shape[0], self.dtype)
+        K, D = solution.coef.shape
+        exact = NormalEquations(self.design.again(self.centres), D, K, self.dtype)
         coef, n_iter, error = solution.coef, solution.n_iter, np.inf
         for _ in range(MOST_REFINEMENTS):
-            residual = exact.rhs - exact(coef) - penalty * coef
-            step = conjugate_gradients(equations.add, residual, penalty, precondition, CORRECTED, max_iter)
+            residual = exact.rhs - exact(coef) - system.penalty * coef
+            step = conjugate_gradients(system, residual, CORRECTED, max_iter)
             sizes, gains = (exact.rhs * coef).sum(axis=1), (residual * step.coef).sum(axis=1)
             error = 2 * CORRECTED * float(np.sqrt(np.maximum(gains, 0) / np.where(sizes > 0, sizes, np.inf)).max())
             coef, n_iter = coef + step.coef, n_iter + step.n_iter
             if error <= tol:
                 break
         left = np.linalg.norm(residual, axis=1) / np.maximum(np.linalg.norm(exact.rhs, axis=1), 1e-300)
-        equations.feature_mean, equations.target_mean = exact.feature_mean, exact.target_mean
-        return Solution(coef, n_iter, float(left.max()), error, error <= tol)
+        return exact, Solution(coef, n_iter, float(left.max()), error, error <= tol)
 
     def _preconditioner(self, equations: NormalEquations, penalty: NDArray) -> Preconditioner:
         """Jacobi for bins, sampled rows for dense features.
@@ -152,12 +177,15 @@ class IterativeRidge:
         Next to bins in single precision, dense directions that hardly a row has are known up to the rounding of all
         columns' sums; that is added to their ridge term, lest they be blown up beyond what the products can tell.
         """
-        if self._samples is None:
-            self._samples = self._sampled()
+        if self._sampled is None:
+            self._sampled = [
+                None if part.dense is None else self._features_of_sample(part.dense, scale)
+                for part, scale in zip(self.maps, self.scales, strict=True)
+            ]
         parts: list[Preconditioner] = []
-        diagonal = equations.diagonal() if None in self._samples else np.empty(0)
+        diagonal = equations.diagonal() if None in self._sampled else np.empty(0)
         rounding = np.finfo(self.dtype).eps * diagonal.sum(dtype=np.float64)
-        for m, sample in enumerate(self._samples):
+        for m, sample in enumerate(self._sampled):
             columns = slice(self.edges[m], self.edges[m + 1])
             if sample is None:
                 parts.append(Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype)))
@@ -165,18 +193,14 @@ class IterativeRidge:
                 parts.append(sample.at(equations.weight, penalty[:, m] + rounding))
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
 
-    def _sampled(self) -> list[SampledGram | SampledRows | None]:
-        """What a sample of rows tells of the features of each dense map; None for bins."""
-        parts = zip(self.maps, self.scales, strict=True)
-        return [self._sample(cast(DenseFeatureMap, part), scale) if part.is_dense else None for part, scale in parts]
-
-    def _sample(self, part: DenseFeatureMap, scale: float) -> SampledGram | SampledRows:
+    def _features_of_sample(self, part: DenseFeatures, scale: float) -> SampledGram | SampledRows:
+        """What a sample of rows tells of the features of a dense map."""
         D = part.n_features_out
         small = D <= GRAM_LIMIT
         size = max(4 * D, FEWEST_SAMPLED) if small else min(D // 2, MOST_SAMPLED) + JUDGES
         rng = np.random.default_rng(self.seed)
-        X, _, weight = self.design.source.sample(size, rng).whole()
-        Z = part.rows(X.astype(self.design.dtype, copy=False))
+        X, _, weight = self._sample(size, rng)
+        Z = part.rows(X)
         weight = weight / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)

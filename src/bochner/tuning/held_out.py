@@ -96,7 +96,7 @@ class HeldOut:
     def _hold(self, mask: NDArray) -> _Rows:
         design = self.ridge.design
         X, y, weight = design.source.take(np.flatnonzero(mask)).whole()
-        return _Rows(design.features.store(X.astype(design.dtype, copy=False), self.ridge.packed), y, weight)
+        return _Rows(self.ridge.store(X.astype(design.dtype, copy=False), self.ridge.packed), y, weight)
 
     def scores(self, penalties: NDArray) -> NDArray:
         """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.

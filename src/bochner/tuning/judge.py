@@ -116,7 +116,7 @@ class Judge:
         start, K = time.perf_counter(), self.y.shape[1]
         source = ArraySource(X, self.y, self.fitted.weights)
         ridge = IterativeRidge(Design(source, features, np.float32), self.seed)
-        equations, held = ridge.equations(), features.store(X_out)
+        equations, held = ridge.equations(), ridge.store(X_out)
         best: list[Any] = [np.inf, np.zeros(len(self.y_out)), penalties[0], 1, np.zeros((K, len(self.y_out)))]
         since = 0
 
