@@ -190,9 +190,9 @@ class TestClasses:
         seen = []
         original = exact_solver.solve_exact
 
-        def spy(features, rows, y, weight, alpha, tol, seed, scored=None):
-            seen.append((len(y), len(scored)))
-            return original(features, rows, y, weight, alpha, tol, seed, scored)
+        def spy(features, rows, alpha, tol, seed, scored=None):
+            seen.append((len(rows.y), len(scored)))
+            return original(features, rows, alpha, tol, seed, scored)
 
         monkeypatch.setattr("bochner.estimators.solving.solve_exact", spy)
         rows = np.random.default_rng(2).standard_normal((400, 3))
