@@ -394,7 +394,7 @@ def test_warnings_are_single_lines(folder, run, done, monkeypatch):
     assert err.count("\n") == 1
     assert ".py" not in err
     assert run("inspect", "m")[2] == ""
-    monkeypatch.setattr("bochner.estimators.solving.MOST_ITERATIONS", 1)
+    monkeypatch.setattr("bochner.estimators.ridge.iterative.MOST_ITERATIONS", 1)
     err = run("fit", "houses.csv", "--target", "price", *FAST, "--solver", "cg", "--alpha", "1e-6")[2]
     assert err.startswith("warning: Conjugate gradients stopped after 1 iterations")
     assert err.count("\n") == 1

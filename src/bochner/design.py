@@ -112,6 +112,10 @@ class Design:
         """Numbers of the rows, shape (n,), by which equal ones are known."""
         return self.source.row_hashes()
 
+    def telling(self, advance: Advance) -> Design:
+        """The same, which tells of the rows that are done."""
+        return Design(self.source, self.features, self.dtype, advance)
+
     def counted(self) -> Design:
         """The rows that have weight."""
         if self.source.n_counted == self.source.n_rows:

@@ -7,7 +7,8 @@ from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.data.weights import unit_weights
 from bochner.design import Design
-from bochner.estimators.solving import _scored
+from bochner.estimators.ridge import RidgeTask
+from bochner.estimators.ridge.direct import _scored
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian
 from bochner.solvers.ridge import PrimalLeaveOneOut, factorise
@@ -99,6 +100,6 @@ def test_leave_one_out_errors_of_few_heavy_rows(seed):
     design = Design(ArraySource(X, y, np.where(rare, 999.0, 1.0)), features, np.float64)
     factor = factorise(design, 2)
     alphas = np.array([1.0, 100.0])
-    some, every = _scored(design, factor, "auto", seed, None), PrimalLeaveOneOut(design, factor)
+    some, every = _scored(design, factor, RidgeTask("auto", 1e-2, seed)), PrimalLeaveOneOut(design, factor)
     assert some.design.source.n_rows == 4096
     np.testing.assert_allclose(some(alphas), every(alphas), rtol=0.1)

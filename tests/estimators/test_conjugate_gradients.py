@@ -307,7 +307,7 @@ class TestParameters:
     def test_a_tolerance_out_of_reach_warns(self, rows, monkeypatch):
         """Of 1e-6 there are three times as many iterations as of the usual 1e-2."""
         X, y = rows
-        monkeypatch.setattr("bochner.estimators.solving.MOST_ITERATIONS", 3)
+        monkeypatch.setattr("bochner.estimators.ridge.iterative.MOST_ITERATIONS", 3)
         with pytest.warns(ConvergenceWarning, match="after 9 iterations"):
             regressor(features="binning", kernel=Laplacian(8.0), alpha=1e-3, tol=1e-6).fit(X, y)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import numpy as np
 from narwhals.dependencies import is_into_dataframe
@@ -15,34 +15,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
-from bochner.data.table import TableEncoder, check_frame
-from bochner.data.table_encodings import NumberColumns
+from bochner.data.table_input import check_frame
 from bochner.design import Design, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.progress import log, progress
-from bochner.estimators.checks import normalised_weights, refuse_infinite, refuse_unencoded
+from bochner.estimators.checks import refuse_infinite, refuse_unencoded
+from bochner.estimators.exclusions import BINNED, CRITERIA
 from bochner.estimators.interpretation import Interpretation, metric_of
+from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
-from bochner.estimators.solving import (
-    SCORED_ROWS,
-    Fitted,
-    given_alphas,
-    solve_again,
-    solve_as_chosen,
-    solve_directly,
-    solve_exactly,
-    solve_iteratively,
-)
+from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.base import FeatureMap, KernelParameter, Rows
+from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
-from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 from bochner.tuning.bandwidth import choose_kernel
 from bochner.tuning.choice import Choice, choose
-from bochner.tuning.cost import SolverChoice, Task, plan
-from bochner.tuning.held_out import HeldOutPredictions
-from bochner.tuning.problem import FEWEST_ASKED_ROWS, FEWEST_ROWS, Budget, SearchSpace, prepare
+from bochner.tuning.cost import Task, plan
+from bochner.tuning.problem import FEWEST_ASKED_ROWS, FEWEST_ROWS, Budget, Problem, SearchSpace, prepare
 from bochner.tuning.size import SMALLEST, choose_n_components, choose_n_grids
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
@@ -57,6 +47,15 @@ SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were 
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
 BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
 DIRECT_RATE = 1e11  # n D^2 a second, of two cores
+
+
+class Prepared(NamedTuple):
+    """Rows to fit, encoded; the precision of their features; the seed and the time of the fit."""
+
+    source: ArraySource
+    dtype: np.dtype
+    seed: int
+    budget: Budget
 
 
 class KernelMachine(Interpretation, KernelParameter):
@@ -88,101 +87,93 @@ class KernelMachine(Interpretation, KernelParameter):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(
-        self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]
-    ) -> tuple[NDArray, HeldOutPredictions | None]:
-        """Fit the columns of ``targets(y)`` on checked X.
-
-        Everything but `coef_` is set, which makes the model a fitted one. Returns it and, for classifiers, predictions
-        for rows by a model that has not seen them.
-        """
+    def _prepare(self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]) -> Prepared:
+        """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
         seed, budget = int(check_random_state(self.random_state).randint(2**31)), Budget(self.time_limit)
-        named = isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
-        self.encoder_ = TableEncoder(with_std=named).fit(X, sample_weight=normalised_weights(weight))
-        if not self.encoder_.n_features_out_:
-            raise ValueError("X has no value in any row of any column.")
-        dtype = self._dtype(len(y), weight)
-        source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
-        self.encoder_.forget_categories()
-        choice = self._choose(source, seed, budget) if named else None
+        self.encoder_ = encode(X, weights, with_std=self._is_named)
+        dtype = self._dtype(len(y), weights)
+        return Prepared(encoded_source(self.encoder_, X, y, weights, dtype, targets), dtype, seed, budget)
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether neither a map nor a kernel is given."""
+        return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
+
+    def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
+        """Draw the map, and decide how to solve for its coefficients."""
+        source, dtype, seed, _ = rows
         self.report_ = None if choice is None else choice.report
-        self.features_ = self._features(source, seed, budget) if choice is None else choice.features
-        self.metric_ = metric_of(self.features_, self._draw(self.features_, source, seed), seed)
-        self.kernel_ = getattr(self.features_, "kernel", None)
-        fitted = self._solve(source, choice, dtype, seed)
-        self.features_ = self.features_ if fitted.features is None else fitted.features
+        features = self._features(rows) if choice is None else choice.features
+        self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
+        self.kernel_ = getattr(features, "kernel", None)
+        alpha, calibrated, held_out = self.alpha, is_classifier(self), None
+        if choice is not None:
+            held_out = choice.held_out
+            if isinstance(alpha, str) and alpha == "auto":
+                alpha = choice.alpha_per_weight * source.total_weight
+        alphas = given_alphas(alpha)
+        problem = Task(source.n_rows, source.n_outputs, source.total_weight, alphas, calibrated, dtype.itemsize == 8)
+        self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
+        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out)
+        if choice is not None and choice.alpha is not None:
+            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
+            task = RidgeTask(choice.alpha, self.tol, seed, calibrated, held_out, choice)
+        log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
+        if self.solver_ == "direct":
+            require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
+        return Design(source, features, dtype), task
+
+    def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
+        return progress("Fitting", rows.source.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
+
+    def _take(self, fitted: Fitted, choice: Choice | None) -> None:
+        """Keep what was found, all but the coefficients, which make the model a fitted one."""
+        self.features_ = fitted.features
         if choice is None:  # else rows that are held out have judged the bins
             self.features_.check_occupancy()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
         given = given_alphas(self.alpha)
         if choice is not None and given is not None:
             self.alphas_ = given
-        self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
-        self.intercept_ = fitted.intercept
-        return fitted.coef, fitted.held_out_predictions
+        self.n_iter_, self.residual_, self.intercept_ = fitted.n_iter, fitted.residual, fitted.intercept
 
-    def _refit(self, X: Any, y: NDArray, weight: NDArray | None, targets: Callable[[NDArray], NDArray]) -> NDArray:
-        """Fit the columns of ``targets(y)`` on checked X with all that was chosen; everything but `coef_` is set."""
+    def _solve_again(
+        self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]
+    ) -> NDArray:
+        """Coefficients for other rows with all that was chosen; everything but `coef_` is set."""
         seed, dtype = int(check_random_state(self.random_state).randint(2**31)), self.coef_.dtype
-        source = ArraySource(X, y, weight, partial(self.encoder_.encode, dtype=dtype), targets)
+        source = encoded_source(self.encoder_, X, y, weights, dtype, targets)
         features = fixed(self.features_)
-        self._draw(features, source, seed)
+        draw(features, self.encoder_, source, seed)
+        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=None if features.is_dense else self.n_iter_)
         with progress("Fitting", None, bool(self.verbose)) as advance:
-            design = Design(source, features, dtype, advance)
-            fitted = solve_again(design, self.solver_, self.alpha_, self.n_iter_, self.tol, seed)
-        self.features_ = features if fitted.features is None else fitted.features
+            fitted = SOLVERS[self.solver_](Design(source, features, dtype, advance), task)
+        self.features_ = fitted.features
         self.n_iter_, self.residual_, self.intercept_ = fitted.n_iter, fitted.residual, fitted.intercept
         return fitted.coef
 
-    def _solve(self, source: ArraySource, choice: Choice | None, dtype: np.dtype, seed: int) -> Fitted:
-        """Solve for the coefficients, by the way that was chosen or that costs less."""
-        settled = choice is not None and choice.alpha is not None
-        alphas, weight = given_alphas(self.alpha), source.total_weight
-        if alphas is None and choice is not None:
-            alphas = np.array([choice.alpha_per_weight * weight])
-        task = Task(source.n_rows, source.n_outputs, weight, alphas, is_classifier(self), dtype.itemsize == 8)
-        chosen = plan(self._solver(self.features_), self.features_, task)
-        if settled:
-            dtype, chosen = np.dtype(np.float32), SolverChoice("cg", "the choice was made by it")
-        self.solver_, self.solver_reason_ = chosen
-        log(f"Solving by {NAMES[chosen.solver]}: {chosen.reason}.", bool(self.verbose))
-        if chosen.solver == "direct":
-            require_factor_memory(source.n_rows, self.features_.n_features_out, source.n_outputs, dtype)
-        passes = source.n_rows if chosen.solver == "direct" else None  # iterations are not known beforehand
-        with progress("Fitting", passes, bool(self.verbose)) as advance:
-            design = Design(source, self.features_, dtype, advance)
-            calibrated = is_classifier(self)
-            if choice is not None and choice.alpha is not None:
-                return solve_as_chosen(design, choice, seed, calibrated)
-            alpha, held_out = self.alpha, None
-            if choice is not None:
-                held_out = choice.held_out
-                if isinstance(alpha, str) and alpha == "auto":
-                    alpha = choice.alpha_per_weight * source.total_weight
-            if chosen.solver == "exact":
-                return solve_exactly(design, alpha, self.tol, seed, calibrated, held_out)
-            if chosen.solver == "direct":
-                return solve_directly(design, alpha, seed, calibrated, held_out)
-            return solve_iteratively(design, alpha, self.tol, seed, calibrated, held_out)
-
-    def _choose(self, source: ArraySource, seed: int, budget: Budget) -> Choice | None:
+    def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
-        features = self._wanted_features()
+        features = self._wanted_features() if self._is_named else None
         if self.metric == "isotropic" or features is None:
             return None
-        asked = self.metric != "auto" or features == "hybrid"
-        columns, rows = self.encoder_.n_features_out_, source.n_rows
-        fewest = FEWEST_ASKED_ROWS if asked else FEWEST_ROWS
-        choice = None
-        if columns <= MOST_LEARNED_COLUMNS and rows >= fewest:
-            choice = self._search(source, features, fewest, seed, budget)
+        asked, columns, n_rows = (
+            self.metric != "auto" or features == "hybrid",
+            self.encoder_.n_features_out_,
+            rows.source.n_rows,
+        )
+        fewest, choice = FEWEST_ASKED_ROWS if asked else FEWEST_ROWS, None
+        if columns <= MOST_LEARNED_COLUMNS and n_rows >= fewest:
+            with progress("Choosing the model", None, bool(self.verbose)):
+                problem = self._problem(rows, features, fewest)
+                choice = None if problem is None else choose(problem)
         if choice is None and asked:
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} is learned from at least {fewest} distinct "
                 f"rows and a fifth more to judge by, of at most {MOST_LEARNED_COLUMNS:,} encoded columns, on a target "
-                f"that varies; there are {rows:,} rows, equal ones among them, and {columns:,} columns. Take "
-                "metric='isotropic', and "
-                "features='fourier' or 'binning'."
+                f"that varies; there are {n_rows:,} rows, equal ones among them, and {columns:,} columns. Take "
+                "metric='isotropic', and features='fourier' or 'binning'."
             )
         if choice is not None and choice.unmapped is not None:
             warnings.warn(
@@ -192,19 +183,18 @@ class KernelMachine(Interpretation, KernelParameter):
             )
         return choice
 
-    def _search(self, source: ArraySource, features: str, fewest: int, seed: int, budget: Budget) -> Choice | None:
+    def _problem(self, rows: Prepared, features: str, fewest: int) -> Problem | None:
+        """The search for a model; None where too few distinct rows are left to learn from."""
         n_components = None if isinstance(self.n_components, str) else int(self.n_components)
         alphas = given_alphas(self.alpha)
         space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, self.time_limit, fewest)
-        with progress("Choosing the model", None, bool(self.verbose)):
-            rows, groups = source.encoded(np.float32), self.encoder_.column_groups()
-            problem = prepare(rows, groups, self._units(), space, is_classifier(self), seed, budget)
-            return None if problem is None else choose(problem)
+        encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
+        return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
 
     def _wanted_features(self) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
         direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
-        if self.features in ("binning", "hybrid"):
+        if self.features in BINNED:
             return self.features if self.kernel in ("auto", "laplacian") and not direct else None
         return "fourier" if direct or self.kernel != "auto" or self.features == "fourier" else "auto"
 
@@ -230,7 +220,7 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _solver(self, features: FeatureMap) -> str:
         """The solver as given, or the only one that the criterion for alpha or the weights of the maps allow."""
-        criteria = isinstance(self.alpha, str) and self.alpha in ("gcv", "loo")
+        criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
         if criteria and (self.solver == "cg" or not features.is_dense):
             why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
             raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} take alpha='auto'.")
@@ -238,49 +228,26 @@ class KernelMachine(Interpretation, KernelParameter):
             return "cg"
         return "direct" if criteria and self.solver == "auto" else self.solver
 
-    def _features(self, source: ArraySource, seed: int, budget: Budget) -> FeatureMap:
+    def _features(self, rows: Prepared) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
         if not isinstance(self.features, str):
-            return seeded(self.features, seed)
-        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(source, seed, budget)
-        return MAPS[self.features](kernel, self._n_components(source.n_rows, source.weights), random_state=seed)
+            return seeded(self.features, rows.seed)
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
+        size = self._n_components(rows.source.n_rows, rows.source.weights)
+        return MAPS[self.features](kernel, size, random_state=rows.seed)
 
-    def _draw(self, features: FeatureMap, source: ArraySource, seed: int) -> Rows:
-        """Draw a map for the encoded columns, and show it some rows; these."""
-        self._check_lengthscales(features)
-        features.draw(self.encoder_.n_features_out_)
-        X, _, weight = source.sample(SCORED_ROWS, np.random.default_rng(seed)).whole()
-        features.fit_sample(X, weight)
-        return X
-
-    def _check_lengthscales(self, features: FeatureMap) -> None:
-        try:
-            for part in getattr(features, "maps", [features]):
-                if not isinstance(part, MetricFeatures) and isinstance(getattr(part, "kernel", None), Kernel):
-                    part.kernel.check_features(self.encoder_.n_features_out_)
-        except ValueError as error:
-            names = ", ".join(self.encoder_.get_feature_names_out()[:20])
-            raise ValueError(f"{error} These are, as encoded: {names}.") from None
-
-    def _units(self) -> NDArray | None:
-        """What one unit of each encoded column is in the unit of the input; None where not all are numbers."""
-        numbers = [column for column in self.encoder_.columns_ if isinstance(column, NumberColumns)]
-        whole = numbers and len(numbers[0].scale) == self.encoder_.n_features_out_
-        return numbers[0].scale if whole else None
-
-    def _choose_kernel(self, source: ArraySource, seed: int, budget: Budget) -> Kernel:
+    def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Choosing the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            quick = budget.limit is not None
-            return choose_kernel(source, self.kernel, self._units(), alphas, seed, binned, quick)
+            units, quick = column_units(self.encoder_), rows.budget.limit is not None
+            return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
     @single_threaded_blas()
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K)."""
         check_is_fitted(self)
         X = self._rows(X, reset=False)
-        encode = partial(self.encoder_.encode, dtype=self.coef_.dtype)
-        source = ArraySource(X, np.empty((X.shape[0], 0)), None, encode)
+        source = rows_to_map(self.encoder_, X, self.coef_.dtype)
         return Design(source, self.features_, self.coef_.dtype).predict(self.coef_, self.intercept_)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:

@@ -15,8 +15,11 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.calibration import fit_link, probabilities
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
+from bochner.estimators.ridge import SOLVERS
+from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
+from bochner.tuning.held_out import HeldOutPredictions
 
 FEW_ROWS = 20
 
@@ -204,14 +207,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         K = len(self.classes_)
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")
-        coef, held_out_predictions = self._fit(X, y, weight, self._targets)
-        self.link_ = np.array([2.0, 2 / 3])
-        if K > 1 and held_out_predictions is not None:
-            predicted, truth, weights = held_out_predictions
-            if K == 2:
-                truth = np.hstack([-truth, truth])
-            self.link_ = fit_link(_per_class(predicted), truth, weights)
-        self.coef_ = coef
+        rows = self._prepare(X, y, weight, Signs(self.classes_))
+        choice = self._choose(rows)
+        design, task = self._plan(rows, choice)
+        with self._progress(rows) as advance:
+            fitted = SOLVERS[self.solver_](design.telling(advance), task)
+        self._take(fitted, choice)
+        self.link_ = _link(fitted.held_out_predictions, K)
+        self.coef_ = fitted.coef
         return self
 
     @single_threaded_blas()
@@ -255,7 +258,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         y, weight = self._checked_target(X, y, sample_weight)
         if len(new := np.setdiff1d(y, self.classes_)):
             raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it anew.")
-        self.coef_ = self._refit(X, y, weight, self._targets)
+        self.coef_ = self._solve_again(X, y, weight, Signs(self.classes_))
         return self
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:
@@ -269,12 +272,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             factor = compute_sample_weight(self.class_weight, y)
             weight = checked_weight(factor if weight is None else weight * factor, X)
         return y, weight
-
-    def _targets(self, part: NDArray) -> NDArray[np.float64]:
-        """Signs that tell the classes of labels, one column each, or one for two classes."""
-        K = len(self.classes_)
-        members = np.searchsorted(self.classes_, part)[:, np.newaxis] == np.arange(K)
-        return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of the classes.
@@ -321,6 +318,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         scores = self._scores(X)
         return probabilities(_per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
+
+
+def _link(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:
+    """The link of scores and probabilities that suits predictions for rows left out; a common one without such."""
+    if n_classes < 2 or predictions is None:
+        return np.array([2.0, 2 / 3])
+    predicted, targets, weights = predictions
+    return fit_link(_per_class(predicted), np.hstack([-targets, targets]) if n_classes == 2 else targets, weights)
 
 
 def _per_class(scores: NDArray) -> NDArray:

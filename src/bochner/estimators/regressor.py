@@ -13,6 +13,8 @@ from bochner.data.table_statistic import TableStatistic
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.ridge import SOLVERS
+from bochner.estimators.targets import Standardised
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -172,9 +174,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._begin()
         X = self._rows(X, reset=True)
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
-        coef, _ = self._fit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
+        rows = self._prepare(X, y, weight, Standardised(mean, scale))
+        choice = self._choose(rows)
+        design, task = self._plan(rows, choice)
+        with self._progress(rows) as advance:
+            fitted = SOLVERS[self.solver_](design.telling(advance), task)
+        self._take(fitted, choice)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
-        self.coef_ = coef
+        self.coef_ = fitted.coef
         return self
 
     @single_threaded_blas()
@@ -218,7 +225,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
         if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
-        self.coef_ = self._refit(X, y, weight, lambda part: (part.reshape(len(part), -1) - mean) / scale)
+        self.coef_ = self._solve_again(X, y, weight, Standardised(mean, scale))
         self.target_mean_, self.target_scale_ = mean, scale
         return self
 

@@ -1,0 +1,10 @@
+"""Ridge regression as estimators ask for it: one task, one result, a module for each way to solve it."""
+
+from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.exact import solve_exactly
+from bochner.estimators.ridge.iterative import solve_iteratively
+from bochner.estimators.ridge.task import Fitted, RidgeTask, given_alphas
+
+SOLVERS = {"direct": solve_directly, "cg": solve_iteratively, "exact": solve_exactly}
+
+__all__ = ["SOLVERS", "Fitted", "RidgeTask", "given_alphas", "solve_directly", "solve_exactly", "solve_iteratively"]

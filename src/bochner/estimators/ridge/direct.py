@@ -1,0 +1,40 @@
+"""Ridge regression of an estimator by the moments of all rows and their factorisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bochner.data.draws import draw_rows
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
+from bochner.solvers.ridge import DualFactor, DualLeaveOneOut, FeatureFactor, PrimalLeaveOneOut, factorise
+from bochner.tuning.held_out import HeldOutPredictions
+
+
+def solve_directly(design: Design, task: RidgeTask) -> Fitted:
+    """Solve by the moments of all rows and their factorisation."""
+    given, alpha = task.alphas, task.alpha
+    factor = factorise(design, 2 if given is None else len(given))
+    loo = DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else _scored(design, factor, task)
+    best, alphas, scores = decide(factor.gcv if alpha == "gcv" else loo, given, factor)
+    held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight) if task.calibrated else None
+    coef = factor.coef(best).astype(design.dtype)
+    return Fitted(design.features, coef, factor.intercept(coef), best, alphas, scores, held_out_predictions)
+
+
+def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLeaveOneOut:
+    """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one."""
+    source, held_out = design.source, task.held_out
+    if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
+        source = source.take(np.flatnonzero(held_out))
+    if task.alpha == "loo" and design.source.n_rows > SCORED_ROWS:
+        return PrimalLeaveOneOut(Design(source, design.features, design.dtype), factor)
+    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(task.seed))
+    some = ArraySource(*source.take(rows).whole())
+    first_duplicate = some.first_duplicates(some.row_hashes())
+    distinct, leads = some.merged(first_duplicate, most=1.0)
+    counts = None
+    if factors is not None:
+        counts = np.bincount(first_duplicate, some.weights * factors, len(rows))[leads]
+    return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)

@@ -1,0 +1,122 @@
+"""Ridge regression of an estimator by conjugate gradients: choose the penalty, choose when to stop, solve."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.design import Design
+from bochner.estimators.ridge.task import Fitted, RidgeTask
+from bochner.features.concatenate import ConcatenatedFeatures
+from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
+from bochner.tuning.held_out import (
+    FOLDED_ROWS,
+    MOST_ITERATIONS,
+    TRACED_ITERATIONS,
+    HeldOut,
+    HeldOutPredictions,
+    candidates,
+    choose_penalty,
+    rows_held_out,
+    trial,
+)
+
+USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, in proportion to its logarithm
+
+
+class Penalty(NamedTuple):
+    """Ridge terms of the maps, shape (M,); those that were tried, ascending, and their scores, where there are such."""
+
+    terms: NDArray
+    alphas: NDArray
+    scores: NDArray | None = None
+
+
+class Stop(NamedTuple):
+    """When to stop: at a relative error, or after so many iterations; and predictions of rows left out till then."""
+
+    tol: float
+    n_iter: int
+    predictions: HeldOutPredictions | None = None
+
+
+def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
+    """Solve by conjugate gradients; what the task leaves open is chosen on rows that are held out."""
+    features = design.features
+    searched = task.choice is None and (task.is_open or features.learns_weights)
+    smaller = trial(design, task.seed) if searched else None
+    design, held_out = _distinct(design, task)
+    ridge = IterativeRidge(design, task.seed)
+    held = HeldOut(ridge, task.seed, held_out) if searched or _judged_by_rows(task) else None
+    judge = held if smaller is None else HeldOut(IterativeRidge(smaller, task.seed), task.seed)
+    penalty = _penalty(ridge, judge, task, searched)
+    stop = _stop(held, penalty, task)
+    found = ridge.fit(penalty.terms, stop.tol, stop.n_iter, refined=0 < stop.tol < ROUNDING_ERROR)
+    solution = found.solution
+    if stop.tol:
+        solution.warn(stop.tol)
+    coef, least = np.ascontiguousarray(solution.coef.T.astype(design.dtype)), float(penalty.terms.min())
+    if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
+        features = features.with_weights(least / penalty.terms)
+        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+    path = least, penalty.alphas, penalty.scores, stop.predictions
+    return Fitted(features, coef, found.intercept, *path, solution.n_iter, solution.residual)
+
+
+def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
+    """The design of bins with equal rows as one, and the rows to hold out of it; None where these are still open."""
+    source, held_out = design.source, task.held_out
+    if task.choice is not None:
+        first_duplicate = task.choice.first_duplicate
+    elif task.n_iter is not None:
+        first_duplicate = source.first_duplicates(design.row_hashes)
+    elif held_out is not None or design.features.is_dense or source.n_counted <= FOLDED_ROWS:
+        return design, held_out
+    else:
+        held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
+        first_duplicate = source.first_duplicates(design.row_hashes, held_out | (source.weights <= 0))
+    merged, leads = source.merged(first_duplicate)
+    design = Design(merged, design.features, design.dtype, design.advance)
+    return design, None if held_out is None else held_out[leads]
+
+
+def _judged_by_rows(task: RidgeTask) -> bool:
+    """Whether rows that are held out are to be predicted."""
+    choice = task.choice
+    if choice is None:
+        return task.calibrated
+    return choice.n_iter is None or (task.calibrated and choice.held_out_predictions is None)
+
+
+def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, searched: bool) -> Penalty:
+    """The ridge terms of the maps, as given, or the best on rows held out."""
+    alphas = task.alphas
+    if alphas is None:
+        alphas = candidates(judge.ridge if judge else ridge, ridge.design.source.total_weight)
+    if searched and judge and judge.folds:
+        terms, scores = choose_penalty(judge, alphas)
+        return Penalty(terms, alphas, scores)
+    return Penalty(np.full(len(ridge.maps), alphas[len(alphas) // 2]), alphas)
+
+
+def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
+    """Stop as a choice says or an earlier fit did; where rows held out are predicted best; or at the tolerance."""
+    if task.choice is not None:
+        n_iter, predictions = task.choice.n_iter, task.choice.held_out_predictions
+        if held is not None:
+            traced, predictions = held.run(penalty.terms, 0.0, True, task.choice.loss)
+            n_iter = traced if n_iter is None else n_iter
+        assert n_iter is not None
+        return Stop(0.0, n_iter, predictions)
+    if task.n_iter is not None:
+        return Stop(0.0, task.n_iter)
+    most = round(MOST_ITERATIONS * max(1.0, np.log(task.tol) / np.log(USUAL_TOL)))
+    if held is None or not held.folds:
+        return Stop(task.tol, most)
+    traced = task.alphas is None and not held.ridge.is_dense
+    if not (traced or task.calibrated):
+        return Stop(task.tol, most)
+    n_iter, predictions = held.run(penalty.terms, task.tol, traced)
+    return Stop(0.0, n_iter, predictions) if n_iter < TRACED_ITERATIONS - 1 else Stop(task.tol, most, predictions)

@@ -1,0 +1,102 @@
+"""What a ridge regression of an estimator is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.features.base import FeatureMap
+from bochner.solvers.ridge import Factor, Score, best_alpha, choose_alpha
+from bochner.tuning.choice import Choice
+from bochner.tuning.held_out import HeldOutPredictions
+
+SCORED_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class RidgeTask:
+    """What is to be solved for the rows of a design.
+
+    Attributes
+    ----------
+    alpha : float, sequence of float, "auto", "loo" or "gcv"
+    tol : float
+        Relative error of conjugate gradients.
+    seed : int
+        Of the samples of rows on which choices are made.
+    calibrated : bool
+        Whether predictions for rows by a model that has not seen them are wanted too.
+    held_out : bool array of shape (n,) or None
+        Rows that the features were not learned from, of which these predictions are, if they are not too few.
+    choice : Choice or None
+        The model that was chosen, where that settles when conjugate gradients stop.
+    n_iter : int or None
+        Iterations that served an earlier fit of the same model.
+    """
+
+    alpha: object
+    tol: float
+    seed: int
+    calibrated: bool = False
+    held_out: NDArray | None = None
+    choice: Choice | None = None
+    n_iter: int | None = None
+
+    @property
+    def alphas(self) -> NDArray | None:
+        """Ridge terms that are given, ascending; None where they are to be chosen."""
+        return given_alphas(self.alpha)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are several ridge terms to choose from."""
+        return self.alphas is None or len(self.alphas) > 1
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Coefficients, and how they were found.
+
+    Attributes
+    ----------
+    features : FeatureMap
+        The map that the coefficients are of.
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    alpha : float
+    alphas : array of shape (A,)
+        What was tried, ascending.
+    scores : array of shape (A,) or None
+        Mean squared error of each on rows left out.
+    held_out_predictions : HeldOutPredictions or None
+        Predictions for rows by a model that has not seen them, where they were asked for and there are any.
+    n_iter : int or None
+    residual : float or None
+    """
+
+    features: FeatureMap
+    coef: NDArray
+    intercept: NDArray
+    alpha: float
+    alphas: NDArray
+    scores: NDArray | None
+    held_out_predictions: HeldOutPredictions | None
+    n_iter: int | None = None
+    residual: float | None = None
+
+
+def given_alphas(alpha: object) -> NDArray | None:
+    """Ridge terms as the user gives them, ascending; None where they are to be chosen."""
+    return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
+
+
+def decide(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:
+    """Alpha, those tried, and their scores."""
+    if given is None:
+        return choose_alpha(factor, score)
+    if len(given) == 1:
+        return float(given[0]), given, None
+    scores = score(given)
+    return best_alpha(given, scores), given, scores

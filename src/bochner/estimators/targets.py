@@ -1,0 +1,33 @@
+"""Targets as the solver takes them: plain objects that can be sent to other processes with the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Numbers of mean 0 and deviation 1, of means and deviations of shape (K,)."""
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+        """Targets of some rows, shape (b, K)."""
+        return (y.reshape(len(y), -1) - self.mean) / self.scale
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Signs that tell the classes of labels, one column for each class, or one for two."""
+
+    classes: NDArray
+
+    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+        """Targets of some rows, shape (b, K)."""
+        K = len(self.classes)
+        members = np.searchsorted(self.classes, y)[:, np.newaxis] == np.arange(K)
+        return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
