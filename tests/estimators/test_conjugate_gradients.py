@@ -515,11 +515,11 @@ def hybrid(weights=None):
 @parametrize_with_checks(
     [
         KernelMachineRegressor(features="binning", n_components=5, random_state=0),
-        KernelMachineClassifier(features="binning", n_components=5, random_state=0),
+        KernelMachineClassifier(features="binning", n_components=20, metric="isotropic", random_state=0),
         KernelMachineRegressor("gaussian", solver="cg", n_components=20, alpha=[0.1, 1.0], random_state=0),
         KernelMachineClassifier("gaussian", solver="cg", n_components=20, alpha=1.0, random_state=0),
-        KernelMachineRegressor(features=hybrid(), alpha=1.0, random_state=0),
-        KernelMachineClassifier(features=hybrid([1.0, 1.0, 1.0]), alpha=[0.1, 1.0], random_state=0),
+        KernelMachineRegressor(features=hybrid(), alpha=1.0, tol=1e-9, random_state=0),
+        KernelMachineClassifier(features=hybrid(), alpha=[0.1, 1.0], tol=1e-9, random_state=0),
     ]
 )
 def test_scikit_learn(estimator, check):

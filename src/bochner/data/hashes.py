@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 TILE_ROWS = 1 << 12
+NAN = np.float64("nan").view(np.uint64)
 
 
-def row_hashes(X: NDArray | sp.csr_array) -> NDArray[np.uint64]:
-    """Numbers of 64 bits that are equal for equal rows and hardly ever for others, dense or sparse; shape (n,)."""
+def row_hashes(X: Any) -> NDArray[np.uint64]:
+    """Numbers of 64 bits that are equal for equal rows and hardly ever for others, shape (n,).
+
+    Numbers hash the same in arrays of any dtype that holds them, in sparse matrices, and in data frames.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+    """
     multipliers = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     if isinstance(X, sp.csr_array | sp.csr_matrix):
         return mixed(sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape) @ multipliers)
+    if not isinstance(X, np.ndarray):
+        return mixed(_frame_bits(X) @ multipliers)
     sums = [(_bits(X[a : a + TILE_ROWS]) * multipliers).sum(axis=1) for a in range(0, len(X), TILE_ROWS)]
     return mixed(np.concatenate(sums or [np.empty(0, np.uint64)]))
 
@@ -25,10 +38,44 @@ def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
 
 
 def _bits(values: NDArray) -> NDArray[np.uint64]:
-    """Values as whole numbers, zero for zeros of either sign."""
-    values = np.ascontiguousarray(values + values.dtype.type(0))
-    bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
-    return bits ^ (bits >> np.uint64(32))  # small whole numbers in double precision have zeros in their lower half
+    """Numbers as whole ones, zero for zeros of either sign."""
+    bits = np.ascontiguousarray(values.astype(np.float64, copy=False) + 0.0).view(np.uint64)
+    bits = np.where(np.isnan(values), NAN, bits)
+    return bits ^ (bits >> np.uint64(32))  # small whole numbers have zeros in their lower half
+
+
+def _frame_bits(frame: Any) -> NDArray[np.uint64]:
+    """Values of a data frame as whole numbers, shape (n, d)."""
+    import narwhals as nw
+
+    columns = nw.from_native(frame, eager_only=True).iter_columns()
+    return np.stack([_column_bits(column) for column in columns], axis=1)
+
+
+def _column_bits(column: Any) -> NDArray[np.uint64]:
+    """Numbers by their bits, times by their nanoseconds, all else by a hash of the text of each different value."""
+    import narwhals as nw
+
+    if column.dtype.is_temporal() and column.dtype in (nw.Date, nw.Datetime):
+        column = column.cast(nw.Datetime).dt.timestamp("ns")
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return _bits(column.cast(nw.Float64).to_numpy().astype(np.float64))
+    values, places = _different(column)
+    digests = [blake2b(str(value).encode(), digest_size=8).digest() for value in values]
+    return np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
+
+
+def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
+    """The different values of a column, and the place of each row's among them; -1 of those that are missing."""
+    import pyarrow as pa
+
+    try:
+        values = column.to_arrow()
+        encoded = (values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values).dictionary_encode()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # objects of several kinds
+        texts, places = np.unique([str(value) for value in column.to_list()], return_inverse=True)
+        return texts.tolist(), places
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

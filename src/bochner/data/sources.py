@@ -74,6 +74,8 @@ class ArraySource:
     encode, targets : callable, optional
         Turn a slice of X into a numeric matrix, and one of y into an array of shape (b, K), block by block, so that no
         encoded copy of all rows is ever held. Picklable, where the rows go to other processes.
+    content : array, CSR matrix or data frame of n rows, optional
+        The rows as they came, where X is what has become of them; what rows hold tells them apart.
 
     Attributes
     ----------
@@ -88,9 +90,10 @@ class ArraySource:
         weights: NDArray | None = None,
         encode: Callable[[Any], Any] = as_it_is,
         targets: Callable[[NDArray], NDArray] = as_it_is,
+        content: Any = None,
     ) -> None:
         self.X, self.y, self.encode, self.targets = X, y, encode, targets
-        self.n_rows = len(y)
+        self.n_rows, self.content = len(y), X if content is None else content
         self.weights = unit_weights(self.n_rows) if weights is None or (weights == 1).all() else weights
 
     @property
@@ -138,11 +141,13 @@ class ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
         blocks = [self._encoded(slice(a, a + STORED_ROWS)) for a in range(0, self.n_rows, STORED_ROWS)]
         X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-        return ArraySource(X.astype(dtype, copy=False), self.y, self.weights, targets=self.targets)
+        return ArraySource(
+            X.astype(dtype, copy=False), self.y, self.weights, targets=self.targets, content=self.content
+        )
 
     def weighted(self, factors: NDArray) -> ArraySource:
         """Return the same rows, their weights times these factors."""
-        return ArraySource(self.X, self.y, self.weights * factors, self.encode, self.targets)
+        return ArraySource(self.X, self.y, self.weights * factors, self.encode, self.targets, self.content)
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """Return a source of at most `size` rows, drawn by their weights, which change so that sums keep their mean."""
@@ -157,7 +162,7 @@ class ArraySource:
 
         To leave such a row out is to leave out all its copies, which would otherwise tell of one another.
         """
-        source = ArraySource(*self.whole())
+        source = ArraySource(*self.whole(), content=self.content)
         return source.merged(source.first_duplicates(source.row_hashes()), most=1.0)[0]
 
     def merged(
@@ -188,12 +193,16 @@ class ArraySource:
         total = np.bincount(group, self.weights)
         sums = np.stack([np.bincount(group, self.weights * column) for column in self.targets(self.y).T], axis=1)
         mean = sums / np.where(total > 0, total, 1.0)[:, np.newaxis]
-        return ArraySource(rows_of(self.X, np.flatnonzero(leads)), mean, total, self.encode), leads
+        kept = np.flatnonzero(leads)
+        return ArraySource(rows_of(self.X, kept), mean, total, self.encode, content=rows_of(self.content, kept)), leads
 
     def row_hashes(self) -> NDArray[np.uint64]:
-        """Hashes of the encoded rows, shape (n,), equal for equal rows."""
+        """Hashes of what the rows hold as they came, shape (n,).
+
+        So neither weights nor the scales of columns, whose last bits these change, decide which rows are held out.
+        """
         parts = [slice(first, first + HASHED_ROWS) for first in range(0, self.n_rows, HASHED_ROWS)]
-        return np.concatenate([row_hashes(self._encoded(part)) for part in parts] or [np.empty(0, np.uint64)])
+        return np.concatenate([row_hashes(rows_of(self.content, part)) for part in parts] or [np.empty(0, np.uint64)])
 
     def first_duplicates(self, hashes: NDArray, apart: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
         """Return the first of the rows that are equal to each, shape (n,).
@@ -222,7 +231,8 @@ class ArraySource:
     def take(self, rows: slice | NDArray[np.intp]) -> ArraySource:
         """Return a source of some of the rows, in the order of their numbers."""
         weights = weights_of(self.weights, rows)
-        return ArraySource(rows_of(self.X, rows), self.y[rows], weights, self.encode, self.targets)
+        content = rows_of(self.content, rows)
+        return ArraySource(rows_of(self.X, rows), self.y[rows], weights, self.encode, self.targets, content)
 
 
 def rows_of(X: Any, part: slice | NDArray[np.intp]) -> Any:

@@ -179,7 +179,7 @@ class KernelMachine(Interpretation, KernelParameter):
             warnings.warn(
                 f"metric='full' learned no linear map: {choice.unmapped}. The scales of the columns were learned, as "
                 "by metric='ard'.",
-                stacklevel=5,
+                stacklevel=4,
             )
         return choice
 

@@ -61,8 +61,9 @@ class _KernelTrials:
         self.binned = binned
         sample = source.sample(n_rows, np.random.default_rng(seed))
         self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(source.n_counted, 1)
-        X, y, weight = sample.distinct().whole()
-        self.source = ArraySource(X.astype(np.float64, copy=False), y, weight)
+        sample = sample.distinct()
+        X, _, weight = sample.whole()
+        self.source = sample.encoded(np.float64)
         self.n_components, self.seed, self.spread = n_components, seed, _deviations(X, weight)
         self.scores: dict[Stationary, float] = {}
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, row_hashes
+from bochner.data.sources import ArraySource
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.tuning.held_out import rows_held_out
@@ -232,11 +232,11 @@ def prepare(
     budget : Budget
     """
     X, y, weight = source.whole()
-    hashes = row_hashes(X)
+    hashes = source.row_hashes()
     held_out = rows_held_out(hashes, weight, seed)
     largest = float(weight.max())  # a common factor changes nothing
     weight = weight if largest == 1 else weight / largest
-    rows = ArraySource(X, y, weight)
+    rows = ArraySource(X, y, weight, content=source.content)
     first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
     distinct = int(np.count_nonzero((first_duplicate == np.arange(len(first_duplicate))) & ~held_out & (weight > 0)))
     if distinct < space.fewest_rows or not held_out.any():
