@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
-from bochner.features.base import DenseFeatureMap
 from bochner.features.rows import exact_map
 from bochner.solvers.exact import centred_kernel, solve_exact
 from bochner.solvers.ridge import DualLeaveOneOut, KernelFactor, Score
