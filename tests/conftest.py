@@ -4,8 +4,9 @@ import os
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read by SciPy at import; lets scikit-learn's array API checks run
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -175,6 +176,19 @@ def one_blas_thread():
 def little_memory(monkeypatch):
     """A machine with a thousand bytes to spare."""
     monkeypatch.setattr("bochner.engines.local.available_memory", lambda: 1000)
+
+
+@pytest.fixture
+def policy(monkeypatch):
+    """Change tuned constants, wherever they are read."""
+
+    def change(**values):
+        changed = replace(sys.modules["bochner.tuning.policy"].POLICY, **values)
+        for name, module in list(sys.modules.items()):
+            if name.startswith("bochner.") and hasattr(module, "POLICY"):
+                monkeypatch.setattr(module, "POLICY", changed)
+
+    return change
 
 
 @pytest.fixture

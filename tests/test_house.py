@@ -119,15 +119,6 @@ SETTERS = {
     "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
     "display/maps.py": {"bare.__dict__"},
-    "tuning/blocks.py": {"space.W"},
-    "tuning/choice.py": {
-        "choice.unmapped",
-        "problem.report.chosen",
-        "problem.report.reason",
-        "report.chosen",
-        "report.reason",
-    },
-    "tuning/metrics.py": {"metric.relevance_"},
 }
 NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
 

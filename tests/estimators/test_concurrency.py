@@ -21,13 +21,13 @@ CODE = """
     )
     import bochner.solvers.iterative as iterative
     import bochner.solvers.ridge as ridge
-    import bochner.tuning.choice as choice
+    import bochner.tuning.choose as choose
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
     from bochner.tuning.learning import Schedule
 
     # Every path, at small sizes.
-    choice.schedule = lambda rows, columns: Schedule(60, 384)
+    choose.schedule = lambda rows: Schedule(60, 384)
     iterative.PACKED_ENTRIES, iterative.GRAM_LIMIT, ridge.TRIDIAGONAL_LIMIT = 2 << 20, 700, 500
     assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
     rng = np.random.default_rng(0)

@@ -294,11 +294,11 @@ def test_saved_models_predict_the_same(features, tmp_path):
 
 def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     """By a clock that says that hardly any time is left."""
-    from bochner.tuning.problem import Budget
+    from bochner.tuning.budget import Budget
 
     X, y = make_friedman1(600, random_state=0)
     whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
-    monkeypatch.setattr(Budget, "elapsed", property(lambda self: 0.95 * (self.limit or 0.0)))
+    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.05 * self.limit))
     hasty = KernelMachineRegressor(random_state=0, features="binning", time_limit=0.5).fit(X, y)
     assert hasty.report_.candidates[0].size < whole.report_.candidates[0].size == 800
     tried = KernelMachineRegressor(random_state=0, time_limit=0.5).fit(X, y).report_.candidates
@@ -306,12 +306,11 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     assert hasty.score(X, y) > 0.5
 
 
-def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch):
-    from bochner.tuning import dense
-    from bochner.tuning.problem import Budget
+def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy):
+    from bochner.tuning.budget import Budget
 
-    monkeypatch.setattr(dense, "ROWS_A_FEATURE", 0)  # as of many rows
-    monkeypatch.setattr(Budget, "elapsed", property(lambda self: self.limit or 0.0))
+    policy(rows_a_feature=0)  # as of many rows
+    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
     model = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(*smooth())
     assert model.features_.n_features_out >= 512
     plain = KernelMachineRegressor(features="fourier", metric="isotropic", random_state=0, time_limit=1e-9).fit(
@@ -320,27 +319,26 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch):
     assert plain.features_.n_features_out >= 128
 
 
-def test_little_time_is_spent_on_fewer_rows(monkeypatch):
-    from bochner.tuning import judge, problem
+def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
+    from bochner.tuning.budget import Budget
+    from bochner.tuning.judge import Judge
 
     seen = []
-    solve = judge.Judge.solve
-    monkeypatch.setattr(judge.Judge, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
-    monkeypatch.setattr(problem, "FEWEST_SCREENED", 300)
-    monkeypatch.setattr(problem.Budget, "elapsed", property(lambda self: self.limit or 0.0))
+    solve = Judge.solve
+    monkeypatch.setattr(Judge, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
+    policy(screened_rows=(300, 50_000))
+    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
     X, y = smooth()
     hasty = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(X, y)
     assert set(seen) == {300}
     assert hasty.score(*smooth(seed=1)) > 0.8
 
 
-def test_a_hybrid_that_is_asked_for_is_fitted(monkeypatch):
+def test_a_hybrid_that_is_asked_for_is_fitted(policy):
     """Also where the defaults would not try one: many rows, or little time."""
-    from bochner.tuning import dense
-
     X, y = stairs(400)
     hasty = KernelMachineRegressor(features="hybrid", time_limit=0.01, **QUICK).fit(X, y)
-    monkeypatch.setattr(dense, "HYBRID_ROWS", 300)
+    policy(hybrid_rows=300)
     large = KernelMachineRegressor(features="hybrid", **QUICK).fit(X, y)
     for model in (hasty, large):
         assert model.report_.chosen == "Fourier features and bins"

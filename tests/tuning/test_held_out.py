@@ -12,9 +12,11 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import IterativeRidge
-from bochner.tuning import held_out
-from bochner.tuning.cost import Task, iterations, iterative_seconds, plan
-from bochner.tuning.held_out import ALPHAS, SHARES, HeldOut, candidates, choose_penalty, rows_held_out, trial
+from bochner.tuning.held_out import HeldOut, alphas_to_try, choose_penalty, compared
+from bochner.tuning.policy import POLICY
+from bochner.tuning.split import rows_held_out
+
+ALPHAS, SHARES = np.array(POLICY.bin_alphas), np.array(POLICY.shares)
 
 N = 300
 FOURIER = FourierFeatures(Gaussian(2.0), 40, random_state=0)
@@ -46,8 +48,8 @@ def matrix(ridge):
 
 
 @pytest.fixture
-def one_fold(monkeypatch):
-    monkeypatch.setattr(held_out, "FOLDED_ROWS", 0)
+def one_fold(policy):
+    policy(folded_rows=0)
 
 
 class TestFolds:
@@ -76,10 +78,10 @@ class TestFolds:
         assert 0.1 < np.mean(mask[rows_held_out(hashes, np.ones(20_000), 1)]) < 0.3
 
     @pytest.mark.parametrize("copies", [1, 2, 7])
-    def test_equal_rows_are_held_out_together(self, copies, monkeypatch):
+    def test_equal_rows_are_held_out_together(self, copies, policy):
         X, Y = rows(100)
         for few in (5_000, 0):
-            monkeypatch.setattr(held_out, "FOLDED_ROWS", few)
+            policy(folded_rows=few)
             held = held_on(FOURIER, np.tile(X, (copies, 1)), np.tile(Y, (copies, 1)))
             for mask in held.folds:
                 np.testing.assert_array_equal(mask.reshape(copies, 100), np.tile(mask[:100], (copies, 1)))
@@ -139,21 +141,21 @@ class TestScores:
             np.testing.assert_allclose(
                 held_out_predictions.predicted[part], Z[mask] @ coef + intercept, rtol=0, atol=1e-9
             )
-            np.testing.assert_array_equal(held_out_predictions.truth[part], Y[mask])
+            np.testing.assert_array_equal(held_out_predictions.targets[part], Y[mask])
             np.testing.assert_array_equal(held_out_predictions.weight[part], w[mask])
             start += mask.sum()
-        assert start == len(held_out_predictions.truth) == np.count_nonzero(w)
-        assert n_iter == held_out.MOST_ITERATIONS
+        assert start == len(held_out_predictions.targets) == np.count_nonzero(w)
+        assert n_iter == POLICY.most_iterations
 
     @MAPS
     @pytest.mark.parametrize("K", [1, 2])
-    def test_are_the_held_out_errors_at_convergence(self, features, K, monkeypatch):
+    def test_are_the_held_out_errors_at_convergence(self, features, K, policy):
         """With ridge terms so large that to stop early gains nothing, and no early stop.
 
         The solution is found to 1e-3 of its length in the norm of the matrix, which is at least sqrt(alpha) of its
         own; that times the length of a row bounds the error of a prediction, and of their root mean square.
         """
-        monkeypatch.setattr(held_out, "PATIENCE", held_out.TRACED_ITERATIONS)
+        policy(patience=POLICY.traced_iterations)
         X, Y = rows(K=K)
         held = held_on(features, X, Y)
         Z = matrix(held.ridge)
@@ -170,8 +172,8 @@ class TestScores:
             assert bound < 0.05
 
     @pytest.mark.parametrize("features", [BINS, MIXED], ids=["bins", "mixed"])
-    def test_the_number_of_iterations_is_the_best_that_was_traced(self, features, one_fold, monkeypatch):
-        monkeypatch.setattr(held_out, "PATIENCE", held_out.TRACED_ITERATIONS)
+    def test_the_number_of_iterations_is_the_best_that_was_traced(self, features, one_fold, policy):
+        policy(patience=POLICY.traced_iterations)
         X, Y = rows()
         held = held_on(features, X, Y)
         ridge, (mask,), Z = held.ridge, held.folds, matrix(held.ridge)
@@ -179,12 +181,12 @@ class TestScores:
         n_iter, held_out_predictions = held.run(np.full(len(ridge.maps), alpha), 0.0, traced=True)
         equations = ridge.equations(~mask)
         penalty, predictions = np.full((1, len(ridge.maps)), alpha), []
-        for j in range(1, held_out.TRACED_ITERATIONS + 1):
+        for j in range(1, POLICY.traced_iterations + 1):
             coef = ridge.solve(equations, penalty, 0.0, j).coef
             predictions.append(Z[mask] @ coef.T + equations.intercept(coef))
         losses = [((predicted - Y[mask]) ** 2).sum() for predicted in predictions]
         assert n_iter == 1 + np.argmin(losses)
-        assert 1 < n_iter < held_out.TRACED_ITERATIONS
+        assert 1 < n_iter < POLICY.traced_iterations
         np.testing.assert_allclose(held_out_predictions.predicted, predictions[n_iter - 1], rtol=0, atol=1e-9)
         # Another number of columns makes BLAS sum in another order.
         np.testing.assert_allclose(held.scores(penalty), min(losses[:15]) / mask.sum(), rtol=1e-6)
@@ -194,7 +196,7 @@ class TestScores:
         X, _ = rows()
         held = held_on(LinearFeatures(), X, X[:, :1])
         n_iter, _ = held.run(np.array([100.0]), 0.0, traced=True)
-        assert n_iter <= held_out.PATIENCE + 1
+        assert n_iter <= POLICY.patience + 1
 
     def test_rows_of_weight_zero_are_not_scored(self):
         X, Y = rows()
@@ -248,20 +250,20 @@ class TestChoice:
         X, Y = rows()
         ridge = ridge_on(FOURIER, X, Y)
         Z = matrix(ridge)
-        np.testing.assert_allclose(candidates(ridge), SHARES * N * Z.var(axis=0).sum(), rtol=1e-12)
-        assert np.all(candidates(ridge_on(FOURIER, np.ones((5, 3)), Y[:5])) > 0)
+        np.testing.assert_allclose(alphas_to_try(ridge), SHARES * N * Z.var(axis=0).sum(), rtol=1e-12)
+        assert np.all(alphas_to_try(ridge_on(FOURIER, np.ones((5, 3)), Y[:5])) > 0)
 
     def test_candidates_of_bins_are_in_the_unit_of_kernel_and_weights(self):
         X, Y = rows()
         for features in (BINS, MIXED):
-            np.testing.assert_array_equal(candidates(ridge_on(features, X, Y)), ALPHAS)
-            np.testing.assert_array_equal(candidates(ridge_on(features, X, Y, np.full(N, 1e-3))), ALPHAS * 1e-3)
+            np.testing.assert_array_equal(alphas_to_try(ridge_on(features, X, Y)), ALPHAS)
+            np.testing.assert_array_equal(alphas_to_try(ridge_on(features, X, Y, np.full(N, 1e-3))), ALPHAS * 1e-3)
         scaled = BinningFeatures(7.0 * Laplacian(8.0), 30, random_state=1)
-        np.testing.assert_allclose(candidates(ridge_on(scaled, X, Y)), 7 * ALPHAS, rtol=1e-8)
+        np.testing.assert_allclose(alphas_to_try(ridge_on(scaled, X, Y)), 7 * ALPHAS, rtol=1e-8)
         repeats = np.random.default_rng(1).integers(0, 4, N)
         repeated = ridge_on(BINS, np.repeat(X, repeats, axis=0), np.repeat(Y, repeats, axis=0))
         weighted = ridge_on(BINS, X, Y, repeats.astype(float))
-        np.testing.assert_array_equal(candidates(repeated), candidates(weighted))
+        np.testing.assert_array_equal(alphas_to_try(repeated), alphas_to_try(weighted))
 
     @MAPS
     def test_the_ridge_term_is_that_of_the_least_score(self, features):
@@ -293,71 +295,14 @@ class TestChoice:
         with pytest.raises(ValueError, match="No ridge term gives finite errors"):
             choose_penalty(held, ALPHAS)
 
-    def test_trial_rows(self, monkeypatch):
+    def test_compared_rows(self, policy):
         X, Y = rows()
         design = Design(ArraySource(X, Y), clone(BINS).draw(3), np.float64)
-        assert trial(design, 0) is None
-        monkeypatch.setattr(held_out, "TRIAL_ROWS", 100)
-        smaller = trial(design, 0)
+        assert compared(design, 0) is None
+        policy(compared_rows=100)
+        smaller = compared(design, 0)
         assert smaller.source.n_rows == 100
         assert smaller.features is not design.features
-        np.testing.assert_array_equal(trial(design, 0).source.X, smaller.source.X)
+        np.testing.assert_array_equal(compared(design, 0).source.X, smaller.source.X)
         model = KernelMachineRegressor(features="binning", random_state=0).fit(X, Y[:, 0])
         assert model.score(X, Y[:, 0]) > 0.5
-
-
-def task(n, searched=False, calibrated=False, alpha=1.0, K=1):
-    return Task(n, K, float(n), None if searched else np.array([alpha]), calibrated)
-
-
-class TestPlan:
-    def drawn(self, D, features=None):
-        return clone(features or FourierFeatures(Gaussian(), D, random_state=0)).draw(2)
-
-    @pytest.mark.parametrize("n", [1, 1000, 20_000])
-    @pytest.mark.parametrize("searched", [False, True])
-    def test_small_problems_are_solved_directly(self, n, searched):
-        solver, reason = plan("auto", self.drawn(2000), task(n, searched))
-        assert solver == "direct"
-        assert "by conjugate gradients" in reason
-        assert "by the Gram matrix" in reason
-
-    def test_large_ones_are_not(self, monkeypatch):
-        monkeypatch.setattr("bochner.tuning.cost.available_memory", lambda: None)
-        assert plan("auto", self.drawn(20_000), task(522_000, True)).solver == "cg"
-        assert plan("auto", self.drawn(2048), task(60_000, True)).solver == "direct"
-
-    def test_memory_decides_first(self, monkeypatch):
-        features = self.drawn(2000)
-        monkeypatch.setattr("bochner.tuning.cost.available_memory", lambda: 44 * 2000**2)
-        solver, reason = plan("auto", features, task(5000, True))
-        assert solver == "cg"
-        assert "2,000 features does not fit the memory" in reason
-        assert plan("direct", features, task(1000, True)).solver == "direct"
-
-    def test_every_run_is_counted(self):
-        """That for rows left out as much again, less what is made once; the search as a run on fewer rows."""
-        n, D = 261_000, 5000
-        once, again = (iterative_seconds(D, task(n, calibrated=calibrated)) for calibrated in (False, True))
-        assert 1.6 * once < again < 2 * once
-        assert iterative_seconds(D, task(n, searched=True, calibrated=True, alpha=4.0)) > 1.05 * again
-        assert iterative_seconds(D, task(n, K=3)) > 2 * once
-
-    def test_small_ridge_terms_take_more_iterations(self):
-        n = 261_000
-        seconds = [iterative_seconds(5000, task(n, alpha=alpha)) for alpha in (10.0, 1.0, 0.1, 0.01)]
-        assert seconds == sorted(seconds)
-        assert seconds[-1] > 4 * seconds[0]
-        assert [iterations(alpha, 1.0) for alpha in (1e3, 1e-300)] == [7, 500]
-
-    def test_what_is_asked_for(self):
-        for solver in ("direct", "cg"):
-            assert plan(solver, self.drawn(20), task(1000, True)) == (solver, "as asked for")
-
-    def test_bins(self):
-        for features in (BINS, MIXED):
-            drawn = self.drawn(0, features)
-            for solver in ("auto", "cg"):
-                assert plan(solver, drawn, task(1000, True)) == ("cg", "the features are sparse")
-            with pytest.raises(ValueError, match="solver='direct' needs dense features"):
-                plan("direct", drawn, task(1000, True))

@@ -10,11 +10,12 @@ from sklearn.metrics import mean_squared_error
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning import judge as judge_module
-from bochner.tuning.judge import MIXTURES, SLOPES, Judge
+from bochner.tuning.judge import Judge
+from bochner.tuning.policy import POLICY
 from bochner.tuning.report import Candidate, Report
 
 FIT, OUT = 250, 90
+MIXTURES, SLOPES = POLICY.mixtures, np.array(POLICY.slopes)
 FOURIER = FourierFeatures(Gaussian(2.0), 40, random_state=0)
 BINS = BinningFeatures(Laplacian(8.0), 30, random_state=1)
 OUTPUTS = pytest.mark.parametrize("K", [1, 3])
@@ -86,7 +87,7 @@ class TestLosses:
             out[1] / deviation, predicted / deviation, sample_weight=out[2], multioutput="raw_values"
         )
         assert judge.average(losses) == pytest.approx(parts.sum(), rel=1e-10)
-        assert judge.mean_loss(predicted.T) == pytest.approx(parts.sum(), rel=1e-10)
+        assert judge.average(judge.final_losses(predicted.T)) == pytest.approx(parts.sum(), rel=1e-10)
 
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
@@ -103,7 +104,7 @@ class TestLosses:
         found = judge.losses((f - judge.mean).T)
         np.testing.assert_allclose(found, each[best], rtol=1e-6, atol=1e-9)
         assert judge.average(found) == pytest.approx(min(means), rel=1e-6)
-        assert judge.mean_loss(f.T) == pytest.approx(min(means), rel=1e-6)
+        assert judge.average(judge.final_losses(f.T)) == pytest.approx(min(means), rel=1e-6)
 
     def test_standard_error(self):
         """Of the mean of independent losses; whole weights are not repetitions of a row, but shares of the mean."""
@@ -131,8 +132,8 @@ class LastStep(Judge):
 @OUTPUTS
 class TestIterate:
     @pytest.fixture(autouse=True)
-    def patient(self, monkeypatch):
-        monkeypatch.setattr(judge_module, "PATIENCE", 1000)
+    def patient(self, policy):
+        policy(patience=1000)
 
     @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
     def test_converges_to_the_direct_solution(self, K, weighted, features):
@@ -187,15 +188,15 @@ class TestIterate:
         np.testing.assert_allclose(best.losses, ((judge.y_out - best.predicted) ** 2).sum(axis=1), rtol=1e-4, atol=1e-6)
 
 
-def test_gives_up_where_nothing_is_gained(monkeypatch):
+def test_gives_up_where_nothing_is_gained(monkeypatch, policy):
     """After some steps without a gain worth the while; only the steps that would follow are saved."""
     judge, seen = trials_on(), []
-    average = Judge.average
-    monkeypatch.setattr(Judge, "average", lambda self, losses: seen.append(1) or average(self, losses))
+    losses = Judge.losses
+    monkeypatch.setattr(Judge, "losses", lambda self, F: seen.append(1) or losses(self, F))
     found = {}
     for patience in (2, 1000):
         seen.clear()
-        monkeypatch.setattr(judge_module, "PATIENCE", patience)
+        policy(patience=patience)
         found[patience] = judge.iterate(BINS.draw(3), judge.X, judge.X_out, np.array([[1e-4]]), 60), len(seen)
     assert found[2][1] < 60 <= found[1000][1]
     assert found[2][0].n_iter + 2 < 60
@@ -234,7 +235,9 @@ class TestSolve:
         judged = judge.solve(FOURIER.draw(3), np.geomspace(1e-6, 1, 5), None)
         np.testing.assert_array_equal(judged.losses, judge.losses(judged.predicted.T))
         assert judge.average(judged.losses) < 2 * np.log(2) * 0.7
-        assert judge.mean_loss(judge.unscaled(judged.predicted).T) == pytest.approx(judge.average(judged.losses))
+        assert judge.average(judge.final_losses(judge.unscaled(judged.predicted).T)) == pytest.approx(
+            judge.average(judged.losses)
+        )
 
     def test_sparse_rows(self):
         plain, sparse = trials_on(2), trials_on(2, sparse=True)
@@ -271,7 +274,7 @@ class TestManyOutputs:
         _, (_, y_out, _) = rows(20, classes=True)
         F = np.random.default_rng(0).standard_normal((OUT, 20))
         expected = 20 * mean_squared_error(y_out, F)
-        assert judge.mean_loss(F.T) == pytest.approx(expected, rel=1e-10)
+        assert judge.average(judge.final_losses(F.T)) == pytest.approx(expected, rel=1e-10)
 
     def test_sixteen_are_not_mixed(self):
         assert trials_on(16).y.shape == (FIT, 16)

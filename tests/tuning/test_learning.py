@@ -65,10 +65,9 @@ class TestBlocks:
             assert is_nearest(blocks, drawn(blocks, "near"))
         assert max(sizes) < 1000
 
-    def test_near_where_the_threshold_is_too_low(self, monkeypatch):
+    def test_near_where_the_threshold_is_too_low(self, monkeypatch, policy):
         """Of one sampled distance it is, half of the time, below what is wanted."""
-        monkeypatch.setattr(learning, "LARGE", 0)
-        monkeypatch.setattr(learning, "SAMPLED_DISTANCES", 1)
+        policy(rows_for_threshold=0, sampled_distances=1)
         blocks = numbered(600, 300)
         partition, sizes = np.argpartition, []
         monkeypatch.setattr(np, "argpartition", lambda D, k: sizes.append(len(D)) or partition(D, k))
@@ -157,7 +156,6 @@ class TestAdam:
         own = Adam(start.copy(), steps, rate, floor)
         for gradient, point in zip(gradients, points, strict=True):
             own.step(gradient)
-            own.average()
             np.testing.assert_allclose(own.x, point, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(own.mean, mean, rtol=1e-7, atol=1e-9)
 
@@ -253,13 +251,3 @@ class TestMap:
         np.testing.assert_array_equal(one, self.learn(kernel))
         assert not np.array_equal(one, self.learn(kernel, seed=1))
         assert not np.array_equal(one, self.learn(kernel, kinds=("uniform",)))
-
-
-def test_progress_is_told():
-    told = []
-    X = normal(50, 2)
-    blocks = Blocks(X, X[:, :1].astype(float), Schedule(7, 16, ("uniform",)), 0)
-    learn_scales("laplacian", blocks, np.zeros(2), np.arange(2), told.append)
-    assert told == [1] * 7
-    learn_map("laplacian", blocks, 2, np.zeros(1), told.append)
-    assert told == [1] * 14

@@ -18,6 +18,7 @@ from bochner.data.sources import ArraySource
 from bochner.data.table_input import check_frame
 from bochner.design import Design, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.costs import COSTS
 from bochner.engines.progress import log, progress
 from bochner.estimators.checks import refuse_infinite, refuse_unencoded
 from bochner.estimators.exclusions import BINNED, CRITERIA
@@ -25,15 +26,17 @@ from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
+from bochner.estimators.solver import Task, plan
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
 from bochner.kernels import Kernel
-from bochner.tuning.bandwidth import choose_kernel
-from bochner.tuning.choice import Choice, choose
-from bochner.tuning.cost import Task, plan
-from bochner.tuning.problem import FEWEST_ASKED_ROWS, FEWEST_ROWS, Budget, Problem, SearchSpace, prepare
-from bochner.tuning.size import SMALLEST, choose_n_components, choose_n_grids
+from bochner.tuning.budget import Budget
+from bochner.tuning.choose import Choice, choose
+from bochner.tuning.kernel import choose_kernel
+from bochner.tuning.policy import POLICY
+from bochner.tuning.problem import Problem, SearchSpace, prepare
+from bochner.tuning.size import choose_n_components, choose_n_grids
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
     "auto": FourierFeatures,
@@ -42,11 +45,9 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
-DOUBLE_PRECISION_WORK = 3e10
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
 BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
-DIRECT_RATE = 1e11  # n D^2 a second, of two cores
 
 
 class Prepared(NamedTuple):
@@ -102,22 +103,22 @@ class KernelMachine(Interpretation, KernelParameter):
     def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed, _ = rows
-        self.report_ = None if choice is None else choice.report
-        features = self._features(rows) if choice is None else choice.features
+        self.report_ = None if choice is None else choice.model.report
+        features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
         alpha, calibrated, held_out = self.alpha, is_classifier(self), None
         if choice is not None:
-            held_out = choice.held_out
+            held_out = choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":
-                alpha = choice.alpha_per_weight * source.total_weight
+                alpha = choice.model.alpha_per_weight * source.total_weight
         alphas = given_alphas(alpha)
         problem = Task(source.n_rows, source.n_outputs, source.total_weight, alphas, calibrated, dtype.itemsize == 8)
         self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out)
-        if choice is not None and choice.alpha is not None:
+        if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
-            task = RidgeTask(choice.alpha, self.tol, seed, calibrated, held_out, choice)
+            task = RidgeTask(choice.model.alpha, self.tol, seed, calibrated, held_out, choice)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
@@ -163,7 +164,7 @@ class KernelMachine(Interpretation, KernelParameter):
             self.encoder_.n_features_out_,
             rows.source.n_rows,
         )
-        fewest, choice = FEWEST_ASKED_ROWS if asked else FEWEST_ROWS, None
+        fewest, choice = POLICY.fewest_asked_rows if asked else POLICY.fewest_rows, None
         if columns <= MOST_LEARNED_COLUMNS and n_rows >= fewest:
             with progress("Choosing the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
@@ -175,9 +176,10 @@ class KernelMachine(Interpretation, KernelParameter):
                 f"that varies; there are {n_rows:,} rows, equal ones among them, and {columns:,} columns. Take "
                 "metric='isotropic', and features='fourier' or 'binning'."
             )
-        if choice is not None and choice.unmapped is not None:
+        unmapped = None if choice is None else choice.model.unmapped
+        if unmapped is not None:
             warnings.warn(
-                f"metric='full' learned no linear map: {choice.unmapped}. The scales of the columns were learned, as "
+                f"metric='full' learned no linear map: {unmapped}. The scales of the columns were learned, as "
                 "by metric='ard'.",
                 stacklevel=4,
             )
@@ -187,7 +189,7 @@ class KernelMachine(Interpretation, KernelParameter):
         """The search for a model; None where too few distinct rows are left to learn from."""
         n_components = None if isinstance(self.n_components, str) else int(self.n_components)
         alphas = given_alphas(self.alpha)
-        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, self.time_limit, fewest)
+        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest)
         encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
         return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
 
@@ -208,14 +210,14 @@ class KernelMachine(Interpretation, KernelParameter):
             return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
         columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)
-        return np.dtype(np.float64 if n_rows * columns**2 <= DOUBLE_PRECISION_WORK else np.float32)
+        return np.dtype(np.float64 if n_rows * columns**2 <= COSTS.gram_work(POLICY.double_seconds) else np.float32)
 
     def _n_components(self, n_rows: int, weight: NDArray | None) -> int:
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
-            affordable = int(np.sqrt(DIRECT_RATE * self.time_limit / 4 / n_rows))
-            return min(choose_n_components(n_rows, weight), max(affordable, SMALLEST))
+            affordable = int(np.sqrt(COSTS.gram_work(POLICY.direct_share * self.time_limit) / n_rows))
+            return min(choose_n_components(n_rows, weight), max(affordable, POLICY.n_components[0]))
         return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
 
     def _solver(self, features: FeatureMap) -> str:

@@ -69,7 +69,7 @@ def conflict(given: Given) -> Conflict | None:
 
 def named_kernels() -> dict[str, Any]:
     """Kernels of the names that the estimators take, imported late: the command shows its help without them."""
-    from bochner.tuning.bandwidth import NAMED
+    from bochner.kernels.named import NAMED
 
     return NAMED
 

@@ -14,7 +14,7 @@ from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.features.base import FeatureMap
 from bochner.features.metric import Metric, MetricFeatures
-from bochner.tuning.metrics import with_relevance
+from bochner.features.relevance import with_relevance
 
 GRADIENT_ROWS, STEP = 1000, 0.5
 DENSE_ENTRIES = 30_000_000

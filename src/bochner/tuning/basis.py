@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.features.metric import Metric
+from bochner.tuning.policy import POLICY
 
-N_KNOTS, RANKED_ROWS = 256, 20_000
 UNIFORM_UNIT = np.sqrt(12)  # ranks in [0, 1] times this have unit variance
 
 
@@ -49,7 +49,7 @@ class Basis:
         self.n_features_in = X.shape[1]
         self.plain = np.flatnonzero((high > low) & (grouped | ~between))
         self.numeric = np.flatnonzero((high > low) & ~grouped & between)
-        sample = X if len(X) <= RANKED_ROWS else X[rng.choice(len(X), RANKED_ROWS, replace=False)]
+        sample = X if len(X) <= POLICY.ranked_rows else X[rng.choice(len(X), POLICY.ranked_rows, replace=False)]
         self.ranks = [_rank_function(sample[:, j]) for j in self.numeric]
         # Shares of the range first: in any unit of a column its squares are then within range.
         origin, unit = np.where(grouped, 0.0, low), np.where(grouped, 1.0, high - low)
@@ -110,8 +110,8 @@ def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
     """Knots and mid-ranks, of unit variance where uniform, of the values of a column; 256 at most."""
     values, counts = np.unique(x.astype(np.float64), return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
-    if len(values) > N_KNOTS:
-        space = np.linspace(ranks[0], ranks[-1], N_KNOTS)
+    if len(values) > POLICY.n_knots:
+        space = np.linspace(ranks[0], ranks[-1], POLICY.n_knots)
         kept = np.unique(np.minimum(np.searchsorted(ranks, space), len(values) - 1))
         values, ranks = values[kept], ranks[kept]
     return values, UNIFORM_UNIT * ranks

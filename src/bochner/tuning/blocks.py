@@ -153,5 +153,5 @@ def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDA
     u = e * (2 / len(e))
     lapack.potrs(A, b := np.asfortranarray(C[n_fit:].T @ u))
     np.matmul(np.concatenate([-b, u]).astype(space.W.dtype), a.T.astype(space.W.dtype), out=space.W)
-    space.W *= space.K
+    np.multiply(space.W, space.K, out=space.W)
     return float(np.square(e).sum() / len(e)), space.W, float(-noise * (b * a).sum())

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.local import pause
 from bochner.tuning.blocks import Workspace, diagonal_loss, linear_loss
-
-FIT_SHARE = 0.75
-WIDE_NEIGHBOURS = 8
-RATE, BETA_1, BETA_2 = 0.15, 0.9, 0.97
-MAP_RATE, MAP_FLOOR = 0.3, 0.3
-LOG_SCALES, LOG_SIZES = (-9.0, 6.0), (-9.0, 9.0)
-LOG_NOISES = (np.log(1e-3), np.log(30.0))
-FIRST_NOISE = np.log(0.1)
-SAMPLED_DISTANCES, LARGE = 8000, 50_000
+from bochner.tuning.policy import POLICY
 
 
-@dataclass
+@dataclass(frozen=True)
 class Schedule:
     """How long and on what a metric is learned.
 
@@ -56,7 +48,7 @@ class Blocks:
         self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
         self.rng = np.random.default_rng(seed)
         self.size = min(schedule.block, len(rows))
-        n_fit = max(1, min(round(FIT_SHARE * self.size), self.size - 1))
+        n_fit = max(1, min(round(POLICY.fit_share * self.size), self.size - 1))
         self.space = Workspace(self.size, n_fit, rows.dtype)
         self._distances = np.empty(len(rows), rows.dtype)
 
@@ -74,7 +66,7 @@ class Blocks:
 
     def _choose(self, kind: str, scales: NDArray) -> NDArray:
         n = len(self.rows)
-        space = {"uniform": n, "wide": WIDE_NEIGHBOURS * self.size, "near": self.size}[kind]
+        space = {"uniform": n, "wide": POLICY.wide_neighbours * self.size, "near": self.size}[kind]
         if space >= n:
             return self._random(self.size)
         from bochner.loops.distances import nearness
@@ -96,10 +88,10 @@ class Blocks:
     def _nearest(self, space: int) -> NDArray:
         """The rows of the least distances; in many rows looked for below a threshold that a sample tells."""
         D = self._distances
-        if len(D) < LARGE:
+        if len(D) < POLICY.rows_for_threshold:
             return np.argpartition(D, space)[:space]
-        sample = D[self.rng.integers(len(D), size=SAMPLED_DISTANCES)]
-        share = 1.5 * space / len(D) + 8 / SAMPLED_DISTANCES
+        sample = D[self.rng.integers(len(D), size=POLICY.sampled_distances)]
+        share = 1.5 * space / len(D) + 8 / POLICY.sampled_distances
         near = np.flatnonzero(np.quantile(sample, min(share, 1.0)) >= D)
         if len(near) <= space:
             return np.argpartition(D, space)[:space]
@@ -107,13 +99,24 @@ class Blocks:
 
 
 class Adam:
-    """Steps of Adam (Kingma and Ba, 2015) with the rate falling to zero over the second half.
+    """Steps of Adam (Kingma and Ba, 2015) with the rate falling to zero over the second half, within bounds.
 
     The result is the mean over that half.
+
+    Parameters
+    ----------
+    x : array
+        Where to begin; the steps change it.
+    steps : int
+    rate, floor : float
+        Size of the steps, and what is added to the root mean square of an entry's gradients, over that of all.
+    low, high : float or array
     """
 
-    def __init__(self, x: NDArray, steps: int, rate: float = RATE, floor: float = 0.0) -> None:
-        self.x, self.steps, self.rate, self.floor = x, steps, rate, floor
+    def __init__(
+        self, x: NDArray, steps: int, rate: float = POLICY.rate, floor: float = 0.0, low: Any = None, high: Any = None
+    ) -> None:
+        self.x, self.steps, self.rate, self.floor, self.low, self.high = x, steps, rate, floor, low, high
         self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
         self.done = 0
 
@@ -122,15 +125,15 @@ class Adam:
         if not np.isfinite(gradient).all():
             gradient = np.zeros_like(gradient)
         self.done += 1
-        self.m += (1 - BETA_1) * (gradient - self.m)
-        self.v += (1 - BETA_2) * (np.square(gradient) - self.v)
-        v = self.v / (1 - BETA_2**self.done)
+        fast, slow = POLICY.betas
+        self.m += (1 - fast) * (gradient - self.m)
+        self.v += (1 - slow) * (np.square(gradient) - self.v)
+        v = self.v / (1 - slow**self.done)
         left = min(1.0, 2 * (1 - self.done / (self.steps + 1)))
         scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
-        self.x -= self.rate * left * self.m / (1 - BETA_1**self.done) / scale
-
-    def average(self) -> None:
-        """Take the present parameters into the mean."""
+        self.x -= self.rate * left * self.m / (1 - fast**self.done) / scale
+        if self.low is not None:
+            np.clip(self.x, self.low, self.high, out=self.x)
         if self.done > self.steps // 2:
             self.total += self.x
 
@@ -140,13 +143,13 @@ class Adam:
         return self.total / max(self.done - self.steps // 2, 1)
 
 
-def learn_scales(
-    kernel: str,
-    blocks: Blocks,
-    start: NDArray,
-    column_groups: NDArray,
-    advance: Callable[[int], object] = lambda n: None,
-) -> tuple[NDArray, NDArray]:
+def _adam(x: NDArray, steps: int, *bounds: tuple[int, tuple[float, float]]) -> Adam:
+    """Steps of Adam for so many entries within each of some bounds."""
+    low, high = (np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds]) for k in (0, 1))
+    return Adam(x, steps, low=low, high=high)
+
+
+def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDArray) -> tuple[NDArray, NDArray]:
     """Learn one scale a column.
 
     Shapes are shared by the kinds of blocks; the size of the metric and the noise are free for each kind, whose
@@ -168,9 +171,8 @@ def learn_scales(
     kinds, G = blocks.schedule.kinds, int(column_groups.max()) + 1
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
-    x[column_groups] = start
-    x[G + Q :] = FIRST_NOISE
-    adam = Adam(x, blocks.schedule.steps)
+    x[column_groups], x[G + Q :] = start, POLICY.first_noise
+    adam = _adam(x, blocks.schedule.steps, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
     for step in range(blocks.schedule.steps):
         pause()
         q = step % Q
@@ -183,21 +185,10 @@ def learn_scales(
             np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
         adam.step(gradient)
-        np.clip(x[:G], *LOG_SCALES, out=x[:G])
-        np.clip(x[G : G + Q], *LOG_SIZES, out=x[G : G + Q])
-        np.clip(x[G + Q :], *LOG_NOISES, out=x[G + Q :])
-        adam.average()
-        advance(1)
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
-def learn_map(
-    kernel: str,
-    blocks: Blocks,
-    n_mixed: int,
-    sizes: NDArray,
-    advance: Callable[[int], object] = lambda n: None,
-) -> NDArray:
+def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> NDArray:
     """Learn a linear map of the first columns of the rows, in which the scales are one; the others keep theirs.
 
     Parameters
@@ -211,11 +202,12 @@ def learn_map(
     -------
     array of shape (q, q)
     """
-    kinds, q = blocks.schedule.kinds, n_mixed
+    kinds, q, steps = blocks.schedule.kinds, n_mixed, blocks.schedule.steps
     Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
-    entries = Adam(np.eye(q).ravel(), blocks.schedule.steps, MAP_RATE * RATE, MAP_FLOOR)
-    free = Adam(np.concatenate([sizes, np.full(Q, FIRST_NOISE)]), blocks.schedule.steps)
-    for step in range(blocks.schedule.steps):
+    entries = Adam(np.eye(q).ravel(), steps, POLICY.map_rate * POLICY.rate, POLICY.map_floor)
+    start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
+    free = _adam(start, steps, (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    for step in range(steps):
         pause()
         k = step % Q
         B, y = blocks.draw(kinds[k], ones)
@@ -225,8 +217,4 @@ def learn_map(
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
         free.step(gradient)
-        np.clip(free.x[:Q], *LOG_SIZES, out=free.x[:Q])
-        np.clip(free.x[Q:], *LOG_NOISES, out=free.x[Q:])
-        entries.average()
-        advance(1)
     return entries.mean.reshape(q, q)

@@ -11,17 +11,9 @@ from bochner.design import Design
 from bochner.estimators.ridge.task import Fitted, RidgeTask
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
-from bochner.tuning.held_out import (
-    FOLDED_ROWS,
-    MOST_ITERATIONS,
-    TRACED_ITERATIONS,
-    HeldOut,
-    HeldOutPredictions,
-    candidates,
-    choose_penalty,
-    rows_held_out,
-    trial,
-)
+from bochner.tuning.held_out import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, compared
+from bochner.tuning.policy import POLICY
+from bochner.tuning.split import rows_held_out
 
 USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, in proportion to its logarithm
 
@@ -46,7 +38,7 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     """Solve by conjugate gradients; what the task leaves open is chosen on rows that are held out."""
     features = design.features
     searched = task.choice is None and (task.is_open or features.learns_weights)
-    smaller = trial(design, task.seed) if searched else None
+    smaller = compared(design, task.seed) if searched else None
     design, held_out = _distinct(design, task)
     ridge = IterativeRidge(design, task.seed)
     held = HeldOut(ridge, task.seed, held_out) if searched or _judged_by_rows(task) else None
@@ -69,10 +61,10 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
     """The design of bins with equal rows as one, and the rows to hold out of it; None where these are still open."""
     source, held_out = design.source, task.held_out
     if task.choice is not None:
-        first_duplicate = task.choice.first_duplicate
+        first_duplicate = task.choice.verdict.split.first_duplicate
     elif task.n_iter is not None:
         first_duplicate = source.first_duplicates(design.row_hashes)
-    elif held_out is not None or design.features.is_dense or source.n_counted <= FOLDED_ROWS:
+    elif held_out is not None or design.features.is_dense or source.n_counted <= POLICY.folded_rows:
         return design, held_out
     else:
         held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
@@ -87,14 +79,14 @@ def _judged_by_rows(task: RidgeTask) -> bool:
     choice = task.choice
     if choice is None:
         return task.calibrated
-    return choice.n_iter is None or (task.calibrated and choice.held_out_predictions is None)
+    return choice.model.n_iter is None or (task.calibrated and choice.verdict.predictions is None)
 
 
 def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, searched: bool) -> Penalty:
     """The ridge terms of the maps, as given, or the best on rows held out."""
     alphas = task.alphas
     if alphas is None:
-        alphas = candidates(judge.ridge if judge else ridge, ridge.design.source.total_weight)
+        alphas = alphas_to_try(judge.ridge if judge else ridge, ridge.design.source.total_weight)
     if searched and judge and judge.folds:
         terms, scores = choose_penalty(judge, alphas)
         return Penalty(terms, alphas, scores)
@@ -104,19 +96,20 @@ def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, sear
 def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     """Stop as a choice says or an earlier fit did; where rows held out are predicted best; or at the tolerance."""
     if task.choice is not None:
-        n_iter, predictions = task.choice.n_iter, task.choice.held_out_predictions
+        model, verdict = task.choice
+        n_iter, predictions = model.n_iter, verdict.predictions
         if held is not None:
-            traced, predictions = held.run(penalty.terms, 0.0, True, task.choice.loss)
+            traced, predictions = held.run(penalty.terms, 0.0, True, verdict.losses)
             n_iter = traced if n_iter is None else n_iter
         assert n_iter is not None
         return Stop(0.0, n_iter, predictions)
     if task.n_iter is not None:
         return Stop(0.0, task.n_iter)
-    most = round(MOST_ITERATIONS * max(1.0, np.log(task.tol) / np.log(USUAL_TOL)))
+    most = round(POLICY.most_iterations * max(1.0, np.log(task.tol) / np.log(USUAL_TOL)))
     if held is None or not held.folds:
         return Stop(task.tol, most)
     traced = task.alphas is None and not held.ridge.is_dense
     if not (traced or task.calibrated):
         return Stop(task.tol, most)
     n_iter, predictions = held.run(penalty.terms, task.tol, traced)
-    return Stop(0.0, n_iter, predictions) if n_iter < TRACED_ITERATIONS - 1 else Stop(task.tol, most, predictions)
+    return Stop(0.0, n_iter, predictions) if n_iter < POLICY.traced_iterations - 1 else Stop(task.tol, most, predictions)

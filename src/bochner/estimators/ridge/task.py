@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bochner.features.base import FeatureMap
 from bochner.solvers.ridge import Factor, Score, best_alpha, choose_alpha
-from bochner.tuning.choice import Choice
+from bochner.tuning.choose import Choice
 from bochner.tuning.held_out import HeldOutPredictions
 
 SCORED_ROWS = 4096

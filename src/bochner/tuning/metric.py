@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +15,14 @@ from bochner.data.sources import ArraySource
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.metric import Metric
+from bochner.features.relevance import with_relevance
 from bochner.tuning.basis import Basis
+from bochner.tuning.judge import standardise
 from bochner.tuning.learning import Blocks, Schedule, learn_map, learn_scales
+from bochner.tuning.policy import POLICY
 
-LEARNED_ROWS, LEARNED_ENTRIES = 100_000, 30_000_000
-MANY_ROWS, MOST_ROWS, SOME_ROWS = 200_000, 100_000, 2_000
-MAP_STEPS = 300
-PAIRS = 8192
-PRINCIPAL, SMALLEST_VARIANCE = 50, 1e-9
 KERNELS = ("laplacian", "gaussian")
-FEWEST_ROWS, MOST_CLASSES = 20, 100
-Advance = Callable[[int], object]
+MOST_CLASSES = 100
 
 
 class Learned(NamedTuple):
@@ -45,17 +42,6 @@ class Learned(NamedTuple):
     n_mixed: int
 
 
-def schedule(n_rows: int, n_columns: int) -> Schedule:
-    """How long to learn from rows out of `n_rows`: more steps for more columns, on nearer rows where there are many."""
-    if n_rows > MANY_ROWS:
-        return Schedule(120, 512, ("wide", "near"))
-    if n_rows >= MOST_ROWS:
-        return Schedule(300, 512, ("wide", "near"))
-    if n_rows >= SOME_ROWS:
-        return Schedule(450, 512)
-    return Schedule(225, 256)
-
-
 class Sample(NamedTuple):
     """Rows to learn from, dense and each of them once, their standardised targets, and weights."""
 
@@ -64,58 +50,83 @@ class Sample(NamedTuple):
     weight: NDArray
 
 
-def learning_sample(source: ArraySource, seed: int, width: int) -> Sample:
-    """Draw rows to learn from.
+@dataclass(frozen=True)
+class Lesson:
+    """What metric is to be learned, and from which rows.
 
-    Parameters
-    ----------
-    source : ArraySource
-        Encoded on the way out.
-    seed : int
-    width : int
-        Columns of the basis, which with the rows make at most 30 million numbers.
-    """
-    most = max(min(LEARNED_ROWS, LEARNED_ENTRIES // max(width, 1)), 1000)
-    X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
-    X = X.toarray() if hasattr(X, "toarray") else X
-    mean = weight @ y / weight.sum()
-    deviation = np.sqrt(weight @ np.square(y - mean) / weight.sum())
-    return Sample(X, (y - mean) / np.where(deviation > 0, deviation, 1.0), weight)
-
-
-def learn_diagonal(
-    kernel: str, sample: Sample, column_groups: NDArray, plan: Schedule, seed: int, parts: str, advance: Advance = id
-) -> Learned:
-    """Learn one scale a column of the basis.
-
-    Parameters
+    Attributes
     ----------
     kernel : {"laplacian", "gaussian"}
     sample : Sample
     column_groups : int array of shape (d,)
-    plan : Schedule
+        Columns of one number have one scale.
+    schedule : Schedule
     seed : int
     parts : {"both", "rank", "value"}
         What numeric columns become.
+    map_schedule : Schedule, optional
+        Of a linear map that is learned on top.
+    common_unit : array of shape (d,), optional
+        Factors on the columns, of whose principal components scales are then learned instead.
     """
-    basis = Basis(sample.X, column_groups, parts, np.random.default_rng(seed))
+
+    kernel: str
+    sample: Sample
+    column_groups: NDArray
+    schedule: Schedule
+    seed: int
+    parts: str = "both"
+    map_schedule: Schedule | None = None
+    common_unit: NDArray | None = None
+
+
+def schedule(n_rows: int) -> Schedule:
+    """How long to learn from rows out of `n_rows`: longer where there are more, but on near ones where many."""
+    if n_rows > POLICY.rows_for_bins_alone:
+        return Schedule(120, 512, ("wide", "near"))
+    if n_rows >= POLICY.rows_for_shorter_learning:
+        return Schedule(300, 512, ("wide", "near"))
+    return Schedule(450, 512) if n_rows >= POLICY.rows_for_full_learning else Schedule(225, 256)
+
+
+def map_schedule(plan: Schedule) -> Schedule:
+    """The same for a linear map on top."""
+    return replace(plan, steps=POLICY.map_steps)
+
+
+def learning_sample(source: ArraySource, seed: int) -> Sample:
+    """Draw rows to learn from, which with two columns of the basis for each make at most 30 million numbers."""
+    width = 2 * source.X.shape[1]
+    most = max(min(POLICY.learned_rows, POLICY.learned_entries // max(width, 1)), 1000)
+    X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
+    mean, deviation = standardise(y, weight)
+    return Sample(X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight)
+
+
+def learn(lesson: Lesson) -> Learned:
+    """Learn one scale a column of the basis or of its principal components, and a linear map where it is asked for."""
+    if lesson.common_unit is not None:
+        return learn_principal(lesson.sample, lesson.common_unit, lesson.schedule, lesson.seed)
+    X, y, weight = lesson.sample
+    basis = Basis(X, lesson.column_groups, lesson.parts, np.random.default_rng(lesson.seed))
     if not basis.points.shape[1]:
         raise ValueError("All columns are constant, which leaves no distance to learn: give a column that varies.")
-    blocks = Blocks(basis.points, sample.y, plan, seed, sample.weight)
-    log_scales, sizes = learn_scales(kernel, blocks, basis.start, basis.column_groups, advance)
-    metric = basis.coordinates(kernel, log_scales)
-    mixable = kernel == "laplacian" or parts == "value"
-    return Learned(with_relevance(metric, sample.X, seed), sizes, len(basis.numeric) if mixable else 0)
+    blocks = Blocks(basis.points, y, lesson.schedule, lesson.seed, weight)
+    log_scales, sizes = learn_scales(lesson.kernel, blocks, basis.start, basis.column_groups)
+    mixable = lesson.kernel == "laplacian" or lesson.parts == "value"
+    metric = with_relevance(basis.coordinates(lesson.kernel, log_scales), X, lesson.seed)
+    learned = Learned(metric, sizes, len(basis.numeric) if mixable else 0)
+    return learned if lesson.map_schedule is None else learn_full(lesson, learned, lesson.map_schedule)
 
 
-def learn_full(kernel: str, sample: Sample, base: Learned, plan: Schedule, seed: int, advance: Advance = id) -> Learned:
+def learn_full(lesson: Lesson, base: Learned, plan: Schedule) -> Learned:
     """Learn a linear map on top of a metric, of the coordinates of numeric columns."""
-    metric = base.metric
-    U = metric.coordinates(sample.X)
+    X, y, weight = lesson.sample
+    U = base.metric.coordinates(X)
     U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
-    blocks = Blocks(U, sample.y, Schedule(MAP_STEPS, plan.block, plan.kinds), seed, sample.weight)
-    linear = learn_map(kernel, blocks, base.n_mixed, base.sizes, advance)
-    return Learned(with_relevance(metric.mixed(linear), sample.X, seed), base.sizes, base.n_mixed)
+    blocks = Blocks(U, y, plan, lesson.seed, weight)
+    metric = base.metric.mixed(learn_map(lesson.kernel, blocks, base.n_mixed, base.sizes))
+    return base._replace(metric=with_relevance(metric, X, lesson.seed))
 
 
 def learn_principal(sample: Sample, units: NDArray, plan: Schedule, seed: int) -> Learned:
@@ -131,7 +142,7 @@ def learn_principal(sample: Sample, units: NDArray, plan: Schedule, seed: int) -
     X = sample.X.astype(np.float64) * units
     X -= X.mean(axis=0)
     values, vectors = np.linalg.eigh(gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X))
-    kept = np.flatnonzero(values > values[-1] * SMALLEST_VARIANCE)[::-1][:PRINCIPAL]
+    kept = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][: POLICY.principal]
     linear = vectors[:, kept].T * (values[kept] ** -0.25)[:, np.newaxis]
     U = product(X, linear.T).astype(np.float32)
     start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
@@ -139,18 +150,6 @@ def learn_principal(sample: Sample, units: NDArray, plan: Schedule, seed: int) -
     columns = np.arange(X.shape[1])
     metric = Metric(X.shape[1], columns, units, linear=linear * np.exp(log_scales)[:, np.newaxis])
     return Learned(with_relevance(metric, sample.X, seed), sizes, 0)
-
-
-def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
-    """Set the share of each column in the mean L1 distance of two rows."""
-    rng = np.random.default_rng(seed)
-    a, b = (X[rng.integers(len(X), size=min(PAIRS, 4 * len(X)))] for _ in range(2))
-    moved = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
-    q = metric.linear_.shape[1]
-    moved[:q] *= np.abs(metric.linear_).sum(axis=0)
-    total = np.bincount(metric.source_, moved, metric.n_features_in_)
-    metric.relevance_ = total / (total.sum() or 1.0)
-    return metric
 
 
 @single_threaded_blas()
@@ -211,21 +210,20 @@ def learn_metric(
     if sample_weight is not None:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     n_rows = len(y) if weight is None else np.count_nonzero(weight)
-    if n_rows < FEWEST_ROWS:
+    if n_rows < POLICY.fewest_asked_rows:
         raise ValueError(
-            f"A metric is learned from {FEWEST_ROWS} rows of positive weight at least, and here are {n_rows}: "
-            "give more rows, or choose the lengthscales of a kernel."
+            f"A metric is learned from {POLICY.fewest_asked_rows} rows of positive weight at least, and here are "
+            f"{n_rows}: give more rows, or choose the lengthscales of a kernel."
         )
     if labels:
         y = np.where(y[:, np.newaxis] == np.unique(y), 1.0, -1.0)
     seed = int(check_random_state(random_state).randint(2**31))
-    source = ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight)
-    sample, column_groups = learning_sample(source, seed, 2 * X.shape[1]), np.arange(X.shape[1])
-    plan = schedule(len(X), X.shape[1])
+    sample = learning_sample(ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight), seed)
     parts = "value" if kernel == "gaussian" and metric == "full" else "both"
-    learned = learn_diagonal(kernel, sample, column_groups, plan, seed, parts)
+    lesson = Lesson(kernel, sample, np.arange(X.shape[1]), schedule(len(X)), seed, parts)
+    learned = learn(lesson)
     if metric == "full" and learned.n_mixed > 1:
-        learned = learn_full(kernel, sample, learned, plan, seed + 1)
+        learned = learn_full(replace(lesson, seed=seed + 1), learned, map_schedule(lesson.schedule))
     elif metric == "full":
         warnings.warn(
             "metric='full' learned no linear map: fewer than two columns have more than two values. The scales of the "

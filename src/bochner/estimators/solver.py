@@ -8,21 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.engines.costs import COSTS
 from bochner.engines.local import available_memory
 from bochner.features.base import FeatureMap
 from bochner.solvers.iterative import GRAM_LIMIT, MOST_SAMPLED, PACKED_ENTRIES
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
-from bochner.tuning.held_out import FOLDED_ROWS, N_FOLDS, SHARES, TRACED_ITERATIONS, TRACED_OUTPUTS, TRIAL_ROWS
+from bochner.tuning.policy import POLICY
 
-# Seconds on two cores in single precision.
-PRODUCT = 6e-12  # a multiplication and addition of a matrix product; of a symmetric one for all D^2 entries
-REDUCTION = 4e-11  # one of the reduction to a tridiagonal matrix
-FEATURE = 6e-10  # a feature
-BYTE_PASS, FLOAT_PASS = 5e-11, 4e-10  # an entry, there and back for one vector, of features of 8 bits and of 32
-FACTOR_ENTRY = 4e-10  # an entry of the preconditioner's factors, there and back for one vector
 SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
-LEAST_ITERATIONS, MOST_ITERATIONS = 7.0, 500.0
+LEAST_ITERATIONS = 7.0
 WORTH_ROUNDING = 1e12
 
 
@@ -115,19 +110,19 @@ def iterations(alpha: float, weight: float) -> float:
     off by a factor of 1.3 in the median and of 2.5 at most, too many where 1,000 features leave less to solve for.
     """
     many = USUAL_ITERATIONS * (max(alpha / weight, 1e-12) / USUAL_RATIO) ** ITERATION_POWER
-    return float(np.clip(many, LEAST_ITERATIONS, MOST_ITERATIONS))
+    return float(np.clip(many, LEAST_ITERATIONS, POLICY.most_iterations))
 
 
 def direct_seconds(D: int, task: Task) -> float:
     """Seconds of the smaller matrix, of its factors, and of the leave-one-out errors that are looked at."""
-    product, N = PRODUCT * (1 + task.wide), min(task.n_rows, D)
-    sums = task.n_rows * D * (FEATURE + N * product)
+    product, N = COSTS.product * (1 + task.wide), min(task.n_rows, D)
+    sums = task.n_rows * D * (COSTS.feature + N * product)
     seen = min(task.n_rows, SEEN_ROWS) * N**2 * product
     looked = task.searched or task.calibrated
     if task.searched and N <= TRIDIAGONAL_LIMIT:
-        return sums + 4 / 3 * N**3 * REDUCTION + 4 * seen
+        return sums + 4 / 3 * N**3 * COSTS.reduction + 4 * seen
     walk = (WALK if task.alphas is None else len(task.alphas)) if task.searched else 1
-    return sums + walk * (N**3 * PRODUCT + (2 * seen if looked else 0.0))
+    return sums + walk * (N**3 * COSTS.product + (2 * seen if looked else 0.0))
 
 
 def iterative_seconds(D: int, task: Task) -> float:
@@ -135,16 +130,15 @@ def iterative_seconds(D: int, task: Task) -> float:
     n, K = task.n_rows, task.n_outputs
     middle = USUAL_RATIO * task.weight if task.alphas is None else float(np.median(task.alphas))
     steps = iterations(middle, task.weight)
-    total = n * D * FEATURE + _sample_seconds(D, 1)
-    folds = N_FOLDS if n <= FOLDED_ROWS else 1
+    total = n * D * COSTS.feature + _sample_seconds(D, 1)
+    folds = POLICY.n_folds if n <= POLICY.folded_rows else 1
     if task.searched:
-        candidates = len(SHARES) if task.alphas is None else len(task.alphas)
-        rows = min(n, TRIAL_ROWS)
-        anew = rows * D * FEATURE if rows < n else 0.0
-        columns = candidates * min(K, TRACED_OUTPUTS)
-        total += (
-            anew + _sample_seconds(D, candidates) + folds * TRACED_ITERATIONS * _step_seconds(rows, D, columns, task)
-        )
+        candidates = len(POLICY.shares) if task.alphas is None else len(task.alphas)
+        rows = min(n, POLICY.compared_rows)
+        anew = rows * D * COSTS.feature if rows < n else 0.0
+        columns = candidates * min(K, POLICY.traced_outputs)
+        total += anew + _sample_seconds(D, candidates)
+        total += folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, task)
     runs = 1 + (folds if task.calibrated else 0)
     return total + runs * steps * _step_seconds(n, D, K, task)
 
@@ -152,14 +146,14 @@ def iterative_seconds(D: int, task: Task) -> float:
 def _sample_seconds(D: int, n_factors: int) -> float:
     """Of the preconditioner, for so many ridge terms."""
     if D <= GRAM_LIMIT:
-        return 4 * D**3 * PRODUCT + 4 / 3 * D**3 * REDUCTION
+        return 4 * D**3 * COSTS.product + 4 / 3 * D**3 * COSTS.reduction
     m = min(D // 2, MOST_SAMPLED)
-    return m**2 * D * PRODUCT + n_factors * m**3 * PRODUCT
+    return m**2 * D * COSTS.product + n_factors * m**3 * COSTS.product
 
 
 def _step_seconds(rows: int, D: int, columns: int, task: Task) -> float:
     """Of an iteration for so many right-hand sides at once."""
     packed = rows * D > PACKED_ENTRIES
-    entry = BYTE_PASS * columns if packed else (FLOAT_PASS + 4 * PRODUCT * columns) * (1 + task.wide)
+    entry = COSTS.byte_pass * columns if packed else (COSTS.float_pass + 4 * COSTS.product * columns) * (1 + task.wide)
     m = D if D <= GRAM_LIMIT else min(D // 2, MOST_SAMPLED)
-    return rows * D * entry + m * (D + m) * (FACTOR_ENTRY + 4 * PRODUCT * columns)
+    return rows * D * entry + m * (D + m) * (COSTS.factor_entry + 4 * COSTS.product * columns)

@@ -11,10 +11,12 @@ from sklearn.decomposition import PCA
 
 from bochner.data.sources import ArraySource
 from bochner.features.metric import Metric
-from bochner.tuning import learn_metric, metrics
+from bochner.features.relevance import with_relevance
+from bochner.tuning import learn_metric
+from bochner.tuning import metric as metrics
 from bochner.tuning.basis import Basis
 from bochner.tuning.learning import Schedule
-from bochner.tuning.metrics import learn_principal, learning_sample, with_relevance
+from bochner.tuning.metric import learn_principal, learning_sample
 
 KERNELS = pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
 PLANTED = [2, 10, 19]
@@ -126,7 +128,7 @@ def test_the_origin_does_not_matter_to_a_map():
 @pytest.fixture
 def quick(monkeypatch):
     """Fewer steps, on smaller blocks."""
-    monkeypatch.setattr(metrics, "schedule", lambda n_rows, n_columns: Schedule(100, 128))
+    monkeypatch.setattr(metrics, "schedule", lambda n_rows: Schedule(100, 128))
 
 
 def learned_of(y, X=None, **options):
@@ -189,7 +191,7 @@ class TestRows:
 
     def test_weights_count(self, monkeypatch):
         """Half of the rows tell of one column, half of another; in blocks at random heavy ones are the more."""
-        monkeypatch.setattr(metrics, "schedule", lambda n_rows, n_columns: Schedule(100, 128, ("uniform",)))
+        monkeypatch.setattr(metrics, "schedule", lambda n_rows: Schedule(100, 128, ("uniform",)))
         first, X = np.arange(1500) % 2 == 0, planted(1500)[1][:, 2:7]
         y = np.where(first, X[:, 1], X[:, 3])
         for weight, more, less in ((np.where(first, 100.0, 1.0), 1, 3), (np.where(first, 1.0, 100.0), 3, 1)):
@@ -260,10 +262,10 @@ def test_errors(change, error, message):
         learn_metric(**given, random_state=0)
 
 
-def test_no_more_rows_than_allowed(monkeypatch):
-    monkeypatch.setattr(metrics, "LEARNED_ROWS", 1000)
+def test_no_more_rows_than_allowed(policy):
+    policy(learned_rows=1000)
     rng = np.random.default_rng(0)
-    sample = learning_sample(ArraySource(rng.standard_normal((3000, 2)), rng.standard_normal((3000, 1)) + 5), 0, 4)
+    sample = learning_sample(ArraySource(rng.standard_normal((3000, 2)), rng.standard_normal((3000, 1)) + 5), 0)
     assert sample.X.shape == (1000, 2)
     np.testing.assert_allclose([sample.y.mean(), sample.y.std()], [0, 1], atol=1e-12)
 
@@ -322,7 +324,7 @@ class TestPrincipal:
         """Of variances that are roots of what they were, times the learned scales."""
         rng = np.random.default_rng(seed)
         X, units = rng.standard_normal((200, 60)) @ rng.standard_normal((60, 60)), rng.uniform(0.5, 2, 60)
-        sample = learning_sample(ArraySource(X, X[:, :1]), 0, 60)
+        sample = learning_sample(ArraySource(X, X[:, :1]), 0)
         logs = np.linspace(-1, 1, 50)
         monkeypatch.setattr(metrics, "learn_scales", lambda *given: (logs, np.zeros(1)))
         metric = learn_principal(sample, units, Schedule(60, 128), 0).metric
@@ -335,14 +337,14 @@ class TestPrincipal:
         rng = np.random.default_rng(0)
         hidden = rng.standard_normal((500, 4)) * [8, 4, 2, 1]
         X = hidden @ np.linalg.qr(rng.standard_normal((60, 4)))[0].T
-        sample = learning_sample(ArraySource(X, np.sin(hidden[:, 2:3])), 0, 60)
+        sample = learning_sample(ArraySource(X, np.sin(hidden[:, 2:3])), 0)
         Z = learn_principal(sample, np.ones(60), Schedule(120, 128), 0).metric.transform(X)
         assert np.argmax(Z.std(axis=0)) == 2
 
     def test_components_without_variance_are_left_out(self):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 10))
-        sample = learning_sample(ArraySource(X, X[:, :1]), 0, 10)
+        sample = learning_sample(ArraySource(X, X[:, :1]), 0)
         metric = learn_principal(sample, np.ones(10), Schedule(9, 64), 0).metric
         assert metric.n_features_out_ == 3
 

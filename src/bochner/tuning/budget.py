@@ -1,0 +1,33 @@
+"""The clock of a fit: seconds that are gone, and those that are left."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+
+class Budget:
+    """Seconds since it was made, and those left of a limit.
+
+    Parameters
+    ----------
+    limit : float or None, default=None
+    """
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.limit, self.start = limit, time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.start
+
+    @property
+    def left(self) -> float:
+        """Seconds left; infinitely many without a limit."""
+        return np.inf if self.limit is None else max(self.limit - self.elapsed, 0.0)
+
+    def has(self, share: float) -> bool:
+        """Whether more than a share of the limit is left."""
+        return self.left > share * (self.limit or 0.0)

@@ -1,0 +1,134 @@
+"""The tuned constants of what is chosen inside a fit, each with what it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Numbers = tuple[float, ...]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is tried, and how long, in one place; pairs are the least and the most."""
+
+    # Rows that judge.
+    fewest_rows: int = 200  # distinct ones, without which nothing is learned that was not asked for
+    fewest_asked_rows: int = 20  # the same of what was asked for
+    most_held_out: int = 10_000  # tell log losses to a percent
+    n_folds: int = 5  # or a fifth of the rows
+    folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to judge
+    most_fitted: int = 1_000_000  # rows on which candidates are fitted
+    clear: float = 0.5  # standard errors of a paired gain, from which it counts
+    slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
+    mixed_outputs: int = 16  # beyond which combinations of the outputs are judged
+    mixtures: int = 4  # so many
+    traced_outputs: int = 2  # the same for ridge terms of given features, where order matters more than size
+
+    # Which way a fit goes, by its rows and columns.
+    rows_for_full_learning: int = 2_000  # fewer have shorter learning, one start of it, and no random halves
+    rows_for_shorter_learning: int = 100_000  # from which metrics are learned on near rows alone
+    rows_for_bins_alone: int = 200_000  # beyond which a comparison would cost more than the fit
+    rows_for_map: Range = (2_000, 200_000)  # of bins with a linear map
+    most_mixed: int = 128  # numeric columns of such a map
+    wide: int = 100  # columns, beyond which a common unit may have a meaning of its own, as of pixels
+    fewest_halved: int = 4  # columns of which random halves are taken
+
+    # A time limit.
+    learning_share: float = 0.2  # of the time left, for the learning
+    patient_share: float = 0.6  # of the limit, that must be left for more candidates
+    hasty_share: float = 0.4  # of the limit, that must be left for bins and Fourier features
+    hybrid_fits: int = 25  # of bins, which bins and Fourier features may cost
+    timed_share: float = 0.6  # of the time left, for all fits of bins
+    timed_grids: Range = (10, 2_000)
+    screened_rate: float = 5_000.0  # rows of a comparison of Fourier features for each second left
+    direct_share: float = 0.125  # of the limit, for the Gram matrix of given features
+    grown_share: float = 0.2  # of the time left, for that of more Fourier features
+
+    # The learning of a metric.
+    learned_rows: int = 100_000  # more showed the same metric
+    learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
+    fewest_steps: int = 20
+    map_steps: int = 300
+    gaussian_block: int = 384  # rows; smooth kernels need fewer
+    fit_share: float = 0.75  # of a block, the rest of which judges
+    wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
+    rate: float = 0.15  # of Adam, on logarithms of scales
+    betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
+    map_rate: float = 0.3  # times the rate, for entries of a linear map
+    map_floor: float = 0.3  # of the root mean square, under every entry's own: zeros are not blown up
+    log_scales: tuple[float, float] = (-9.0, 6.0)
+    log_sizes: tuple[float, float] = (-9.0, 9.0)
+    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
+    first_noise: float = float(np.log(0.1))
+    sampled_distances: int = 8_000  # that tell below which distance the nearest rows are
+    rows_for_threshold: int = 50_000  # from which they are asked: a partition of all costs more
+    n_knots: int = 256  # of a column's rank function
+    ranked_rows: int = 20_000  # from which it is taken
+    principal: int = 50  # components that have scales of their own
+    smallest_variance: float = 1e-9  # of a component, over that of the first
+
+    # Conjugate gradients and ridge terms on rows that are held out.
+    patience: int = 3  # iterations without a worthwhile gain
+    worthwhile: float = 1e-3  # of the loss
+    traced_iterations: int = 24  # of bins, which are regularised by stopping
+    most_iterations: int = 500
+    bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)  # times the kernel's variance and what a distinct row weighs
+    shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # of the trace of the Gram matrix
+    compared_rows: int = 1 << 14  # on which ridge terms are compared
+    weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
+    spectral: int = 600  # features, up to which one factorisation serves all ridge terms
+
+    # Bins.
+    trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
+    trial_grids: Range = (6, 100)
+    final_entries: int = 50_000_000  # bins of the model
+    final_grids: Range = (50, 800)
+    outputs_for_half: int = 4  # outputs beyond the first, for which there are half as many
+    trial_alphas: Numbers = (0.03, 0.3)  # times what a distinct row weighs
+    fine_alphas: Numbers = (0.03, 0.1, 0.3, 1.0)
+    quick_alphas: Numbers = (0.1,)
+    trial_steps: int = 12
+    quick_steps: int = 8
+    final_steps: int = 24
+    farthest_size: float = 20.0  # powers of 2
+    size_step: float = 0.5  # the last one of the search, in powers of 2
+
+    # Fourier features.
+    screened_rows: Range = (5_000, 50_000)  # on which they are compared
+    trial_features: int = 512
+    octaves: float = 4.0  # how far a lengthscale is looked for
+    promising: tuple[float, float] = (1.15, 1.04)  # times the least loss, of squares and of logarithms
+    around: Numbers = (0.3, 1.0, 3.0)  # times a share that was the best
+    most_features: int = 8_192
+    rows_a_feature: int = 4  # from which on more features are tried
+    grown_seconds: float = 25.0  # of the Gram matrix
+    pays: tuple[float, float] = (0.98, 0.93)  # gains by twice the features, for which twice or four times are taken
+    hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
+    hybrid_features: int = 1_000
+    hybrid_steps: int = 48
+    hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0)  # of the Fourier features
+    hybrid_bin_alphas: Numbers = (0.3, 1.0)
+
+    # One lengthscale.
+    step: float = 1.5
+    afar: tuple[int, ...] = (0, -4, 4, -8)  # steps at which is looked first
+    farthest: int = 12  # steps
+    kernel_grids: int = 32
+    rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))  # rows and features of the trials
+    quick_rounds: tuple[Range, Range] = ((1_024, 128), (2_048, 256))  # of fewer than 2,000 rows, and of more
+    fewest_distinct: int = 5  # rows that tell a lengthscale
+    least_share: float = 1e-100  # of the largest deviation: less is nothing
+
+    # Sizes that are not learned.
+    n_components: Range = (128, 2_048)
+    fewest_affordable: int = 512  # features, however many rows there are
+    gram_seconds: float = 10.0  # of all rows
+    n_grids: Range = (50, 200)
+    usual_entries: int = 100_000_000  # bins
+    double_seconds: float = 0.15  # of the Gram matrix in single precision, up to which double precision is taken
+
+
+POLICY = Policy()
