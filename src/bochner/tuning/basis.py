@@ -27,7 +27,7 @@ class Basis:
         Dense rows.
     column_groups : int array of shape (d,)
         Columns of one number have one scale.
-    parts : {"both", "rank", "value"}
+    parts : {"both", "value"}
         What numeric columns become.
     rng : numpy.random.Generator
 
@@ -62,7 +62,7 @@ class Basis:
         R = np.stack(ranked, axis=1) if ranked else np.empty(values.shape)
         Z = (values - mean) / deviation
         P = (X[:, self.plain] - origin[self.plain]) / self.unit
-        kept = {"both": [Z, R], "rank": [R], "value": [Z]}[parts]
+        kept = [Z, R] if parts == "both" else [Z]
         self.parts = parts
         self.points = np.concatenate([*kept, P], axis=1, dtype=np.float32)
         free = np.arange(len(self.numeric) * len(kept))
@@ -76,7 +76,7 @@ class Basis:
         """Return the metric with these scales; for the L1 distance every numeric column is one warped coordinate."""
         s, q = np.exp(log_scales), len(self.numeric)
         own = s[len(s) - len(self.plain) :] / self.unit
-        slopes = np.zeros(q) if self.parts == "rank" else s[:q] / self.deviation
+        slopes = s[:q] / self.deviation
         factors = np.zeros(q) if self.parts == "value" else s[len(s) - len(own) - q : len(s) - len(own)]
         return self._collapsed(slopes, factors, own) if kernel == "laplacian" else self._apart(slopes, factors, own)
 

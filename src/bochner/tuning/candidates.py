@@ -81,42 +81,36 @@ def _bins(so_far: Comparison, name: str, parts: list[SizedMetric], n_grids: int)
 
 
 class ScaledBins:
-    """Bins with learned scales: grids of two starts of the learning."""
+    """Bins with learned scales, in grids of two starts of the learning; unless they are to have a linear map."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Unless bins have a linear map that was asked for."""
         space, mapped = so_far.problem.space, len(known.bins) > len(known.scaled)
         return bool(known.bins) and space.features != "hybrid" and not (space.metric == "full" and mapped)
 
     def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        """All grids, as their sizes are found already."""
         return _bins(so_far, "bins, learned scales", known.scaled, known.n_grids)
 
 
 class MappedBins:
-    """Bins with learned scales, some of them with a linear map on top."""
+    """Bins with learned scales, some of the grids with a linear map on top, where one was learned."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Where a linear map was learned."""
         return len(known.bins) > len(known.scaled) and so_far.problem.space.features != "hybrid"
 
     def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        """All grids, as their sizes are found already."""
         return _bins(so_far, "bins, learned scales and linear map", known.bins, known.n_grids)
 
 
-class HalvedBins:
-    """Bins of which each grid splits a column with probability 1/2."""
+class HalfColumnBins:
+    """Bins of which each grid splits a column with probability 1/2; of several columns and many rows, with time left."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Of several columns and many rows, with time left, unless a linear map was asked for."""
         problem = so_far.problem
         many = problem.n_columns >= POLICY.fewest_halved and problem.n_rows >= POLICY.rows_for_full_learning
         wanted = bool(known.bins) and problem.space.features != "hybrid" and problem.space.metric != "full"
         return wanted and many and problem.budget.has(POLICY.patient_share)
 
     def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        """The best metric, in a size of its own."""
         best = known.scaled[0]
         halves = search_size(so_far, "random halves", best.learned, best.size + 1, 0.5)
         return _bins(so_far, "bins, random halves of the columns", [halves], known.n_grids)
@@ -134,7 +128,7 @@ def n_features(problem: Problem) -> int:
     return choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2) if given is None else given
 
 
-class Waves:
+class FourierFamily:
     """Fourier features with kernels of one metric, which differ in size; of these the best.
 
     Parameters
@@ -181,43 +175,42 @@ class Waves:
         return Proposal(fit if few < D else lambda: small, small)
 
 
-def _waves_apply(so_far: Comparison, known: Known) -> bool:
+def _fourier_applies(so_far: Comparison, known: Known) -> bool:
     """Whether Fourier features alone are left open, and without bins or with time left."""
     wanted = so_far.problem.space.features in ("auto", "fourier")
     return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
 
 
-class IsotropicWaves:
+class IsotropicFourier:
     """Fourier features with one lengthscale: the better of Gaussian and Laplacian, columns scaled or as they are."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Unless learned scales were asked for."""
-        return so_far.problem.space.metric == "auto" and _waves_apply(so_far, known)
+        return so_far.problem.space.metric == "auto" and _fourier_applies(so_far, known)
 
     def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        """The lengthscale by leave-one-out errors."""
         kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
-        return Waves(so_far, "Fourier features, one lengthscale", 0, None, lambda size: kernel).propose([1.0])
+        return FourierFamily(so_far, "Fourier features, one lengthscale", 0, None, lambda size: kernel).propose([1.0])
 
 
-class ScaledWaves:
+class ScaledFourier:
     """Fourier features with learned scales, of columns or of principal components."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """As Fourier features do."""
-        return _waves_apply(so_far, known)
+        return _fourier_applies(so_far, known)
 
     def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        """The size of the metric, from those that the kinds of blocks like."""
         name, learned = so_far.problem.space.kernel, known.metrics["fourier"]
         make = Gaussian if name == "auto" else NAMED[name]
         label = "Fourier features, learned scales" + (" of principal components" if known.common_unit else "")
         sizes = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
-        return Waves(so_far, label, 1, learned.metric, make).propose(sizes)
+        return FourierFamily(so_far, label, 1, learned.metric, make).propose(sizes)
 
 
 class Hybrid:
-    """Bins and Fourier features side by side, each in its metrics."""
+    """Bins and Fourier features side by side, each in its metrics; where asked for, or of few rows, with time left.
+
+    A trial with few grids tells the ridge terms of both. It favours it: what does not even win there is left out.
+    """
 
     name = "Fourier features and bins"
 
@@ -227,22 +220,20 @@ class Hybrid:
         return auto or problem.space.features == "hybrid"
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Where it is asked for, or where time is left for it."""
         budget, asked = so_far.problem.budget, so_far.problem.space.features == "hybrid"
         needed = POLICY.hybrid_fits * so_far.longest if budget.limit else 0.0
         timely = budget.has(POLICY.hasty_share) and budget.left > needed
         return asked or (self.may_apply(so_far.problem, bool(known.bins)) and timely)
 
     def propose(self, so_far: Comparison, known: Known) -> Proposal | None:
-        """Ridge terms of both by a trial with few grids, which favours it: if it does not win there, it never will."""
         problem, judge, given = so_far.problem, so_far.judge, so_far.problem.space.n_components
         D = max(2, min(POLICY.hybrid_features, problem.n_rows // 4)) if given is None else given
         learned, bins = known.metrics["fourier"], known.bins
         kernel = Gaussian(float(np.exp(-learned.sizes[0])))
-        waves = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
+        fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
 
         def fit(n_grids: int, seed: int, on: Judge, penalties: NDArray, steps: int) -> Entry:
-            maps: Maps = [(1.0, waves), *grids(bins, n_grids, seed)]
+            maps: Maps = [(1.0, fourier), *grids(bins, n_grids, seed)]
             drawn = concatenate(maps).draw(problem.n_columns)
             return Entry(self.name, 4, D + n_grids, maps, on.iterate(drawn, on.X, on.X_out, penalties, steps))
 
@@ -262,8 +253,8 @@ class Hybrid:
 ROUNDS: tuple[tuple[CandidateModel, ...], ...] = (
     (ScaledBins(),),
     (MappedBins(),),
-    (HalvedBins(),),
-    (IsotropicWaves(), ScaledWaves()),
+    (HalfColumnBins(),),
+    (IsotropicFourier(), ScaledFourier()),
     (Hybrid(),),
 )
 

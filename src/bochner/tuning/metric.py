@@ -62,7 +62,7 @@ class Lesson:
         Columns of one number have one scale.
     schedule : Schedule
     seed : int
-    parts : {"both", "rank", "value"}
+    parts : {"both", "value"}
         What numeric columns become.
     map_schedule : Schedule, optional
         Of a linear map that is learned on top.
