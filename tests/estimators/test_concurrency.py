@@ -24,7 +24,7 @@ CODE = """
     import bochner.tuning.choose as choose
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
-    from bochner.tuning.learning import Schedule
+    from bochner.tuning.metric.descent import Schedule
 
     # Every path, at small sizes.
     choose.schedule = lambda rows: Schedule(60, 384)

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 
-from bochner.tuning.blocks import Workspace, diagonal_loss, linear_loss
+from bochner.tuning.metric.blocks import Workspace, diagonal_loss, linear_loss
 
 ROWS, FIT, P, Q = 32, 24, 5, 3
 LOG_NOISE, SIZE = np.log(0.3), 0.8

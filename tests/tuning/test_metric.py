@@ -13,10 +13,10 @@ from bochner.data.sources import ArraySource
 from bochner.features.metric import Metric
 from bochner.features.relevance import with_relevance
 from bochner.tuning import learn_metric
-from bochner.tuning import metric as metrics
-from bochner.tuning.basis import Basis
-from bochner.tuning.learning import Schedule
-from bochner.tuning.metric import learn_principal, learning_sample
+from bochner.tuning.metric import learn as metrics
+from bochner.tuning.metric.basis import Basis
+from bochner.tuning.metric.descent import Schedule
+from bochner.tuning.metric.learn import learn_principal, learning_sample
 
 KERNELS = pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
 PLANTED = [2, 10, 19]

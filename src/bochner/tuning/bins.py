@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bochner.data.sources import Block
 from bochner.features import BinningFeatures
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Laplacian
 from bochner.tuning.comparison import Comparison, Maps
 from bochner.tuning.judge import Trial
-from bochner.tuning.metric import Learned, Lesson, Sample, learn_full, map_schedule, schedule
+from bochner.tuning.metric.learn import Learned, Lesson, learn_full, map_schedule, schedule
 from bochner.tuning.policy import POLICY
 from bochner.tuning.problem import Problem
 from bochner.tuning.search import coarser_minimum, walk_downhill
@@ -93,7 +94,7 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     return f"there are more than {POLICY.most_mixed} numeric columns" if n_mixed > POLICY.most_mixed else None
 
 
-def add_linear_map(so_far: Comparison, sample: Sample, base: SizedMetric) -> list[SizedMetric]:
+def add_linear_map(so_far: Comparison, sample: Block, base: SizedMetric) -> list[SizedMetric]:
     """The same metric with a linear map learned on top, in its size; none where there is too little or too much."""
     problem = so_far.problem
     if problem.space.metric == "ard" or why_no_map(problem, base.learned.n_mixed) is not None:

@@ -22,7 +22,7 @@ from bochner.tuning.bins import SizedMetric, grids, search_size
 from bochner.tuning.comparison import Comparison, Entry, Maps, Proposal, concatenate
 from bochner.tuning.judge import Judge
 from bochner.tuning.kernel import choose_kernel
-from bochner.tuning.metric import Learned
+from bochner.tuning.metric.learn import Learned
 from bochner.tuning.policy import POLICY
 from bochner.tuning.problem import Problem
 from bochner.tuning.search import walk_downhill
@@ -102,7 +102,7 @@ class MappedBins:
 
 
 class HalfColumnBins:
-    """Bins of which each grid splits a column with probability 1/2; of several columns and many rows, with time left."""
+    """Bins of which each grid splits a column with probability 1/2; of many rows and some columns, with time left."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
         problem = so_far.problem

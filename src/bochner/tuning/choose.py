@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.sources import Block
 from bochner.engines.costs import COSTS
 from bochner.engines.local import in_threads
 from bochner.features.base import FeatureMap
@@ -22,8 +23,8 @@ from bochner.tuning.bins import add_linear_map, grids, search_size, why_no_map
 from bochner.tuning.candidates import ROUNDS, Hybrid, Known, enlarge, isotropic
 from bochner.tuning.comparison import Comparison, Entry, concatenate
 from bochner.tuning.held_out import HeldOutPredictions
-from bochner.tuning.learning import Schedule
-from bochner.tuning.metric import Learned, Lesson, Sample, learn, learning_sample, map_schedule, schedule
+from bochner.tuning.metric.descent import Schedule
+from bochner.tuning.metric.learn import Learned, Lesson, learn, learning_sample, map_schedule, schedule
 from bochner.tuning.policy import POLICY
 from bochner.tuning.problem import Problem
 from bochner.tuning.report import Report
@@ -123,7 +124,7 @@ def _common_unit(so_far: Comparison) -> Stationary | None:
     return kernel if np.ndim(kernel.lengthscale) else None
 
 
-def _lessons(problem: Problem, sample: Sample, common_unit: Stationary | None) -> dict[str, Lesson]:
+def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) -> dict[str, Lesson]:
     """The metrics to learn for bins and for Fourier features."""
     space, groups, seed = problem.space, problem.column_groups, problem.seed
     parts, binned, dense = "value" if problem.sparse else "both", [], []
@@ -140,7 +141,7 @@ def _lessons(problem: Problem, sample: Sample, common_unit: Stationary | None) -
     return lessons
 
 
-def _fourier_lesson(problem: Problem, sample: Sample, plan: Schedule, common_unit: Stationary | None) -> Lesson:
+def _fourier_lesson(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> Lesson:
     """The metric to learn for Fourier features, by the distance of the kernel that is named."""
     full = problem.space.metric == "full"
     kernel = "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
@@ -167,7 +168,7 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _known(so_far: Comparison, sample: Sample, metrics: dict[str, Learned], common_unit: Stationary | None) -> Known:
+def _known(so_far: Comparison, sample: Block, metrics: dict[str, Learned], common_unit: Stationary | None) -> Known:
     """The metrics, those for bins in their best sizes, and the number of grids."""
     problem, n_grids = so_far.problem, 0
     with so_far.stage("sizes"):

@@ -65,21 +65,7 @@ class Proposal:
 
 
 class Comparison:
-    """Candidates of a problem that were tried and judged.
-
-    Parameters
-    ----------
-    problem : Problem
-
-    Attributes
-    ----------
-    entries : list of Entry
-        In the order in which they were judged.
-    sizes : list of (str, float, float)
-        See `Report`.
-    seconds : dict of str to float
-        Of each stage.
-    """
+    """Candidates of a problem that were tried and judged; sizes and seconds are those of its `Report`."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.judge = problem, problem.judge
@@ -105,6 +91,10 @@ class Comparison:
     def loss(self, trial: Trial) -> float:
         """Mean held-out loss of a trial."""
         return self.judge.average(trial.losses)
+
+    def _mean(self, trial: Trial) -> tuple[float, float]:
+        """Mean held-out loss, and its standard error."""
+        return self.loss(trial), self.judge.standard_error(trial.losses)
 
     def note_size(self, name: str, size: float, trial: Trial) -> float:
         """Note a trial of a size, and return its loss."""
@@ -148,15 +138,6 @@ class Comparison:
 
     def report(self, chosen: str, reason: str) -> Report:
         """What was tried, and why the choice fell as it did."""
-        judge, criterion = self.judge, "log loss" if self.judge.classes else "squared error"
-        candidates = [
-            Candidate(
-                entry.name,
-                entry.size,
-                self.loss(entry.trial),
-                judge.standard_error(entry.trial.losses),
-                entry.trial.seconds,
-            )
-            for entry in self.entries
-        ]
-        return Report(criterion, len(judge.weight_out), candidates, chosen, reason, self.sizes, self.seconds)
+        criterion = "log loss" if self.judge.classes else "squared error"
+        candidates = [Candidate(one.name, one.size, *self._mean(one.trial), one.trial.seconds) for one in self.entries]
+        return Report(criterion, len(self.judge.weight_out), candidates, chosen, reason, self.sizes, self.seconds)

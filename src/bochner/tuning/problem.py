@@ -102,12 +102,8 @@ class Problem:
     def n_grids(self, seconds: float, n_fits: int) -> int:
         """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
 
-        Parameters
-        ----------
-        seconds : float
-            Of a trial, which runs over the rows to fit in some 12 iterations.
-        n_fits : int
-            Candidates that are still to be fitted; the model itself is fitted after them.
+        That is by the seconds of a trial, which runs over the rows to fit in some 12 iterations, and by the candidates
+        that are still to be fitted, after which the model itself is.
         """
         if self.space.n_components is not None:
             return self.space.n_components
@@ -134,15 +130,10 @@ def prepare(
     ----------
     source : ArraySource
         Encoded rows.
-    column_groups : int array of shape (d,)
-        Columns of one number have one scale.
-    column_units : array of shape (d,) or None
-        What one unit of each column is in the unit of the input; None where that has no meaning.
-    space : SearchSpace
     classes : bool
         Whether the targets are -1 and 1.
-    seed : int
-    budget : Budget
+    column_groups, column_units, space, seed, budget
+        See `Problem`.
     """
     rows = split(source, space.fewest_rows, seed)
     if rows is None:

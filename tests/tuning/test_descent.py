@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bochner.tuning import learning
-from bochner.tuning.learning import Adam, Blocks, Schedule, learn_map, learn_scales
+from bochner.tuning.metric import descent
+from bochner.tuning.metric.descent import Adam, Blocks, Schedule, learn_map, learn_scales
 
 SCALES = np.array([1.0, 0.2, 3.0])
 
@@ -205,7 +205,7 @@ class TestScales:
 
     def test_columns_that_are_constant_in_a_block_are_passed_over(self, kernel, monkeypatch):
         """Without them the loss is the same: here one row in 10 has another value."""
-        X, seen, loss = normal(300, 4), [], learning.diagonal_loss
+        X, seen, loss = normal(300, 4), [], descent.diagonal_loss
         X[:, 3] = np.arange(300) % 10 == 0
 
         def spy(kernel, B, y, space, log_scales, log_noise):
@@ -214,7 +214,7 @@ class TestScales:
             assert len(log_scales) == len(B)
             return loss(kernel, B, y, space, log_scales, log_noise)
 
-        monkeypatch.setattr(learning, "diagonal_loss", spy)
+        monkeypatch.setattr(descent, "diagonal_loss", spy)
         learn(40, kernel=kernel, X=X, size=20)
         assert set(seen) == {3, 4}
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.local import pause
-from bochner.tuning.blocks import Workspace, diagonal_loss, linear_loss
+from bochner.tuning.metric.blocks import Workspace, diagonal_loss, linear_loss
 from bochner.tuning.policy import POLICY
 
 
@@ -102,15 +102,6 @@ class Adam:
     """Steps of Adam (Kingma and Ba, 2015) with the rate falling to zero over the second half, within bounds.
 
     The result is the mean over that half.
-
-    Parameters
-    ----------
-    x : array
-        Where to begin; the steps change it.
-    steps : int
-    rate, floor : float
-        Size of the steps, and what is added to the root mean square of an entry's gradients, over that of all.
-    low, high : float or array
     """
 
     def __init__(

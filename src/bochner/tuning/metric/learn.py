@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_X_y
 
-from bochner.data.sources import ArraySource
+from bochner.data.sources import ArraySource, Block
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.metric import Metric
 from bochner.features.relevance import with_relevance
-from bochner.tuning.basis import Basis
 from bochner.tuning.judge import standardise
-from bochner.tuning.learning import Blocks, Schedule, learn_map, learn_scales
+from bochner.tuning.metric.basis import Basis
+from bochner.tuning.metric.descent import Blocks, Schedule, learn_map, learn_scales
 from bochner.tuning.policy import POLICY
 
 KERNELS = ("laplacian", "gaussian")
@@ -42,14 +42,6 @@ class Learned(NamedTuple):
     n_mixed: int
 
 
-class Sample(NamedTuple):
-    """Rows to learn from, dense and each of them once, their standardised targets, and weights."""
-
-    X: NDArray
-    y: NDArray
-    weight: NDArray
-
-
 @dataclass(frozen=True)
 class Lesson:
     """What metric is to be learned, and from which rows.
@@ -57,7 +49,8 @@ class Lesson:
     Attributes
     ----------
     kernel : {"laplacian", "gaussian"}
-    sample : Sample
+    sample : Block
+        As of `learning_sample`.
     column_groups : int array of shape (d,)
         Columns of one number have one scale.
     schedule : Schedule
@@ -71,7 +64,7 @@ class Lesson:
     """
 
     kernel: str
-    sample: Sample
+    sample: Block
     column_groups: NDArray
     schedule: Schedule
     seed: int
@@ -94,13 +87,16 @@ def map_schedule(plan: Schedule) -> Schedule:
     return replace(plan, steps=POLICY.map_steps)
 
 
-def learning_sample(source: ArraySource, seed: int) -> Sample:
-    """Draw rows to learn from, which with two columns of the basis for each make at most 30 million numbers."""
+def learning_sample(source: ArraySource, seed: int) -> Block:
+    """Draw rows to learn from, dense and each of them once, with standardised targets.
+
+    With two columns of the basis for each column they make at most 30 million numbers.
+    """
     width = 2 * source.X.shape[1]
     most = max(min(POLICY.learned_rows, POLICY.learned_entries // max(width, 1)), 1000)
     X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
     mean, deviation = standardise(y, weight)
-    return Sample(X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight)
+    return Block(X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight)
 
 
 def learn(lesson: Lesson) -> Learned:
@@ -129,7 +125,7 @@ def learn_full(lesson: Lesson, base: Learned, plan: Schedule) -> Learned:
     return base._replace(metric=with_relevance(metric, X, lesson.seed))
 
 
-def learn_principal(sample: Sample, units: NDArray, plan: Schedule, seed: int) -> Learned:
+def learn_principal(sample: Block, units: NDArray, plan: Schedule, seed: int) -> Learned:
     """Learn a scale for each of the first 50 principal components, for the Gaussian kernel; for images and the like.
 
     The components of variance v are first scaled by v^(-1/4), half way to equal variances.

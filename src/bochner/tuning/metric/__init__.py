@@ -1,0 +1,1 @@
+"""Distances that are learned: scales of columns, monotone warps, linear maps."""
