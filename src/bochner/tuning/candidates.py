@@ -201,7 +201,8 @@ class ScaledFourier:
     def propose(self, so_far: Comparison, known: Known) -> Proposal:
         name, learned = so_far.problem.space.kernel, known.metrics["fourier"]
         make = Gaussian if name == "auto" else NAMED[name]
-        label = "Fourier features, learned scales" + (" of principal components" if known.common_unit else "")
+        label = "Fourier features, learned scales"
+        label += "" if known.common_unit is None else " of principal components"
         sizes = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
         return FourierFamily(so_far, label, 1, learned.metric, make).propose(sizes)
 

@@ -100,8 +100,9 @@ def choose(problem: Problem) -> Choice:
     else:
         with so_far.stage("candidates"):
             for candidates in ROUNDS:
-                tried = [one.propose(so_far, known) for one in candidates if one.applies(so_far, known)]
-                so_far.fit([proposal for proposal in tried if proposal is not None])
+                applicable = [one for one in candidates if one.applies(so_far, known)]
+                proposals = [one.propose(so_far, known) for one in applicable]
+                so_far.fit([proposal for proposal in proposals if proposal is not None])
         entry, reason = so_far.decide()
         report = so_far.report(entry.name, reason)
         if entry.trial.n_iter:
