@@ -164,7 +164,7 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
     return np.array(POLICY.bin_alphas) * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16
 
 
-def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
+def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
     """Choose alpha, and where several maps are to be weighted a factor on it for each, one after the other.
 
     Parameters
@@ -178,11 +178,11 @@ def choose_penalty(held: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
     scores : array of shape (A,)
         Of the alphas.
     """
-    n_maps = len(held.ridge.maps)
-    scores = held.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
+    n_maps = len(held_out.ridge.maps)
+    scores = held_out.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
     penalty = np.full(n_maps, best_alpha(alphas, scores))
-    for m in range(n_maps if held.ridge.design.features.learns_weights else 0):
+    for m in range(n_maps if held_out.ridge.design.features.learns_weights else 0):
         tried = np.tile(penalty, (1 + len(POLICY.weight_steps), 1))
         tried[1:, m] *= POLICY.weight_steps
-        penalty = tried[np.nanargmin(held.scores(tried))]
+        penalty = tried[np.nanargmin(held_out.scores(tried))]
     return penalty, scores

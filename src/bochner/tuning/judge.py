@@ -153,7 +153,8 @@ class Judge:
         """The same judge, with some of the rows to fit."""
         if self.n_rows <= n_rows:
             return self
-        few, sample = copy(self), self.fitted.sample(n_rows, np.random.default_rng(self.seed))
+        sample = self.fitted.sample(n_rows, np.random.default_rng(self.seed))
+        few = copy(self)
         few.X, few.y, few.weight = sample.X, sample.y, sample.weights
         return few
 
