@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from bochner.data.sources import Block
 from bochner.engines.costs import COSTS
@@ -194,7 +195,7 @@ def _unjudged(so_far: Comparison, known: Known) -> Model:
 def _solved_directly(so_far: Comparison, entry: Entry, report: Report) -> Model:
     """Fourier features, as many as pay."""
     per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
-    return Model(concatenate(enlarge(so_far, entry)), None, None, report, per_weight)
+    return Model(clone(concatenate(enlarge(so_far, entry))), None, None, report, per_weight)
 
 
 def _iterated(so_far: Comparison, entry: Entry, report: Report) -> tuple[Model, HeldOutPredictions | None]:
@@ -205,7 +206,7 @@ def _iterated(so_far: Comparison, entry: Entry, report: Report) -> tuple[Model, 
     least = trial.penalty.min()
     maps = [(weight * least / own, part) for (weight, part), own in zip(entry.maps, trial.penalty, strict=True)]
     alpha = float(least) * so_far.problem.split.largest_weight
-    return Model(concatenate(maps), alpha, trial.n_iter, report), predictions
+    return Model(clone(concatenate(maps)), alpha, trial.n_iter, report), predictions
 
 
 def _why_unmapped(problem: Problem, model: Model, metrics: dict[str, Learned]) -> str | None:
