@@ -21,19 +21,9 @@ from bochner.tuning.search import coarser_minimum, walk_downhill
 
 @dataclass(frozen=True)
 class SizedMetric:
-    """A metric, and the size of it that suits the rows.
+    """A metric in the size that suits the rows: the logarithm to base 2 of the factor on its coordinates.
 
-    Attributes
-    ----------
-    learned : Learned
-    size : float
-        Logarithm to base 2 of the factor on the coordinates.
-    loss : float
-    alpha : float
-    seconds : float
-        Of a trial.
-    column_share : float
-        Probability with which a grid splits a column.
+    Seconds are those of a trial; a grid splits a column with probability `column_share`.
     """
 
     learned: Learned

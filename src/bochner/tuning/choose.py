@@ -66,13 +66,8 @@ class Model:
 class Verdict:
     """What the rows held out tell beside the model, for its last fit on all rows.
 
-    Attributes
-    ----------
-    split : Split
-    losses : callable (predictions of shape (K, m)) -> array of shape (m,)
-        Of the rows held out.
-    predictions : HeldOutPredictions or None
-        Of the rows held out, where they were made by the model at its final size.
+    Losses are a function of predictions of these rows, of shape (K, m). Predictions are there where the model made them
+    at its final size.
     """
 
     split: Split
@@ -138,9 +133,7 @@ def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) ->
         dense = ["fourier"]
     plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
     lessons = {name: Lesson("laplacian", sample, groups, plan, seed + k, parts) for k, name in enumerate(binned)}
-    for name in dense:
-        lessons[name] = _fourier_lesson(problem, sample, plan, common_unit)
-    return lessons
+    return lessons | {name: _fourier_lesson(problem, sample, plan, common_unit) for name in dense}
 
 
 def _fourier_lesson(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> Lesson:

@@ -28,19 +28,7 @@ def concatenate(maps: Maps) -> FeatureMap:
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate that was fitted and judged.
-
-    Attributes
-    ----------
-    name : str
-    rank : int
-        Simpler candidates have lower ones.
-    size : int
-        Grids or features, or both.
-    maps : list of (float, FeatureMap)
-        Not drawn.
-    trial : Trial
-    """
+    """A candidate that was fitted and judged, its maps not drawn; simpler ones have lower ranks."""
 
     name: str
     rank: int
@@ -51,14 +39,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A candidate that is to be fitted at its final size.
-
-    Attributes
-    ----------
-    fit : callable () -> Entry
-    small : Entry or None
-        What stands for it where it is far behind.
-    """
+    """A candidate to be fitted at its final size, or the trial that stands for it where this is far behind."""
 
     fit: Callable[[], Entry]
     small: Entry | None = None

@@ -64,7 +64,8 @@ def stalls_for_long(least: NDArray) -> bool:
 class Trace:
     """Mean losses of candidates after each iteration, and the predictions of the best candidate when it was best.
 
-    Where there is nothing to solve for, and so no iteration, they are those of the mean.
+    Where there is nothing to solve for, and so no iteration, they are those of the mean. `curves`, of shape (steps, A),
+    are the least losses up to an iteration.
 
     Parameters
     ----------
@@ -72,15 +73,6 @@ class Trace:
     n_candidates, steps : int
     mix : array of shape (K, M), optional
         Combinations of the outputs that are fitted in their place.
-
-    Attributes
-    ----------
-    curves : array of shape (steps, A)
-        Least mean losses up to an iteration.
-    candidate, n_iter : int
-        The best; an iteration of zero is none.
-    losses : array of shape (m,)
-    predicted : array of shape (K, m)
     """
 
     def __init__(self, fold: Fold, n_candidates: int, steps: int, mix: NDArray | None = None) -> None:

@@ -112,4 +112,6 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     if not (traced or task.calibrated):
         return Stop(task.tol, most)
     n_iter, predictions = held.run(penalty.terms, task.tol, traced)
-    return Stop(0.0, n_iter, predictions) if n_iter < POLICY.traced_iterations - 1 else Stop(task.tol, most, predictions)
+    return (
+        Stop(0.0, n_iter, predictions) if n_iter < POLICY.traced_iterations - 1 else Stop(task.tol, most, predictions)
+    )

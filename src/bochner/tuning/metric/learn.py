@@ -26,15 +26,10 @@ MOST_CLASSES = 100
 
 
 class Learned(NamedTuple):
-    """A metric and what is known beside it.
+    """A metric, and what is known beside it.
 
-    Attributes
-    ----------
-    metric : Metric
-    sizes : array of shape (Q,)
-        Logarithms of the factors on the coordinates that suit each kind of blocks.
-    n_mixed : int
-        The first coordinates, which a linear map may mix.
+    Sizes are logarithms of the factors on the coordinates that suit each kind of blocks; a linear map may mix the first
+    `n_mixed` coordinates.
     """
 
     metric: Metric
