@@ -20,7 +20,7 @@ CODE = """
         LinearFeatures,
     )
     import bochner.solvers.iterative as iterative
-    import bochner.solvers.ridge as ridge
+    import bochner.solvers.shifted as shifted
     import bochner.tuning.choose as choose
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
@@ -28,7 +28,7 @@ CODE = """
 
     # Every path, at small sizes.
     choose.schedule = lambda rows: Schedule(60, 384)
-    iterative.PACKED_ENTRIES, iterative.GRAM_LIMIT, ridge.TRIDIAGONAL_LIMIT = 2 << 20, 700, 500
+    iterative.PACKED_ENTRIES, iterative.GRAM_LIMIT, shifted.TRIDIAGONAL_LIMIT = 2 << 20, 700, 500
     assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12_000, 6)).astype(np.float32)

@@ -13,7 +13,8 @@ from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.features.base import FeatureMap
-from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.coordinates import MetricFeatures
+from bochner.features.metric import Metric
 from bochner.features.relevance import with_relevance
 
 GRADIENT_ROWS, STEP = 1000, 0.5

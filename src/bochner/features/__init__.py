@@ -2,9 +2,10 @@
 
 from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import ConcatenatedFeatures
+from bochner.features.coordinates import MetricFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.linear import LinearFeatures
-from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.metric import Metric
 from bochner.features.transformer import TransformerFeatures
 
 __all__ = [

@@ -272,13 +272,7 @@ class BinningFeatures(FeatureMap):
         """
         X = self._checked(X, reset=False)
         self._require_memory(X)
-        stored = self.store(X)
-        kept = stored.ids.T >= 0
-        wide = max(self.n_features_out, kept.size) >= 2**31
-        columns = (stored.ids.T + self.offsets_[:-1].astype(np.int64 if wide else np.int32))[kept]
-        values = np.broadcast_to(stored.values.astype(X.dtype, copy=False).T, kept.shape)[kept]
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        return sp.csr_matrix((values, columns, starts), shape=(X.shape[0], self.n_features_out))
+        return self.store(X).to_csr(X.dtype)
 
     def _require_memory(self, X: Rows) -> None:
         """For what `transform` holds at once: a copy of the rows, ids, columns and their parts, values and weights."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.coordinates import MetricFeatures
+from bochner.features.metric import Metric
 
 
 class LeafMap(NamedTuple):

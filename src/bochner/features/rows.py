@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.coordinates import MetricFeatures
 from bochner.features.dense import Rows
 from bochner.features.leaves import leaves
-from bochner.features.metric import MetricFeatures
 from bochner.kernels import Kernel
 
 TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few

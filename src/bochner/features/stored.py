@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.weights import are_unit
@@ -189,6 +190,15 @@ class StoredBins(Stored):
     def squares(self, weight: NDArray, q: NDArray) -> None:
         StoredBins(self.ids, np.square(self.values), self.offsets).backward(weight[np.newaxis], q[np.newaxis])
 
+    def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
+        """The features as sparse rows, whose entries are in the order of the grids."""
+        kept, D = self.ids.T >= 0, int(self.offsets[-1])
+        wide = max(D, kept.size) >= 2**31
+        columns = (self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32))[kept]
+        values = np.broadcast_to(self._values(dtype).T, kept.shape)[kept]
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        return sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
+
     def _values(self, dtype: np.dtype) -> NDArray:
         return self.values.astype(dtype, copy=False)
 
@@ -203,7 +213,7 @@ class StoredTogether(Stored):
 
     Parameters
     ----------
-    parts : sequence of Held
+    parts : sequence of Stored
     scales : array of shape (M,)
         Factor on the features of each.
     edges : int64 array of shape (M + 1,)

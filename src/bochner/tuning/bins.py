@@ -9,7 +9,7 @@ import numpy as np
 
 from bochner.data.sources import Block
 from bochner.features import BinningFeatures
-from bochner.features.metric import MetricFeatures
+from bochner.features.coordinates import MetricFeatures
 from bochner.kernels import Laplacian
 from bochner.tuning.comparison import Comparison, Maps
 from bochner.tuning.judge import Trial

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from bochner.engines.costs import COSTS
 from bochner.features import FourierFeatures
-from bochner.features.metric import Metric, MetricFeatures
+from bochner.features.coordinates import MetricFeatures
+from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.kernels.named import NAMED
 from bochner.tuning.bins import SizedMetric, grids, search_size

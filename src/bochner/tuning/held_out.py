@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bochner.design import Design
 from bochner.features.stored import StoredRows
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.ridge import best_alpha
+from bochner.solvers.path import best_alpha
 from bochner.tuning.judge import squares
 from bochner.tuning.policy import POLICY
 from bochner.tuning.split import folds, rows_held_out

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.features.base import FeatureMap
+from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.ridge import factorise
 from bochner.tuning.budget import Budget
 from bochner.tuning.policy import POLICY
 from bochner.tuning.trace import Fold, Trace, average, mixture, stalls_for_long

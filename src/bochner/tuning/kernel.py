@@ -22,8 +22,10 @@ from bochner.engines.local import in_threads
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.kernels import Stationary
 from bochner.kernels.named import NAMED, SEPARABLE
+from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.ridge import choose_alpha, factorise, leave_one_out
+from bochner.solvers.leave_one_out import leave_one_out
+from bochner.solvers.path import choose_alpha
 from bochner.tuning.held_out import HeldOut, alphas_to_try, choose_penalty
 from bochner.tuning.policy import POLICY
 from bochner.tuning.search import walk_downhill

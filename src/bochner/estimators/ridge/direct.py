@@ -8,7 +8,8 @@ from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
-from bochner.solvers.ridge import DualFactor, DualLeaveOneOut, FeatureFactor, PrimalLeaveOneOut, factorise
+from bochner.solvers.factors import DualFactor, FeatureFactor, factorise
+from bochner.solvers.leave_one_out import DualLeaveOneOut, PrimalLeaveOneOut
 from bochner.tuning.held_out import HeldOutPredictions
 
 

@@ -15,7 +15,9 @@ from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.features.rows import exact_map
 from bochner.solvers.exact import centred_kernel, solve_exact
-from bochner.solvers.ridge import DualLeaveOneOut, KernelFactor, Score
+from bochner.solvers.factors import KernelFactor
+from bochner.solvers.leave_one_out import DualLeaveOneOut
+from bochner.solvers.path import Score
 from bochner.tuning.held_out import HeldOutPredictions
 
 EXACT_ROWS = 2048

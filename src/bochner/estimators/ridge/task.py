@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.features.base import FeatureMap
-from bochner.solvers.ridge import Factor, Score, best_alpha, choose_alpha
+from bochner.solvers.factors import Factor
+from bochner.solvers.path import Score, best_alpha, choose_alpha
 from bochner.tuning.choose import Choice
 from bochner.tuning.held_out import HeldOutPredictions
 

@@ -1,4 +1,4 @@
-"""Ridge regression by one factorisation, then any alpha.
+"""Ridge regression by one factorisation, from which the solution for any alpha follows.
 
 With the centred moments G = Z'WZ and c = Z'Wy, the solution of min_w ||Zw - y||_W^2 + alpha ||w||^2 is
 w = (G + alpha I)^-1 c, and the intercept is the mean of y less that of Zw. With A the centred rows of Z times the roots
@@ -9,35 +9,26 @@ w = A'(K + alpha I)^-1 b too. The smaller matrix is factorised. With s_j the eig
     degrees of freedom        1 + sum_j s_j / (s_j + alpha)
     leverage of a row z       h = 1 / n + u'(G + alpha I)^-1 u = 1 / n + (u'u - (Au)'(K + alpha I)^-1 Au) / alpha,
                               u = z - mean
-    leave-one-out prediction  f_i - w h / (1 - w h) (y_i - f_i) for a row of weight w
-
-The last line follows from the rank-one update (Sherman and Morrison) and is exact.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bochner.engines.algebra import gram, product
 from bochner.moments import Moments
+from bochner.solvers.losses import SQUARED
 from bochner.solvers.shifted import ShiftedInverse, shifted_inverse
 
 if TYPE_CHECKING:
     from bochner.design import Design
 
-
-PATH_LENGTH = 40
-SCORED_OUTPUTS = 16
-SCORED_VALUES, SQUARED_ROWS = 1 << 22, 1 << 14
+SQUARED_ROWS = 1 << 14
 ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}  # of a trace
-
-
-Score = Callable[[NDArray], NDArray]
 
 
 class Factor(ABC):
@@ -87,6 +78,23 @@ class Factor(ABC):
         return self.residual(alphas).sum(axis=1) / self.weight / left**2
 
 
+class DirectSolution(NamedTuple):
+    """A ridge regression by a factorisation, which it keeps: for variances, or another alpha.
+
+    Attributes
+    ----------
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    alpha : float
+    factor : FeatureFactor
+    """
+
+    coef: NDArray
+    intercept: NDArray
+    alpha: float
+    factor: FeatureFactor
+
+
 class FeatureFactor(Factor):
     """A factorisation for coefficients of features.
 
@@ -96,6 +104,11 @@ class FeatureFactor(Factor):
     """
 
     feature_mean: NDArray
+
+    def solve(self, alpha: float) -> DirectSolution:
+        """The ridge regression with this alpha."""
+        coef = self.coef(alpha)
+        return DirectSolution(coef, self.intercept(coef), alpha, self)
 
     def intercept(self, coef: NDArray) -> NDArray:
         """Intercepts that go with the coefficients, shape (K,)."""
@@ -257,7 +270,7 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
     """Weighted sums of squares of the targets about their mean, shape (K,)."""
     totals = np.zeros(len(mean))
     for _, y, weight in design.source.blocks(SQUARED_ROWS):
-        totals += weight @ np.square(y - mean)
+        totals += weight @ SQUARED.value(y, mean)
     return totals
 
 
@@ -266,176 +279,3 @@ def factorise(design: Design, n_alphas: int) -> FeatureFactor:
     if design.counted().source.n_rows < design.features.n_features_out:
         return DualFactor(design, n_alphas)
     return PrimalFactor(design.moments(), n_alphas)
-
-
-def choose_alpha(factor: Factor, score: Score) -> tuple[float, NDArray, NDArray]:
-    """Minimise a score over alpha within the bounds of the factor.
-
-    Returns
-    -------
-    alpha : float
-        The largest of those with the least score.
-    alphas, scores : arrays of shape (A,)
-        What was tried, ascending, and its scores.
-    """
-    if factor.inverse.serves_paths:
-        alphas = np.geomspace(*factor.bounds, PATH_LENGTH)
-        scores = score(alphas)
-    else:
-        alphas, scores = _descend(score, factor.bounds)
-    return best_alpha(alphas, scores), alphas, scores
-
-
-def best_alpha(alphas: NDArray, scores: NDArray) -> float:
-    """Return the largest alpha among those with the least score; ValueError where none is a number."""
-    scores = np.where(np.isfinite(scores), scores, np.inf)
-    if np.isinf(scores.min()):
-        raise ValueError(
-            "No ridge term gives finite errors: the lengthscale, the target or the weights are extreme; rescale them."
-        )
-    return float(alphas[np.flatnonzero(scores == scores.min())[-1]])
-
-
-def _descend(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
-    """Walk downhill in log alpha from the middle until the least score is bracketed, then halve the step."""
-    tried: dict[float, float] = {}
-
-    def at(log_alpha: float) -> float:
-        if log_alpha not in tried:
-            tried[log_alpha] = float(score(np.exp([log_alpha]))[0])
-        return tried[log_alpha]
-
-    low, high = np.log(bounds)
-    best, width = (low + high) / 2, np.log(step)
-    while width > np.log(step) / 3:
-        lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=at)
-        if lowest == best:
-            width /= 2
-        best = lowest
-    logs = sorted(tried)
-    return np.exp(logs), np.array([tried[log] for log in logs])
-
-
-class LeaveOneOut(ABC):
-    """Exact leave-one-out predictions and their score for a set of training rows.
-
-    Called with alphas it returns, for each, the weighted mean squared leave-one-out error summed over the outputs;
-    more than 16 outputs are first condensed to 16 random combinations, which keep the sum in expectation.
-
-    Attributes
-    ----------
-    y : array of shape (n, K)
-        Targets of the rows.
-    weight : array of shape (n,)
-    """
-
-    y: NDArray
-    weight: NDArray
-
-    def __call__(self, alphas: NDArray) -> NDArray:
-        if not self.factor.inverse.serves_paths and len(alphas) > 1:
-            return np.concatenate([self(alphas[i : i + 1]) for i in range(len(alphas))])
-        n_outputs = self.factor.n_outputs
-        mix = np.eye(n_outputs)
-        if n_outputs > SCORED_OUTPUTS:
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
-            mix = signs / np.sqrt(SCORED_OUTPUTS)
-        return self._squares(alphas, mix) / self.weight.sum()
-
-    @property
-    @abstractmethod
-    def factor(self) -> Factor:
-        """The factorisation of all rows."""
-
-    @abstractmethod
-    def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
-        """Weighted sums of the squared errors of combined outputs, shape (A,)."""
-
-    @abstractmethod
-    def predict(self, alpha: float) -> NDArray:
-        """Leave-one-out predictions, shape (n, K)."""
-
-
-class PrimalLeaveOneOut(LeaveOneOut):
-    """Of any of the rows, by their leverages.
-
-    Parameters
-    ----------
-    design : Design
-        Of the rows that the factor is of, all or some of them.
-    factor : Factor
-    counts : array of shape (n,), optional
-        How much the rows count in the mean, where they stand for others; by default their weights.
-    """
-
-    def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
-        self.design, self._factor, source = design, factor, design.source
-        self.y = source.targets(source.y)
-        self.weight = source.weights if counts is None else counts
-
-    @property
-    def factor(self) -> FeatureFactor:
-        return self._factor
-
-    def _leverage(self, Z: NDArray, weight: NDArray, alphas: NDArray) -> NDArray:
-        centred = Z - self.factor.feature_mean.astype(Z.dtype)
-        leverage = 1 / self.factor.weight + self.factor.quadratic(centred, alphas).astype(np.float64)
-        return np.minimum(leverage * weight, 1 - 1e-9)
-
-    def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
-        coefs = self.factor.coefs(alphas, mix)
-        intercepts = self.factor.target_mean @ mix - np.tensordot(self.factor.feature_mean, coefs, 1)
-        total, done = np.zeros(len(alphas)), 0
-        for Z, y, weight in self.design.mapped(SCORED_VALUES // (len(alphas) * mix.shape[1]) + 1):
-            fitted = product(Z, coefs.reshape(len(coefs), -1).astype(Z.dtype)).reshape(len(Z), *coefs.shape[1:])
-            squares = np.square((y @ mix)[:, np.newaxis] - fitted - intercepts).sum(axis=2)
-            squares /= np.square(1 - self._leverage(Z, weight, alphas).T)
-            total += self.weight[done : done + len(y)] @ squares
-            done += len(y)
-        return total
-
-    def predict(self, alpha: float) -> NDArray:
-        coef = self.factor.coef(alpha)
-        intercept = self.factor.intercept(coef)
-        predictions = []
-        for Z, y, weight in self.design.mapped():
-            fitted = product(Z, coef) + intercept
-            h = self._leverage(Z, weight, np.array([alpha])).T
-            predictions.append(fitted - h / (1 - h) * (y - fitted))
-        return np.concatenate(predictions)
-
-
-class DualLeaveOneOut(LeaveOneOut):
-    """Of all distinct rows of a kernel matrix.
-
-    Parameters
-    ----------
-    factor : KernelFactor
-    counts : array of shape (n,), optional
-        How much the rows count in the mean, where they stand for others; by default their weights.
-    """
-
-    def __init__(self, factor: KernelFactor, counts: NDArray | None = None) -> None:
-        self._factor, self.y = factor, factor.y
-        self.weight = factor.row_weight if counts is None else counts
-
-    @property
-    def factor(self) -> Factor:
-        return self._factor
-
-    def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
-        return np.square(self._factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
-
-    def predict(self, alpha: float) -> NDArray:
-        return self.y - self._factor.leave_one_out(np.array([alpha]))[0]
-
-
-def leave_one_out(factor: FeatureFactor, rows: Callable[[], Design]) -> LeaveOneOut:
-    """Leave-one-out predictions of some rows, or of all distinct ones where there are fewer than features.
-
-    Parameters
-    ----------
-    factor : FeatureFactor
-    rows : callable () -> Design
-    """
-    return DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else PrimalLeaveOneOut(rows(), factor)
