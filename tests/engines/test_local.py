@@ -1,14 +1,19 @@
 """Threads and memory of the machine at hand."""
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import numpy as np
 import pytest
 
+from bochner import FourierFeatures
+from bochner.data.sources import ArraySource
+from bochner.design import SumMoments
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import (
@@ -23,6 +28,7 @@ from bochner.engines.local import (
     require_memory,
     shards,
 )
+from bochner.estimators.targets import Standardised
 
 
 @pytest.fixture(autouse=True)
@@ -407,3 +413,58 @@ class TestMemory:
     def test_available_memory_is_plausible(self):
         available = available_memory()
         assert available is None or 2**20 < available < 2**60
+
+
+class TestLocalEngine:
+    """Three verbs, with arguments that are results still to come."""
+
+    def test_a_graph_of_work(self):
+        two, three = LOCAL.submit(int, "2"), LOCAL.submit(int, "3")
+        six = LOCAL.submit(lambda a, b: a * b, two, three)
+        assert LOCAL.result(LOCAL.submit(lambda a, b: a - b, six, two)) == 4
+
+    def test_a_result_can_be_asked_for_again(self):
+        handle = LOCAL.submit(int, "7")
+        assert [LOCAL.result(handle), LOCAL.result(handle)] == [7, 7]
+        assert LOCAL.result(LOCAL.submit(str, handle)) == "7"
+
+    def test_what_was_handed_over_is_not_there_any_more(self):
+        handle = LOCAL.submit(int, "7")
+        assert LOCAL.result(LOCAL.submit(str, handle)) == "7"
+        with pytest.raises(ValueError, match="before asking"):
+            LOCAL.submit(str, handle)
+
+    def test_failures_come_to_the_caller(self):
+        with pytest.raises(ZeroDivisionError):
+            reduce(LOCAL, [1, 0, 2], lambda item, _: 1 / item)
+        with pytest.raises(KeyError):
+            LOCAL.result(LOCAL.submit(str, LOCAL.submit({}.__getitem__, 1)))
+
+    def test_partial_sums_are_let_go(self):
+        alive = []
+
+        class Sum:
+            def __init__(self):
+                alive.append(weakref.ref(self))
+
+            def __iadd__(self, other):
+                most.append(sum(one() is not None for one in alive))
+                return self
+
+        most = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(local, "n_threads", lambda: 1)
+            reduce(LOCAL, range(64), lambda item, _: Sum())
+        assert max(most) <= 8
+
+    def test_work_travels(self):
+        """What is submitted in a fit can be sent to another process."""
+        X = np.random.default_rng(0).standard_normal((700, 3))
+        features = FourierFeatures(n_components=20, random_state=0).fit(X)
+        source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
+        work = SumMoments(20, 2, np.dtype(float), 256, False)
+        here = reduce(LOCAL, [source.span(0, 2), source.span(2, 3)], work, features)
+        sent = pickle.dumps([work, source.span(0, 2), source.span(2, 3), features])
+        there = pickle.loads(sent)  # noqa: S301 - made one line above
+        there = reduce(LOCAL, there[1:3], there[0], there[3])
+        np.testing.assert_array_equal(here.matrix, there.matrix)

@@ -186,27 +186,46 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
 class _Task:
     """Work whose result is still to come, and the tasks that wait for it."""
 
-    __slots__ = ("arguments", "done", "followers", "missing", "value", "work")
+    __slots__ = ("arguments", "awaited", "done", "followers", "missing", "value", "work")
 
     def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
         self.work, self.arguments, self.value, self.done = work, arguments, None, False
         self.followers: list[_Task] = []
-        waited = [argument for argument in arguments if isinstance(argument, _Task) and not argument.done]
-        self.missing = len(waited)
-        for argument in waited:
-            argument.followers.append(self)
+        self.missing = self.awaited = 0
+        for argument in arguments:
+            if isinstance(argument, _Task):
+                self.missing += argument.lead(self)
+
+    def lead(self, follower: _Task) -> bool:
+        """Note what takes the result; whether it has to wait."""
+        if self.done and self.followers and not self.awaited:
+            raise ValueError("This result has been handed over: submit all work that takes it before asking for any.")
+        self.followers.append(follower)
+        self.awaited += 1
+        return not self.done
 
     def is_ready_after_one_more(self) -> bool:
         """Note that something it waits for is done; whether that was the last."""
         self.missing -= 1
         return not self.missing
 
-    def run(self) -> None:
-        """Do the work, and let go of its arguments."""
-        values = [argument.value if isinstance(argument, _Task) else argument for argument in self.arguments]
+    def take_arguments(self) -> list[Any]:
+        """The arguments, which are not kept."""
+        values = [argument.hand_over() if isinstance(argument, _Task) else argument for argument in self.arguments]
         self.arguments = ()
-        self.value = self.work(*values)
-        self.done = True
+        return values
+
+    def hand_over(self) -> Any:
+        """The result, which the last one that waited for it takes along: sums of sums leave nothing behind."""
+        value, self.awaited = self.value, self.awaited - 1
+        if not self.awaited:
+            self.value = None
+        return value
+
+    def finish(self, value: Any) -> list[_Task]:
+        """Keep the result; the tasks that need nothing more."""
+        self.value, self.done = value, True
+        return [follower for follower in self.followers if follower.is_ready_after_one_more()]
 
 
 class LocalEngine:
@@ -234,9 +253,12 @@ class LocalEngine:
         return handle.value
 
     def _run(self, task: _Task) -> None:
-        task.run()
         with self._lock:
-            ready = [follower for follower in task.followers if follower.is_ready_after_one_more()]
+            arguments = task.take_arguments()
+        value = task.work(*arguments)
+        del arguments
+        with self._lock:
+            ready = task.finish(value)
         for follower in ready:
             self._run(follower)
 
