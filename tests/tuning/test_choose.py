@@ -90,6 +90,12 @@ class TestProblem:
         readers = [path.name for path in PACKAGE.rglob("*.py") if "perf_counter" in path.read_text()]
         assert readers == ["budget.py"]
 
+    def test_every_constant_says_what_it_is(self):
+        lines = (PACKAGE / "policy.py").read_text().splitlines()
+        fields = [line for line in lines if line.startswith("    ") and ": " in line and " = " in line]
+        assert len(fields) == len(dataclasses.fields(Policy))
+        assert all("  # " in line for line in fields)
+
     def test_every_constant_is_used(self):
         used = {
             node.attr

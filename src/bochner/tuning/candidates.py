@@ -5,10 +5,11 @@ Metrics that are learned are shared by several of them, and sizes are found by t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,83 +130,81 @@ def n_features(problem: Problem) -> int:
     return choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2) if given is None else given
 
 
-class FourierFamily:
-    """Fourier features with kernels of one metric, which differ in size; of these the best.
+class Family(NamedTuple):
+    """Kernels of one metric, or of the encoded columns, which differ in size; lengthscales that are tried first."""
 
-    Parameters
-    ----------
-    so_far : Comparison
-    name : str
-    rank : int
-    metric : Metric or None
-        None is the encoded columns.
-    make : callable (lengthscale) -> Kernel
-    """
+    name: str
+    metric: Metric | None
+    make: Callable[[float], Kernel]
+    sizes: list[float]
 
-    def __init__(
-        self, so_far: Comparison, name: str, rank: int, metric: Metric | None, make: Callable[[float], Kernel]
-    ) -> None:
-        self.so_far, self.name, self.rank, self.metric, self.make = so_far, name, rank, metric, make
 
-    def fit(self, size: float, n_components: int, shares: NDArray) -> Entry:
+class FourierCandidate(ABC):
+    """Fourier features of a family of kernels, of which the best is taken; with time left where there are bins too."""
+
+    rank: int
+
+    @abstractmethod
+    def family(self, so_far: Comparison, known: Known) -> Family:
+        """The kernels."""
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        wanted = so_far.problem.space.features in ("auto", "fourier")
+        return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
+
+    def fit(self, so_far: Comparison, family: Family, size: float, n_components: int, shares: NDArray) -> Entry:
         """Fit with a lengthscale and a number of features, and judge ridge terms."""
-        problem = self.so_far.problem
-        features = FourierFeatures(self.make(size), n_components, random_state=problem.seed + 1)
-        maps: Maps = [(1.0, features if self.metric is None else MetricFeatures(self.metric, features))]
-        trial = self.so_far.screened.solve(concatenate(maps).draw(problem.n_columns), shares, problem.alphas)
-        return Entry(self.name, self.rank, n_components, maps, trial)
+        problem = so_far.problem
+        features = FourierFeatures(family.make(size), n_components, random_state=problem.seed + 1)
+        maps: Maps = [(1.0, features if family.metric is None else MetricFeatures(family.metric, features))]
+        trial = so_far.screened.solve(concatenate(maps).draw(problem.n_columns), shares, problem.alphas)
+        return Entry(family.name, self.rank, n_components, maps, trial)
 
-    def propose(self, sizes: list[float]) -> Proposal:
-        """The best of some lengthscales by fits with few features, and of those around it where there is a metric."""
-        so_far, D, shares = self.so_far, n_features(self.so_far.problem), np.array(POLICY.shares)
+    def propose(self, so_far: Comparison, known: Known) -> Proposal:
+        """The best size by fits with few features; around the lengthscales of a metric it is looked for."""
+        family, D, shares = self.family(so_far, known), n_features(so_far.problem), np.array(POLICY.shares)
         few = max(min(D // 4, POLICY.trial_features), 1)
         tried: dict[float, Entry] = {}
 
         def loss(size: float) -> float:
             if size not in tried:
-                tried[size] = self.fit(size, few, shares)
-                so_far.note_size(f"{self.name}, {few} features", -float(np.log2(size)), tried[size].trial)
+                tried[size] = self.fit(so_far, family, size, few, shares)
+                so_far.note_size(f"{family.name}, {few} features", -float(np.log2(size)), tried[size].trial)
             return so_far.loss(tried[size].trial)
 
-        best = start = min(sizes, key=loss)
-        if self.metric is not None:
+        best = start = min(family.sizes, key=loss)
+        if family.metric is not None:
             best = start * 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
         small = tried[best]
         nearest = int(np.argmin(np.abs(np.log(shares / small.trial.share))))
-        fit = partial(self.fit, best, D, shares[max(nearest - 2, 0) : nearest + 2])
+        fit = partial(self.fit, so_far, family, best, D, shares[max(nearest - 2, 0) : nearest + 2])
         return Proposal(fit if few < D else lambda: small, small)
 
 
-def _fourier_applies(so_far: Comparison, known: Known) -> bool:
-    """Whether Fourier features alone are left open, and without bins or with time left."""
-    wanted = so_far.problem.space.features in ("auto", "fourier")
-    return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
-
-
-class IsotropicFourier:
+class IsotropicFourier(FourierCandidate):
     """Fourier features with one lengthscale: the better of Gaussian and Laplacian, columns scaled or as they are."""
 
+    rank = 0
+
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        return so_far.problem.space.metric == "auto" and _fourier_applies(so_far, known)
+        return so_far.problem.space.metric == "auto" and super().applies(so_far, known)
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal:
+    def family(self, so_far: Comparison, known: Known) -> Family:
         kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
-        return FourierFamily(so_far, "Fourier features, one lengthscale", 0, None, lambda size: kernel).propose([1.0])
+        return Family("Fourier features, one lengthscale", None, lambda size: kernel, [1.0])
 
 
-class ScaledFourier:
+class ScaledFourier(FourierCandidate):
     """Fourier features with learned scales, of columns or of principal components."""
 
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        return _fourier_applies(so_far, known)
+    rank = 1
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        name, learned = so_far.problem.space.kernel, known.metrics["fourier"]
-        make = Gaussian if name == "auto" else NAMED[name]
-        label = "Fourier features, learned scales"
-        label += "" if known.common_unit is None else " of principal components"
+    def family(self, so_far: Comparison, known: Known) -> Family:
+        kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
+        name = "Fourier features, learned scales"
+        name += "" if known.common_unit is None else " of principal components"
         sizes = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
-        return FourierFamily(so_far, label, 1, learned.metric, make).propose(sizes)
+        return Family(name, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], sizes)
 
 
 class Hybrid:

@@ -141,8 +141,8 @@ def _fourier_lesson(problem: Problem, sample: Block, plan: Schedule, common_unit
     full = problem.space.metric == "full"
     kernel = "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
     if common_unit is not None:
-        units = 1 / np.asarray(common_unit.lengthscale)
-        return Lesson(kernel, sample, problem.column_groups, plan, problem.seed, common_unit=units)
+        factors = 1 / np.asarray(common_unit.lengthscale)
+        return Lesson(kernel, sample, problem.column_groups, plan, problem.seed, common_unit=factors)
     parts = "value" if full or problem.sparse else "both"
     mapped = map_schedule(plan) if full and not problem.sparse else None
     if kernel == "gaussian":

@@ -42,7 +42,7 @@ class Policy:
     hasty_share: float = 0.4  # of the limit, that must be left for bins and Fourier features
     hybrid_fits: int = 25  # of bins, which bins and Fourier features may cost
     timed_share: float = 0.6  # of the time left, for all fits of bins
-    timed_grids: Range = (10, 2_000)
+    timed_grids: Range = (10, 2_000)  # of a model under a limit
     screened_rate: float = 5_000.0  # rows of a comparison of Fourier features for each second left
     direct_share: float = 0.125  # of the limit, for the Gram matrix of given features
     grown_share: float = 0.2  # of the time left, for that of more Fourier features
@@ -50,8 +50,8 @@ class Policy:
     # The learning of a metric.
     learned_rows: int = 100_000  # more showed the same metric
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
-    fewest_steps: int = 20
-    map_steps: int = 300
+    fewest_steps: int = 20  # of the learning, however little time is left
+    map_steps: int = 300  # of a linear map, which begins at a metric that is learned already
     gaussian_block: int = 384  # rows; smooth kernels need fewer
     fit_share: float = 0.75  # of a block, the rest of which judges
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
@@ -59,10 +59,10 @@ class Policy:
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
     map_rate: float = 0.3  # times the rate, for entries of a linear map
     map_floor: float = 0.3  # of the root mean square, under every entry's own: zeros are not blown up
-    log_scales: tuple[float, float] = (-9.0, 6.0)
-    log_sizes: tuple[float, float] = (-9.0, 9.0)
-    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))
-    first_noise: float = float(np.log(0.1))
+    log_scales: tuple[float, float] = (-9.0, 6.0)  # bounds: a column of the least scale is as good as switched off
+    log_sizes: tuple[float, float] = (-9.0, 9.0)  # bounds of the size that each kind of blocks has of its own
+    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))  # bounds of the ridge term of a block
+    first_noise: float = float(np.log(0.1))  # the ridge term of a block to begin with
     sampled_distances: int = 8_000  # that tell below which distance the nearest rows are
     rows_for_threshold: int = 50_000  # from which they are asked: a partition of all costs more
     n_knots: int = 256  # of a column's rank function
@@ -74,7 +74,7 @@ class Policy:
     patience: int = 3  # iterations without a worthwhile gain
     worthwhile: float = 1e-3  # of the loss
     traced_iterations: int = 24  # of bins, which are regularised by stopping
-    most_iterations: int = 500
+    most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
     bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)  # times the kernel's variance and what a distinct row weighs
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # of the trace of the Gram matrix
     compared_rows: int = 1 << 14  # on which ridge terms are compared
@@ -83,50 +83,50 @@ class Policy:
 
     # Bins.
     trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
-    trial_grids: Range = (6, 100)
+    trial_grids: Range = (6, 100)  # of a trial, however many rows there are
     final_entries: int = 50_000_000  # bins of the model
-    final_grids: Range = (50, 800)
+    final_grids: Range = (50, 800)  # of the model, however many rows there are
     outputs_for_half: int = 4  # outputs beyond the first, for which there are half as many
     trial_alphas: Numbers = (0.03, 0.3)  # times what a distinct row weighs
-    fine_alphas: Numbers = (0.03, 0.1, 0.3, 1.0)
-    quick_alphas: Numbers = (0.1,)
-    trial_steps: int = 12
-    quick_steps: int = 8
-    final_steps: int = 24
+    fine_alphas: Numbers = (0.03, 0.1, 0.3, 1.0)  # the same at the size that was found
+    quick_alphas: Numbers = (0.1,)  # the same of so many rows that only bins are fitted
+    trial_steps: int = 12  # iterations of a trial
+    quick_steps: int = 8  # the same of so many rows that only bins are fitted
+    final_steps: int = 24  # iterations of a candidate at its final size, the best of which is taken
     farthest_size: float = 20.0  # powers of 2
     size_step: float = 0.5  # the last one of the search, in powers of 2
 
     # Fourier features.
     screened_rows: Range = (5_000, 50_000)  # on which they are compared
-    trial_features: int = 512
+    trial_features: int = 512  # of a trial; a quarter of the final ones at most
     octaves: float = 4.0  # how far a lengthscale is looked for
     promising: tuple[float, float] = (1.15, 1.04)  # times the least loss, of squares and of logarithms
     around: Numbers = (0.3, 1.0, 3.0)  # times a share that was the best
-    most_features: int = 8_192
+    most_features: int = 8_192  # however much they pay: the Gram matrix takes half a gigabyte
     rows_a_feature: int = 4  # from which on more features are tried
     grown_seconds: float = 25.0  # of the Gram matrix
     pays: tuple[float, float] = (0.98, 0.93)  # gains by twice the features, for which twice or four times are taken
     hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
-    hybrid_features: int = 1_000
-    hybrid_steps: int = 48
+    hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
+    hybrid_steps: int = 48  # iterations of both together; of a trial half as many
     hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0)  # of the Fourier features
-    hybrid_bin_alphas: Numbers = (0.3, 1.0)
+    hybrid_bin_alphas: Numbers = (0.3, 1.0)  # of the bins beside them
 
     # One lengthscale.
-    step: float = 1.5
+    step: float = 1.5  # ratio of one lengthscale to the next
     afar: tuple[int, ...] = (0, -4, 4, -8)  # steps at which is looked first
     farthest: int = 12  # steps
-    kernel_grids: int = 32
+    kernel_grids: int = 32  # of a trial of bins
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))  # rows and features of the trials
     quick_rounds: tuple[Range, Range] = ((1_024, 128), (2_048, 256))  # of fewer than 2,000 rows, and of more
     fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
 
     # Sizes that are not learned.
-    n_components: Range = (128, 2_048)
+    n_components: Range = (128, 2_048)  # Fourier features
     fewest_affordable: int = 512  # features, however many rows there are
     gram_seconds: float = 10.0  # of all rows
-    n_grids: Range = (50, 200)
+    n_grids: Range = (50, 200)  # of bins
     usual_entries: int = 100_000_000  # bins
     double_seconds: float = 0.15  # of the Gram matrix in single precision, up to which double precision is taken
 

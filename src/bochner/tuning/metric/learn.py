@@ -120,17 +120,17 @@ def learn_full(lesson: Lesson, base: Learned, plan: Schedule) -> Learned:
     return base._replace(metric=with_relevance(metric, X, lesson.seed))
 
 
-def learn_principal(sample: Block, units: NDArray, plan: Schedule, seed: int) -> Learned:
+def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) -> Learned:
     """Learn a scale for each of the first 50 principal components, for the Gaussian kernel; for images and the like.
 
     The components of variance v are first scaled by v^(-1/4), half way to equal variances.
 
     Parameters
     ----------
-    units : array of shape (d,)
-        Factors on the columns.
+    factors : array of shape (d,)
+        On the columns.
     """
-    X = sample.X.astype(np.float64) * units
+    X = sample.X.astype(np.float64) * factors
     X -= X.mean(axis=0)
     values, vectors = np.linalg.eigh(gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X))
     kept = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][: POLICY.principal]
@@ -139,7 +139,7 @@ def learn_principal(sample: Block, units: NDArray, plan: Schedule, seed: int) ->
     start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
     log_scales, sizes = learn_scales("gaussian", Blocks(U, sample.y, plan, seed), start, np.arange(len(kept)))
     columns = np.arange(X.shape[1])
-    metric = Metric(X.shape[1], columns, units, linear=linear * np.exp(log_scales)[:, np.newaxis])
+    metric = Metric(X.shape[1], columns, factors, linear=linear * np.exp(log_scales)[:, np.newaxis])
     return Learned(with_relevance(metric, sample.X, seed), sizes, 0)
 
 
