@@ -208,7 +208,7 @@ class BinningFeatures(FeatureMap):
         self.keys_ = np.concatenate([table.keys[: table.count] for table in self._numbering])
         for table, first, stop in zip(self._numbering, self.offsets_, self.offsets_[1:], strict=False):
             table.close(self.keys_[first:stop])
-        self._caches["lookups"], self._numbering = [table.look_up for table in self._numbering], None
+        self._caches, self._numbering = {"lookups": [table.look_up for table in self._numbering]}, None
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
         self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)

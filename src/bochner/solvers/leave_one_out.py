@@ -40,8 +40,12 @@ class LeaveOneOut(ABC):
     weight : array of shape (n,)
     """
 
-    y: NDArray
     weight: NDArray
+
+    @property
+    @abstractmethod
+    def y(self) -> NDArray:
+        """Targets of the rows."""
 
     def __call__(self, alphas: NDArray) -> NDArray:
         if not self.factor.inverse.serves_paths and len(alphas) > 1:
@@ -80,13 +84,16 @@ class PrimalLeaveOneOut(LeaveOneOut):
     """
 
     def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
-        self.design, self._factor, source = design, factor, design.source
-        self.y = source.targets(source.y)
-        self.weight = source.weights if counts is None else counts
+        self.design, self._factor = design, factor
+        self.weight = design.source.weights if counts is None else counts
 
     @property
     def factor(self) -> FeatureFactor:
         return self._factor
+
+    @property
+    def y(self) -> NDArray:
+        return self.design.source.targets(self.design.source.y)
 
     def _leverage(self, Z: NDArray, weight: NDArray, alphas: NDArray) -> NDArray:
         centred = Z - self.factor.feature_mean.astype(Z.dtype)
@@ -127,12 +134,16 @@ class DualLeaveOneOut(LeaveOneOut):
     """
 
     def __init__(self, factor: KernelFactor, counts: NDArray | None = None) -> None:
-        self._factor, self.y = factor, factor.y
+        self._factor = factor
         self.weight = factor.row_weight if counts is None else counts
 
     @property
     def factor(self) -> Factor:
         return self._factor
+
+    @property
+    def y(self) -> NDArray:
+        return self._factor.y
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
         return np.square(self._factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
