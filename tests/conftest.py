@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,8 @@ from bochner.kernels import (
     StudentT,
     Subspace,
 )
+
+ROOT = Path(__file__).parents[1]
 
 
 def spread(d):
@@ -202,3 +205,10 @@ def frozen():
         return copies[0] if len(copies) == 1 else copies
 
     return freeze
+
+
+@pytest.fixture
+def checkout():
+    if not (ROOT / "pyproject.toml").exists() or not (ROOT / "src").exists():
+        pytest.skip("not in a checkout of the repository")
+    return ROOT

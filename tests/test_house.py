@@ -216,13 +216,6 @@ def test_computes_where_no_cache_can_be_written(tmp_path, setting):
     assert run(CACHE, env=environment).strip() == "NullCache"
 
 
-@pytest.fixture
-def checkout():
-    if not (ROOT / "pyproject.toml").exists() or not (ROOT / "src").exists():
-        pytest.skip("not in a checkout of the repository")
-    return ROOT
-
-
 @pytest.mark.parametrize(
     "arguments", [["check", "--output-format=concise", "."], ["format", "--check", "."]], ids=" ".join
 )

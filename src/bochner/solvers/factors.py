@@ -276,6 +276,9 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
 
 def factorise(design: Design, n_alphas: int) -> FeatureFactor:
     """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for the only one."""
-    if design.counted().source.n_rows < design.features.n_features_out:
-        return DualFactor(design, n_alphas)
-    return PrimalFactor(design.moments(), n_alphas)
+    return DualFactor(design, n_alphas) if has_few_rows(design) else PrimalFactor(design.moments(), n_alphas)
+
+
+def has_few_rows(design: Design) -> bool:
+    """Whether there are fewer rows of positive weight than features."""
+    return design.source.n_counted < design.features.n_features_out

@@ -8,17 +8,23 @@ from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
-from bochner.solvers.factors import DualFactor, FeatureFactor, factorise
-from bochner.solvers.leave_one_out import DualLeaveOneOut, PrimalLeaveOneOut
+from bochner.solvers.factors import DualFactor, FeatureFactor, PrimalFactor, has_few_rows
+from bochner.solvers.leave_one_out import DualLeaveOneOut, LeaveOneOut, PrimalLeaveOneOut
 from bochner.tuning.held_out import HeldOutPredictions
 
 
 def solve_directly(design: Design, task: RidgeTask) -> Fitted:
     """Solve by the moments of all rows and their factorisation."""
-    given, alpha = task.alphas, task.alpha
-    factor = factorise(design, 2 if given is None else len(given))
-    loo = DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else _scored(design, factor, task)
-    best, alphas, scores = decide(factor.gcv if alpha == "gcv" else loo, given, factor)
+    n_alphas = 2 if task.alphas is None else len(task.alphas)
+    factor: FeatureFactor
+    loo: LeaveOneOut
+    if has_few_rows(design):
+        factor = dual = DualFactor(design, n_alphas)
+        loo = DualLeaveOneOut(dual)
+    else:
+        factor = PrimalFactor(design.moments(), n_alphas)
+        loo = _scored(design, factor, task)
+    best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
     held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight) if task.calibrated else None
     coef = factor.coef(best).astype(design.dtype)
     return Fitted(design.features, coef, factor.intercept(coef), best, alphas, scores, held_out_predictions)
