@@ -5,6 +5,7 @@ import pytest
 
 import bochner.features.stored as module_of_stored
 import exact
+from bochner.data.weights import unit_weights
 from bochner.features.stored import StoredBins, StoredFloats, StoredTogether
 from bochner.loops.bins import bucket, fill, hash_dense, hash_sparse, look_up, number, weigh
 
@@ -185,7 +186,7 @@ def test_held_products(name, dtype, threads, monkeypatch):
     assert np.all(np.abs(total - (Q + T.astype(float) @ Z)) <= bound)
 
     own = weight.astype(float)
-    for given, w in ((weight, own), (None, np.ones_like(own))):
+    for given, w in ((weight, own), (unit_weights(len(own)), np.ones_like(own))):
         total = Q.copy()
         held.normal(V, given, total)
         size = np.abs(Q) + (np.abs(V) @ np.abs(Z.T) * w) @ np.abs(Z)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import FourierFeatures
+from bochner.data.weights import unit_weights
 from bochner.features.stored import StoredBytes
 from bochner.kernels import Gaussian, Laplacian
 
@@ -59,7 +60,7 @@ def test_products(n, D):
         size = np.abs(Q) + np.abs(T) @ np.abs(Z)
         assert np.all(np.abs(total - (Q + T @ Z)) <= (n + 6) * UNIT * size)
 
-        for given, own in ((weight, weight), (None, np.ones(n))):
+        for given, own in ((weight, weight), (unit_weights(n), np.ones(n))):
             total = Q.copy()
             bytes_.normal(V, given, total)
             size = np.abs(Q) + (np.abs(V) @ np.abs(Z.T) * own) @ np.abs(Z)
