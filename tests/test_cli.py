@@ -384,7 +384,7 @@ def test_solver(folder, run, done):
     assert " rows; alpha" in out
 
 
-def test_warnings_are_single_lines(folder, run, done, monkeypatch):
+def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
     monkeypatch.setattr(binning, "MANY_ALONE", -1.0)
     code, out, err = run("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--test-size", "0.1", "--json")
     assert code == 0
@@ -394,7 +394,7 @@ def test_warnings_are_single_lines(folder, run, done, monkeypatch):
     assert err.count("\n") == 1
     assert ".py" not in err
     assert run("inspect", "m")[2] == ""
-    monkeypatch.setattr("bochner.estimators.ridge.iterative.MOST_ITERATIONS", 1)
+    policy(most_iterations=1)
     err = run("fit", "houses.csv", "--target", "price", *FAST, "--solver", "cg", "--alpha", "1e-6")[2]
     assert err.startswith("warning: Conjugate gradients stopped after 1 iterations")
     assert err.count("\n") == 1

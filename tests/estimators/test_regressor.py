@@ -161,11 +161,11 @@ class TestMeaning:
         assert KernelMachineRegressor(OPTIONS["kernel"], alpha=1.0).fit(X, y).coef_.shape == (300, 1)
         assert KernelMachineRegressor(**OPTIONS | {"n_components": np.int64(7)}).fit(X, y).coef_.shape == (7, 1)
 
-    def test_single_precision_is_near(self, rows, monkeypatch):
+    def test_single_precision_is_near(self, rows, policy):
         """Large problems are computed in single precision: an error of 1e-7 times condition 150 / 0.1, and sums."""
         X, y = rows
         double = KernelMachineRegressor(**OPTIONS).fit(X, y)
-        monkeypatch.setattr("bochner.estimators.base.DOUBLE_PRECISION_WORK", 0)
+        policy(double_seconds=0)
         single = KernelMachineRegressor(**OPTIONS).fit(X, y)
         assert single.coef_.dtype == np.float32
         assert np.abs(single.predict(X) - double.predict(X)).max() <= 60 * 6e-8 * 1500
