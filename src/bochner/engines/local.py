@@ -15,6 +15,7 @@ from joblib import cpu_count
 
 from bochner.engines.base import reduce
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.tasks import Task, ready_tasks
 
 STEP = 64  # rows; compiled loops that are cut at its multiples run in whole vector registers
 MOST_SHARDS = 16
@@ -183,51 +184,6 @@ def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
     return reduce(LOCAL, items, lambda item, _: work(item))
 
 
-class _Task:
-    """Work whose result is still to come, and the tasks that wait for it."""
-
-    __slots__ = ("arguments", "awaited", "done", "followers", "missing", "value", "work")
-
-    def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
-        self.work, self.arguments, self.value, self.done = work, arguments, None, False
-        self.followers: list[_Task] = []
-        self.missing = self.awaited = 0
-        for argument in arguments:
-            if isinstance(argument, _Task):
-                self.missing += argument.lead(self)
-
-    def lead(self, follower: _Task) -> bool:
-        """Note what takes the result; whether it has to wait."""
-        if self.done and self.followers and not self.awaited:
-            raise ValueError("This result has been handed over: submit all work that takes it before asking for any.")
-        self.followers.append(follower)
-        self.awaited += 1
-        return not self.done
-
-    def is_ready_after_one_more(self) -> bool:
-        """Note that something it waits for is done; whether that was the last."""
-        self.missing -= 1
-        return not self.missing
-
-    def take_arguments(self) -> list[Any]:
-        """The arguments, which are not kept."""
-        values = [argument.hand_over() if isinstance(argument, _Task) else argument for argument in self.arguments]
-        self.arguments = ()
-        return values
-
-    def hand_over(self) -> Any:
-        """The result, which the last one that waited for it takes along: sums of sums leave nothing behind."""
-        value, self.awaited = self.value, self.awaited - 1
-        if not self.awaited:
-            self.value = None
-        return value
-
-    def finish(self, value: Any) -> list[_Task]:
-        """Keep the result; the tasks that need nothing more."""
-        self.value, self.done = value, True
-        return [follower for follower in self.followers if follower.is_ready_after_one_more()]
-
-
 class LocalEngine:
     """The threads of this process. Work begins when its result is asked for.
 
@@ -238,21 +194,21 @@ class LocalEngine:
     def __init__(self) -> None:
         self._lock = Lock()
 
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> _Task:
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Task:
         """Note what is to be done."""
-        return _Task(work, arguments)
+        return Task(work, arguments)
 
     def share(self, value: T) -> T:
         """The value itself, as threads share all memory."""
         return value
 
-    def result(self, handle: _Task) -> Any:
+    def result(self, handle: Task) -> Any:
         """Do the work that a result needs, on all threads; who has done a task goes on with what waited for it."""
-        ready = _ready(handle)
+        ready = ready_tasks(handle)
         in_threads(self._run, ready, _affordable(ready))
         return handle.value
 
-    def _run(self, task: _Task) -> None:
+    def _run(self, task: Task) -> None:
         with self._lock:
             arguments = task.take_arguments()
         value = task.work(*arguments)
@@ -263,16 +219,7 @@ class LocalEngine:
             self._run(follower)
 
 
-def _ready(task: _Task) -> list[_Task]:
-    """The tasks below this one that wait for no other, from the left to the right."""
-    if task.done:
-        return []
-    if not task.missing:
-        return [task]
-    return [leaf for argument in task.arguments if isinstance(argument, _Task) for leaf in _ready(argument)]
-
-
-def _affordable(tasks: Sequence[_Task]) -> int | None:
+def _affordable(tasks: Sequence[Task]) -> int | None:
     """How many threads may do the tasks at once; None for all."""
     need = max((getattr(task.work, "n_bytes", 0) for task in tasks), default=0)
     free = available_memory() if need else None

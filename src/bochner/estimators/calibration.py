@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+from bochner.tuning.held_out import HeldOutPredictions
+
 LARGEST_SCORE = 2.0
 
 
@@ -49,3 +51,16 @@ def probabilities(scores: NDArray, link: NDArray) -> NDArray[np.float64]:
     """Class probabilities, shape (n, K), of scores of shape (n, K)."""
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
     return softmax(link[0] * f + link[1] * f**3, axis=1)
+
+
+def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:
+    """The link of scores and probabilities that suits predictions for rows left out; a common one without such."""
+    if n_classes < 2 or predictions is None:
+        return np.array([2.0, 2 / 3])
+    predicted, targets, weights = predictions
+    return fit_link(per_class(predicted), np.hstack([-targets, targets]) if n_classes == 2 else targets, weights)
+
+
+def per_class(scores: NDArray) -> NDArray:
+    """One score per class; of two classes, of which only the second is fitted, half the score each way."""
+    return np.hstack([-scores, scores]) / 2 if scores.shape[1] == 1 else scores

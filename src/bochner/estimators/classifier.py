@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
-from bochner.estimators.calibration import fit_link, probabilities
+from bochner.estimators.calibration import link_of, per_class, probabilities
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
-from bochner.tuning.held_out import HeldOutPredictions
 
 FEW_ROWS = 20
 
@@ -213,7 +212,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._take(fitted, choice)
-        self.link_ = _link(fitted.held_out_predictions, K)
+        self.link_ = link_of(fitted.held_out_predictions, K)
         self.coef_ = fitted.coef
         return self
 
@@ -317,17 +316,4 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             In the order of `classes_`.
         """
         scores = self._scores(X)
-        return probabilities(_per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
-
-
-def _link(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:
-    """The link of scores and probabilities that suits predictions for rows left out; a common one without such."""
-    if n_classes < 2 or predictions is None:
-        return np.array([2.0, 2 / 3])
-    predicted, targets, weights = predictions
-    return fit_link(_per_class(predicted), np.hstack([-targets, targets]) if n_classes == 2 else targets, weights)
-
-
-def _per_class(scores: NDArray) -> NDArray:
-    """One score per class; of two classes, of which only the second is fitted, half the score each way."""
-    return np.hstack([-scores, scores]) / 2 if scores.shape[1] == 1 else scores
+        return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)

@@ -156,8 +156,8 @@ def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray
         trace = float(equations.diagonal().sum()) or 1.0
         return np.array(POLICY.shares) * trace * (1.0 if weight is None else weight / equations.weight)
     squared = np.zeros(int(ridge.edges[-1]))
-    for features, y, own in ridge.blocks:
-        features.squares(np.ones(len(y)) if own is None else own, squared)
+    for features, _, weight_of_rows in ridge.blocks:
+        features.squares(weight_of_rows, squared)
     trace = sum(squared[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
     distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)]))
     mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
