@@ -78,7 +78,7 @@ HATS = [
     Subspace(Laplacian(2.0), [1]) + Subspace(Hat([1.0, 3.0]), [2, 0]),
 ]
 CUSPED = [Laplacian(), Hat(), Matern(nu=1.0), Matern(nu=0.5), PowerExponential(power=1.9), Gaussian() + Laplacian()]
-DRAWS = 100
+DRAWS = 200
 
 
 def normal(*shape, seed=0):
@@ -518,9 +518,9 @@ class TestKernelError:
 
     @pytest.mark.parametrize("name", ["paired", "sum", "offsets", "bins", "bins-sum", "buckets"])
     def test_expected_errors(self, name):
-        """Their mean square over 150 draws is right to 5 standard errors."""
+        """Their mean square over 300 draws is right to 5 standard errors."""
         squares = []
-        for seed in range(150):
+        for seed in range(300):
             features = MAPS[name].__sklearn_clone__().set_params(random_state=seed).fit(self.X)
             measured = kernel_error(features, self.X, n_pairs=200, random_state=0)
             squares.append([group.root_mean_square**2 for group in measured.groups])

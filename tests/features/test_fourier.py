@@ -121,7 +121,7 @@ class TestEstimate:
         A variance over S seeds deviates by its own size times sqrt((2 + e) / S), e the excess kurtosis of one
         estimate, 12 / m at most where the cosines are near 1 (1 - cos is then half a squared normal).
         """
-        m, S = 100, 240
+        m, S = 100, 400
         kernel = leaf.kernel(d)
         found = self.estimates(kernel, d, S, n_components=2 * m if paired else m, sampling="iid", paired=paired).var(
             axis=0, ddof=1
@@ -137,7 +137,7 @@ class TestEstimate:
 
     def test_orthogonal_draws_have_a_smaller_error(self, leaf):
         """Paired by seed: significantly smaller for isotropic kernels, at least not larger for the separable ones."""
-        d, S = 10, 200
+        d, S = 10, 300
         X, Y = self.pairs(d)
         k = np.diag(leaf.kernel(d)(X, Y))
         errors = {
