@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.columns import is_missing
+
 TILE_ROWS = 1 << 12
 NAN = np.float64("nan").view(np.uint64)
 
@@ -72,9 +74,10 @@ def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
     try:
         values = column.to_arrow()
         encoded = (values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values).dictionary_encode()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # objects of several kinds
-        texts, places = np.unique([str(value) for value in column.to_list()], return_inverse=True)
-        return texts.tolist(), places
+    except (pa.ArrowException, OverflowError):  # objects of several kinds
+        values = column.to_list()
+        texts, places = np.unique([str(value) for value in values], return_inverse=True)
+        return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
     return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
