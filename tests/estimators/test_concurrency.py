@@ -100,7 +100,7 @@ CODE = """
             assert all(map(np.array_equal, found, expected.setdefault(name, found))), f"{name}, {threads} threads"
     for callers in (2, 8):
         local.n_threads = lambda: 2
-        jobs = names + names[: callers - 2]
+        jobs = names + names[: callers // 2]
         with ThreadPoolExecutor(callers) as pool:
             for name, found in zip(jobs, pool.map(fit, jobs)):
                 assert all(map(np.array_equal, found, expected[name])), f"{name}, {callers} callers at once"
