@@ -156,10 +156,11 @@ def spread(values: list[float]) -> str:
 def iteration() -> list[Row]:
     """Number the bins, and iterate on them, against reading them."""
     from bochner import BinningFeatures
+    from bochner.data.weights import unit_weights
     from bochner.features.stored import StoredRows
     from bochner.kernels import Laplacian
     from bochner.normal import NormalEquations
-    from bochner.solvers.cg import conjugate_gradients
+    from bochner.solvers.cg import System, conjugate_gradients
     from bochner.solvers.preconditioners import Jacobi
 
     X, cover, _, _ = forest()
@@ -167,30 +168,32 @@ def iteration() -> list[Row]:
 
     def number() -> Any:
         features.draw(X.shape[1])
-        held = features.fit_store(X)
+        stored = features.fit_store(X)
         features.finalize()
-        return held
+        return stored
 
     numbering = seconds(number, 3)
-    held = number()
+    stored = number()
     y = np.where(cover == 2, 1.0, -1.0)[:, np.newaxis]
-    equations = NormalEquations([StoredRows(held, y, None)], features.n_features_out, 1, np.dtype(np.float32))
+    equations = NormalEquations(
+        [StoredRows(stored, y, unit_weights(len(y)))], features.n_features_out, 1, np.dtype(np.float32)
+    )
     penalty = np.full((1, 1), 0.1, np.float32)
-    precondition = Jacobi(equations.diagonal(), penalty)
+    system = System(equations.add, penalty, Jacobi(equations.diagonal(), penalty))
     V = equations.rhs.copy()
 
     def iterate(times: int) -> float:
-        solve = partial(conjugate_gradients, equations.add, equations.rhs, penalty, precondition, 0.0, times)
+        solve = partial(conjugate_gradients, system, equations.rhs, 0.0, times)
         return seconds(solve, 3)
 
-    half = len(held.ids) // 2
+    half = len(stored.ids) // 2
     with ThreadPoolExecutor(2) as pool:
 
         def stream() -> None:
-            list(pool.map(np.max, [held.ids[:half], held.ids[half:], V, equations.rhs]))
+            list(pool.map(np.max, [stored.ids[:half], stored.ids[half:], V, equations.rhs]))
 
         def once() -> tuple[float, float, float]:
-            return (iterate(30) - iterate(10)) / 20, seconds(lambda: held.forward(V), 3), seconds(stream, 3)
+            return (iterate(30) - iterate(10)) / 20, seconds(lambda: stored.forward(V), 3), seconds(stream, 3)
 
         ratios = [once() for _ in range(5)]
     step = median(a for a, _, _ in ratios)
