@@ -233,6 +233,6 @@ def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: D
     there are fewer rows than features.
     """
     entries, size = (min(n_rows, n_features) + n_outputs + 1) ** 2, np.dtype(dtype).itemsize
-    held = 3 * n_rows * n_features * size if n_rows < n_features else 2 * BLOCK_BYTES
-    need = entries * (5 * 8 + size) + held
+    stored = 3 * n_rows * n_features * size if n_rows < n_features else 2 * BLOCK_BYTES
+    need = entries * (5 * 8 + size) + stored
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.draws import draw_rows
 from bochner.data.hashes import row_hashes
-from bochner.data.weights import are_unit, unit_weights, weights_of
+from bochner.data.weights import are_one, are_unit, unit_weights, weights_of
 
 HASHED_ROWS, STORED_ROWS = 1 << 14, 1 << 18
 PART_ROWS, MOST_PARTS = 256, 4096
@@ -94,7 +94,7 @@ class ArraySource:
     ) -> None:
         self.X, self.y, self.encode, self.targets = X, y, encode, targets
         self.n_rows, self.content = len(y), X if content is None else content
-        self.weights = unit_weights(self.n_rows) if weights is None or (weights == 1).all() else weights
+        self.weights = unit_weights(self.n_rows) if weights is None or are_one(weights) else weights
 
     @property
     def n_outputs(self) -> int:

@@ -16,6 +16,11 @@ def are_unit(weights: NDArray) -> bool:
     return weights.strides == (0,) and (len(weights) == 0 or weights[0] == 1.0)
 
 
+def are_one(weights: NDArray) -> bool:
+    """Whether all weights are one, by a look at each where that is not known."""
+    return are_unit(weights) or bool((weights == 1).all())
+
+
 def weights_of(weights: NDArray, rows: slice | NDArray) -> NDArray:
     """Weights of some rows, by a slice, numbers or a mask; unit weights stay what they are."""
     if isinstance(rows, slice) or not are_unit(weights):

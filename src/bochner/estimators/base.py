@@ -130,14 +130,18 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _take(self, fitted: Fitted, choice: Choice | None) -> None:
         """Keep what was found, all but the coefficients, which make the model a fitted one."""
-        self.features_ = fitted.features
+        self._keep(fitted)
         if choice is None:  # else rows that are held out have judged the bins
             self.features_.check_occupancy()
         self.alpha_, self.alphas_, self.alpha_scores_ = fitted.alpha, fitted.alphas, fitted.scores
         given = given_alphas(self.alpha)
         if choice is not None and given is not None:
             self.alphas_ = given
-        self.n_iter_, self.residual_, self.intercept_ = fitted.n_iter, fitted.residual, fitted.intercept
+
+    def _keep(self, fitted: Fitted) -> None:
+        """Keep what the rows alone decide."""
+        self.features_, self.intercept_ = fitted.features, fitted.intercept
+        self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
 
     def _solve_again(
         self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]
@@ -150,8 +154,7 @@ class KernelMachine(Interpretation, KernelParameter):
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=None if features.is_dense else self.n_iter_)
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](Design(source, features, dtype, advance), task)
-        self.features_ = fitted.features
-        self.n_iter_, self.residual_, self.intercept_ = fitted.n_iter, fitted.residual, fitted.intercept
+        self._keep(fitted)
         return fitted.coef
 
     def _choose(self, rows: Prepared) -> Choice | None:
@@ -159,11 +162,8 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._wanted_features() if self._is_named else None
         if self.metric == "isotropic" or features is None:
             return None
-        asked, columns, n_rows = (
-            self.metric != "auto" or features == "hybrid",
-            self.encoder_.n_features_out_,
-            rows.source.n_rows,
-        )
+        asked = self.metric != "auto" or features == "hybrid"
+        columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
         fewest, choice = POLICY.fewest_asked_rows if asked else POLICY.fewest_rows, None
         if columns <= MOST_LEARNED_COLUMNS and n_rows >= fewest:
             with progress("Choosing the model", None, bool(self.verbose)):

@@ -51,7 +51,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
         One lengthscale for all columns, after scaling; a learned scale and monotone warp for each; or a learned linear
         map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
-        learned, a fifth of the rows and 10,000 at most; with fewer than 250 distinct rows, or more than 4,096 columns,
+        learned, about a fifth of the rows or 10,000; with fewer than 250 distinct rows, or more than 4,096 columns,
         it is "isotropic". For bins the map is learned from 2,000 to 200,000 dense rows with two numeric columns or
         more; elsewhere "full" is "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"

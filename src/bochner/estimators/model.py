@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource
+from bochner.data.sources import ArraySource, as_it_is
 from bochner.data.table import TableEncoder
 from bochner.data.table_encodings import NumberColumns
 from bochner.estimators.checks import normalised_weights
@@ -34,6 +34,7 @@ def encode(X: Any, weights: NDArray | None, with_std: bool) -> TableEncoder:
     encoder = TableEncoder(with_std=with_std).fit(X, sample_weight=normalised_weights(weights))
     if not encoder.n_features_out_:
         raise ValueError("X has no value in any row of any column.")
+    encoder.forget_categories()
     return encoder
 
 
@@ -46,14 +47,12 @@ def encoded_source(
     targets: Callable[[NDArray], NDArray],
 ) -> ArraySource:
     """The rows of a table, encoded block by block."""
-    source = ArraySource(X, y, weights, partial(encoder.encode, dtype=dtype), targets)
-    encoder.forget_categories()
-    return source
+    return ArraySource(X, y, weights, partial(encoder.encode, dtype=dtype), targets)
 
 
 def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
     """The rows of a table without targets."""
-    return ArraySource(X, np.empty((X.shape[0], 0)), None, partial(encoder.encode, dtype=dtype))
+    return encoded_source(encoder, X, np.empty((X.shape[0], 0)), None, dtype, as_it_is)
 
 
 def draw(features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed: int) -> Rows:

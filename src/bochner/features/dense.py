@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -67,17 +67,12 @@ class DenseFeatures(ABC):
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
         stored, centre = StoredBytes(X.shape[0], bounds + np.abs(centre)), centre.astype(X.dtype)
-        tile = self._tile_rows(X.dtype)
 
-        def loop(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                Z[: b - a] -= centre
-                stored.put(a, Z[: b - a])
+        def put(a: int, Z: NDArray) -> None:
+            Z -= centre
+            stored.put(a, Z)
 
-        for_rows(loop, X.shape[0], tile)
+        self._each_tile(X, put)
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -87,17 +82,21 @@ class DenseFeatures(ABC):
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        self._each_tile(X, lambda a, Z: np.matmul(Z, coef, out=result[a : a + len(Z)]))
+        return result
+
+    def _each_tile(self, X: Rows, use: Callable[[int, NDArray], object]) -> None:
+        """Call ``use(a, Z)`` with the features of each tile, from row a on; the next are written over them."""
         tile = self._tile_rows(X.dtype)
 
         def loop(start: int, stop: int) -> None:
             Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
             for a in range(start, stop, tile):
-                b = min(a + tile, stop)
-                self.write(X[a:b], Z[: b - a])
-                np.matmul(Z[: b - a], coef, out=result[a:b])
+                own = Z[: min(tile, stop - a)]
+                self.write(X[a : a + len(own)], own)
+                use(a, own)
 
         for_rows(loop, X.shape[0], tile)
-        return result
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do not fit."""

@@ -32,7 +32,7 @@ class HeldOutPredictions(NamedTuple):
 
 
 class HeldOut:
-    """Rows held out of a ridge regression: a fifth, 10,000 at most; all rows in turn where there are few.
+    """Rows held out of a ridge regression: about a fifth or 10,000; all rows in turn where there are few.
 
     Equal rows are held out together, lest one tell of the other; a row of weight zero is as none.
 

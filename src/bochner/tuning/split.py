@@ -13,7 +13,7 @@ from bochner.tuning.policy import POLICY
 
 
 def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bool_]:
-    """Which rows to hold out, about a fifth of those with weight, about 10,000 at most, shape (n,).
+    """Which rows to hold out, about a fifth of those with weight or about 10,000, shape (n,).
 
     The content of a row decides, so that equal rows are held out together, in any order and from any part of the data.
     """
@@ -64,7 +64,7 @@ class Split:
 
 
 def split(source: ArraySource, fewest: int, seed: int) -> Split | None:
-    """Hold out rows, a fifth of them and 10,000 at most; None where fewer than `fewest` distinct rows are left."""
+    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest` distinct rows are left."""
     X, y, weight = source.whole()
     hashes = source.row_hashes()
     held_out = rows_held_out(hashes, weight, seed)
