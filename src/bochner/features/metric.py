@@ -124,16 +124,16 @@ class Metric:
         return product(U, mixed) if q == U.shape[1] else np.hstack([product(U[:, :q], mixed), U[:, q:]])
 
     def _unmixed(self, X: NDArray) -> NDArray:
-        U = np.empty((len(X), len(self.source_)), X.dtype)
-        for_rows(lambda start, stop: self._write(X[start:stop], U[start:stop]), len(X), TILE_ROWS)
+        from bochner.loops.coordinates import write_coordinates
+
+        X, U = np.ascontiguousarray(X), np.empty((len(X), len(self.source_)), X.dtype)
+        scale, warps = self.scale_.astype(X.dtype), (self.warped_, self.knots_, self.levels_, self.slopes_)
+
+        def write(start: int, stop: int) -> None:
+            write_coordinates(X[start:stop], self.source_, scale, warps, U[start:stop])
+
+        for_rows(write, len(X), TILE_ROWS)
         return U
-
-    def _write(self, X: NDArray, U: NDArray) -> None:
-        from bochner.loops.distances import interpolate
-
-        np.multiply(X[:, self.source_], self.scale_.astype(X.dtype), out=U)
-        for i, knots, levels, slope in zip(self.warped_, self.knots_, self.levels_, self.slopes_, strict=True):
-            interpolate(X[:, self.source_[i]], knots, levels, slope, U[:, i])
 
     def mixed(self, linear: NDArray) -> Metric:
         """Return this metric with a linear map of its first coordinates in their place."""
