@@ -1,4 +1,4 @@
-"""Forest Cover by random binning and by conjugate gradients: ``python benchmarks/forest.py [NAME ...]``.
+"""Forest Cover by random binning and by conjugate gradients: ``python -m benchmarks forest [--only NAME ...]``.
 
 Class 2 against the rest, 522,000 training rows by ``numpy.random.default_rng(0).permutation``, the other 59,012 test
 rows, read once. The lengthscales are given: they were learned by stochastic gradients on the held-out loss of the exact
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from datasets import load as load_data
-from runner import Row, run, seconds
+from report import Row
+from runner import run, seconds
 
 LENGTHSCALES = [
     44.6,

@@ -7,23 +7,38 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-Row = tuple[str, str, str]
+from report import Results, columns, keep, write_kept
+
+QUICK = "--quick" in sys.argv
+QUICKER = 20
 
 
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
+def repeats(number: int) -> int:
+    """As many as asked for, one where only the script is tried."""
+    return 1 if QUICK else number
+
+
+def size(rows: int) -> int:
+    """As many rows as asked for, a twentieth where only the script is tried."""
+    return rows // QUICKER if QUICK else rows
+
+
+def seconds(work: Callable[[], object], times: int = 5) -> float:
     """Median time of a call, after one that is not counted."""
     work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return median(times)
+    return median(elapsed(work) for _ in range(times))
+
+
+def elapsed(work: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def timed(model: Any, X: Any, y: Any, X_test: Any) -> tuple[Any, dict[str, float]]:
@@ -48,26 +63,38 @@ def _status(field: str) -> float:
     return int(line.split()[1]) / 1000
 
 
-def run(title: str, script: str, description: str | None, benchmarks: Mapping[str, Callable[[], list[Row]]]) -> None:
-    """Run the measurements named on the command line, and write the section where all were asked for.
+def run(
+    title: str,
+    script: str,
+    description: str | None,
+    benchmarks: Mapping[str, Callable[[], Sequence[Sequence[object]]]],
+    body: Callable[[Results], str] = columns,
+    packages: Sequence[str] = (),
+) -> None:
+    """Run the parts that the command line asks for, keep what they measure, and write the section of all that is kept.
 
-    Every one runs in a fresh process of the same script, and gives rows of what was measured, the figure and the bar.
+    Every part runs in a fresh process of the same script, and gives rows: those of `report.Row`, or what `body` takes.
     """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("names", nargs="*", default=list(benchmarks))
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = _options(description, list(benchmarks))
     if options.child:
-        print(json.dumps(benchmarks[options.names[0]]()))
+        print(json.dumps(benchmarks[options.only[0]]()))
         return
-    from report import table, write_section
-
-    rows = []
-    for name in options.names:
-        command = [sys.executable, script, name, "--child"]
+    name = Path(script).stem
+    for part in [] if options.page else options.only:
+        command = [sys.executable, script, "--child", "--only", part, *["--quick"] * options.quick]
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-        rows += json.loads(output.splitlines()[-1])
-        print(output, flush=True)
-    if set(options.names) == set(benchmarks):
-        command_line = f"python benchmarks/{Path(script).name}"
-        write_section(title, command_line, table(["what", "measured", "bar"], rows))
+        rows = json.loads(output.splitlines()[-1])
+        print(*rows, sep="\n", flush=True)
+        if not options.quick:
+            keep(name, part, rows, packages)
+    if not options.quick:
+        write_kept(title, name, list(benchmarks), body)
+
+
+def _options(description: str | None, names: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--page", action="store_true", help="measure nothing, write the section of what is kept")
+    parser.add_argument("--quick", action="store_true", help="try the script on little, once, and keep nothing")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()

@@ -1,6 +1,6 @@
 """Errors and costs of the schemes of sampling: against independent draws, exact kernels, and scikit-learn.
 
-python benchmarks/sampling.py [errors | few_columns | matern | structured | leverage]
+python -m benchmarks sampling [--only NAME ...]
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from sklearn.linear_model import Ridge
 
 from bochner import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian, Matern
-from runner import Row, run, seconds
+from report import Row
+from runner import run, seconds
 
 SCHEMES = ("iid", "orthogonal", "structured", "qmc", "leverage")
 SEEDS = 50

@@ -1,0 +1,162 @@
+"""The scripts that measure: what is kept of other machines, and the page that is made from it."""
+
+import importlib
+import json
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+KEPT = sorted((BENCHMARKS.parent / "docs" / "benchmarks").glob("*.json"))
+PROCESSORS = {
+    "AMD EPYC (family 26, model 2), AVX-512 with VNNI, 2 cores": """\
+processor\t: 0
+cpu family\t: 26
+model\t\t: 2
+model name\t: AMD EPYC
+flags\t\t: fpu avx2 avx512f avx512_vnni
+
+processor\t: 1
+cpu family\t: 26
+model\t\t: 2
+model name\t: AMD EPYC
+flags\t\t: fpu avx2 avx512f avx512_vnni
+""",
+    "Intel(R) Xeon(R) CPU @ 2.50GHz (family 6, model 85), AVX-512, 1 cores": """\
+processor\t: 0
+cpu family\t: 6
+model\t\t: 85
+model name\t: Intel(R) Xeon(R) CPU @ 2.50GHz
+flags\t\t: fpu avx2 avx512f
+bugs\t\t: spectre_v1: and others
+""",
+}
+SCRIPT = """\
+from report import Row
+from runner import repeats, run
+
+parts = {
+    "one": lambda: [Row("fit", "3 s", "<= 4 s", "a copy", 1.5)],
+    "two": lambda: [("predict", f"{repeats(3)} us")],
+    "broken": lambda: 1 / 0,
+}
+run("Toys", __file__, "Toys.", parts)
+"""
+
+
+@pytest.fixture
+def report(monkeypatch, tmp_path):
+    """The module, with a page of its own."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS), prepend=":")
+    module = importlib.import_module("report")
+    monkeypatch.setattr(module, "PAGE", tmp_path / "benchmarks.md")
+    return module
+
+
+@pytest.fixture
+def toys(report, monkeypatch, tmp_path, capfd):
+    """Runs a small script with arguments on a machine of some name, and returns what it printed and the page."""
+    (tmp_path / "toys.py").write_text(SCRIPT)
+
+    def run(machine, *arguments):
+        monkeypatch.setattr(report, "processor", lambda: machine)
+        monkeypatch.setattr(sys, "argv", ["toys.py", *arguments])
+        runpy.run_path(str(tmp_path / "toys.py"), run_name="__main__")
+        return capfd.readouterr().out, report.PAGE.read_text() if report.PAGE.exists() else ""
+
+    return run
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_processors_are_told_apart(report, name):
+    assert report.processor(PROCESSORS[name]) == name
+
+
+def test_processors_of_other_makes_have_a_name(report):
+    arm = "processor\t: 0\nFeatures\t: fp asimd\n"
+    assert report.processor(arm).endswith(", NEON, 1 cores")
+
+
+def measured(date, *rows):
+    return {"date": date, "versions": "Python 3", "rows": rows}
+
+
+def test_a_column_for_each_machine(report):
+    """Order, bar and limit are those of the later run, whatever the order of the machines."""
+    old = measured("", ["gone", "1"], ["fit", "31 s", "<= 9 s", "Gram", 0.941])
+    new = measured("2026-01-01", ["fit", "", "<= 8 s", "a copy", 12.34], ["predict", "2 us"])
+    expected = """\
+| what | A | B | bar | x: times |
+| --- | --- | --- | --- | --- |
+| fit | 31 s, 0.94 x | 12.3 x | <= 8 s | a copy |
+| predict |  | 2 us |  |  |
+| gone | 1 |  |  |  |"""
+    assert report.columns({"fits": {"A": old, "B": new}}) == expected
+    assert report.columns({"fits": {"B": new, "A": old}}) == expected
+
+
+def test_equal_names_in_different_parts(report):
+    parts = {"one": {"A": measured("", ["the same", "1"])}, "two": {"A": measured("", ["the same", "2"])}}
+    assert report.columns(parts).splitlines()[2:] == ["| the same | 1 |  |", "| the same | 2 |  |"]
+
+
+def test_a_table_for_each_machine(report):
+    one, two = measured("", ["digits", "1"]), measured("", ["mnist", "2"])
+    body = report.tables(["data", "error"], "Medians.")({"digits": {"A": one, "B": one}, "mnist": {"B": two}})
+    assert body.split("\n\n") == [
+        "**A**",
+        "| data | error |\n| --- | --- |\n| digits | 1 |",
+        "**B**",
+        "| data | error |\n| --- | --- |\n| digits | 1 |\n| mnist | 2 |",
+        "Medians.",
+    ]
+
+
+def test_a_run_renews_its_own_figures(toys, report):
+    """Those of other machines and parts, and other sections of the page, stay."""
+    report.PAGE.write_text("# Page\n\n## Before\n\nText.\n\n## Toys\n\nOld.\n\n## After\n\nText.\n")
+    toys("A", "--only", "one")
+    _, page = toys("B", "--only", "one", "two")
+    assert "| fit | 3 s, 1.50 x | 3 s, 1.50 x | <= 4 s | a copy |\n| predict |  | 3 us |  |  |\n" in page
+    assert page.startswith("# Page\n\n## Before\n\nText.\n\n## Toys\n\n`python -m benchmarks toys`\n\n| what | A | B |")
+    assert page.endswith("\n\n## After\n\nText.\n")
+    store = report.PAGE.parent / "benchmarks" / "toys.json"
+    kept = json.loads(store.read_text())
+    kept["one"]["A"]["rows"][0][1] = kept["one"]["B"]["rows"][0][1] = "5 s"
+    store.write_text(json.dumps(kept))
+    assert "| fit | 5 s, 1.50 x | 5 s, 1.50 x |" in toys("A", "--page")[1]
+    assert "| fit | 3 s, 1.50 x | 5 s, 1.50 x |" in toys("A", "--only", "one")[1]
+
+
+def test_a_trial_keeps_nothing(toys):
+    printed, page = toys("A", "--quick", "--only", "two")
+    assert (printed, page) == ("['predict', '1 us']\n", "")
+
+
+def test_what_is_measured_before_a_failure_is_kept(toys, report):
+    with pytest.raises(subprocess.CalledProcessError):
+        toys("A")
+    assert set(report.kept("toys")) == {"one", "two"}
+
+
+@pytest.mark.parametrize("store", KEPT, ids=lambda path: path.stem)
+def test_page_is_made_from_what_is_kept(report, monkeypatch, store):
+    docs = store.parents[1]
+    shutil.copy(docs / "benchmarks.md", report.PAGE)
+    shutil.copytree(docs / "benchmarks", report.PAGE.with_suffix(""))
+    monkeypatch.setattr(sys, "argv", [f"{store.stem}.py", "--page"])
+    runpy.run_path(str(BENCHMARKS / f"{store.stem}.py"), run_name="__main__")
+    assert report.PAGE.read_text() == (docs / "benchmarks.md").read_text()
+
+
+def test_worse_than_before_in_quarters_of_the_range(report):
+    accuracy = importlib.import_module("accuracy")
+    for name, (before, least, greatest) in accuracy.BEFORE.items():
+        assert least <= before <= greatest
+        assert accuracy.worse(name, before) == 0
+        assert accuracy.worse(name, before + (greatest - least) / 4) == pytest.approx(1)
