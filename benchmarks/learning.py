@@ -71,15 +71,13 @@ def fits(name: str) -> list[Row]:
 def predictions(name: str, ours: Any, theirs: Any, data: Split) -> list[Row]:
     """Predict many rows, and one."""
     many = np.arange(max(BATCH, len(data.y_test))) % len(data.y_test)
-    tables, peer = categorised(data), "LightGBM's"
-    figures = []
-    for rows, times in ((many, 5), (many[:1], 101)):
-        X, their_X = (
-            one.X_test.iloc[rows] if hasattr(one.X_test, "iloc") else one.X_test[rows] for one in (data, tables)
-        )
-        figures.append([seconds(partial(*call), times) for call in ((ours.predict, X), (theirs.predict, their_X))])
-    (batch, their_batch), (single, their_single) = figures
-    row = f"{1e6 * batch / len(many):.2f} us"
+
+    def times(model: Any, X: Any) -> tuple[float, float]:
+        rows = getattr(X, "iloc", X)
+        return seconds(partial(model.predict, rows[many])), seconds(partial(model.predict, rows[:1]), 101)
+
+    (batch, single), (their_batch, their_single) = times(ours, data.X_test), times(theirs, categorised(data).X_test)
+    row, peer = f"{1e6 * batch / len(many):.2f} us", "LightGBM's"
     return [
         Row(f"{name}: predict, a row of many", row, "<= 2 us", peer, batch / their_batch),
         Row(f"{name}: predict, a single row", f"{1e3 * single:.2f} ms", "<= 0.3 ms", peer, single / their_single),

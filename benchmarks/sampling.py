@@ -13,10 +13,10 @@ from sklearn.linear_model import Ridge
 from bochner import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian, Matern
 from report import Row
-from runner import run, seconds
+from runner import repeats, run, seconds
 
 SCHEMES = ("iid", "orthogonal", "structured", "qmc", "leverage")
-SEEDS = 50
+SEEDS = max(2, repeats(50))
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
