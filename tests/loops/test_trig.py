@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from bochner.loops.trig import cos_offset, cos_sin
+from bochner import FourierFeatures
+from bochner.kernels import Gaussian
+from bochner.loops.trig import FAR, cos_offset, cos_sin
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -14,15 +16,22 @@ PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 ULPS = 9
 
 
+def computed(t):
+    """Cosines and sines of an array of angles in turns."""
+    Z = np.empty((len(t), 2), t.dtype)
+    cos_sin(t[:, np.newaxis].copy(), np.ones(1, t.dtype), Z)
+    return Z
+
+
 def angles(dtype):
-    """Angles over many scales, and those where a reduction is likely to slip."""
+    """Angles below FAR over many scales, and those where a reduction is likely to slip."""
     rng = np.random.default_rng(0)
     limits = np.finfo(dtype)
-    spread = np.concatenate([rng.uniform(-top, top, 20_000) for top in (0.3, 2.0, 100.0, 1e4, 1e7)])
-    powers = np.geomspace(float(limits.tiny), float(limits.max) / 4, 5000)
+    spread = np.concatenate([rng.uniform(-top, top, 20_000) for top in (0.3, 2.0, 100.0, 1e4, FAR)])
+    powers = np.geomspace(float(limits.tiny), FAR, 5000)
     quarters = np.arange(-4000, 4001) / 8
     near = np.concatenate([np.nextafter(dtype(1) * quarters.astype(dtype), dtype(side * np.inf)) for side in (1, -1)])
-    special = [0.0, -0.0, float(limits.smallest_subnormal), float(limits.max) / 4, 2.0**30, 2.0**30 + 0.5]
+    special = [0.0, -0.0, float(limits.smallest_subnormal), FAR, -FAR, FAR - 0.25, FAR + 0.5]
     return np.concatenate([spread, powers, -powers, quarters, near, special]).astype(dtype)
 
 
@@ -41,8 +50,7 @@ def reference(t):
 @PRECISIONS
 def test_error_in_ulps(dtype):
     t = angles(dtype)
-    Z = np.column_stack([t, np.zeros_like(t)])
-    cos_sin(Z, np.ones(1, dtype))
+    Z = computed(t)
     cosine, sine = reference(t)
     unit = np.finfo(dtype).eps / 2
     series = {np.float32: (2e-10, 7e-9 / 4), np.float64: (4e-18, 3e-19)}[dtype]
@@ -56,8 +64,7 @@ def test_error_in_ulps(dtype):
 def test_agrees_with_numpy(dtype):
     """Over ordinary angles, where NumPy's own argument 2 pi t is rounded: its error is u times the angle."""
     t = np.random.default_rng(1).uniform(-3, 3, 10_000).astype(dtype)
-    Z = np.column_stack([t, t])
-    cos_sin(Z, np.ones(1, dtype))
+    Z = computed(t)
     angle = dtype(2 * np.pi) * t
     allowed = (ULPS + 2 + 2 * np.abs(angle)) * np.finfo(dtype).eps / 2
     assert np.all(np.abs(Z[:, 0] - np.cos(angle)) <= allowed)
@@ -67,8 +74,7 @@ def test_agrees_with_numpy(dtype):
 @PRECISIONS
 def test_exact_where_it_can_be(dtype):
     t = np.arange(-64, 65).astype(dtype) / 2
-    Z = np.column_stack([t, t])
-    cos_sin(Z, np.ones(1, dtype))
+    Z = computed(t)
     np.testing.assert_array_equal(Z[:, 0], np.where(np.arange(-64, 65) % 2, -1, 1))
     np.testing.assert_array_equal(Z[:, 1], 0)
 
@@ -76,8 +82,7 @@ def test_exact_where_it_can_be(dtype):
 @PRECISIONS
 def test_never_beyond_one(dtype):
     t = angles(dtype)
-    Z = np.column_stack([t, t])
-    cos_sin(Z, np.ones(1, dtype))
+    Z = computed(t)
     assert np.all(np.abs(Z) <= 1 + ULPS * np.finfo(dtype).eps / 2)
     np.testing.assert_allclose((Z.astype(float) ** 2).sum(axis=1), 1, rtol=2 * ULPS * np.finfo(dtype).eps)
 
@@ -85,9 +90,7 @@ def test_never_beyond_one(dtype):
 @PRECISIONS
 def test_is_even_and_odd(dtype):
     t = angles(dtype)
-    one, other = np.column_stack([t, t]), np.column_stack([-t, -t])
-    cos_sin(one, np.ones(1, dtype))
-    cos_sin(other, np.ones(1, dtype))
+    one, other = computed(t), computed(-t)
     np.testing.assert_array_equal(one[:, 0], other[:, 0])
     np.testing.assert_array_equal(one[:, 1], -other[:, 1])
 
@@ -95,12 +98,11 @@ def test_is_even_and_odd(dtype):
 @PRECISIONS
 @pytest.mark.parametrize("m", [0, 1, 2, 7, 8, 16, 33])
 def test_columns(dtype, m):
-    """Amplitudes go with their columns; what lies behind, and the second half before, does not matter."""
+    """Amplitudes go with their columns; what lies behind is left alone."""
     rng = np.random.default_rng(m)
     t, amplitude = rng.normal(size=(11, m)).astype(dtype), rng.uniform(0.5, 2, m).astype(dtype)
     Z = np.full((11, 2 * m + 3), np.nan, dtype)
-    Z[:, :m] = t
-    cos_sin(Z, amplitude)
+    cos_sin(t, amplitude, Z)
     assert np.isnan(Z[:, 2 * m :]).all()
     angle = 2 * np.pi * t.astype(float)
     tolerance = (ULPS + 2) * np.finfo(dtype).eps * amplitude
@@ -115,8 +117,7 @@ def test_offsets(dtype, first):
     t, offset = rng.uniform(-2, 2, (9, 5)).astype(dtype), rng.uniform(0, 1, 5).astype(dtype)
     amplitude = rng.uniform(0.5, 2, 5).astype(dtype)
     Z = np.full((9, first + 7), np.nan, dtype)
-    Z[:, first : first + 5] = t
-    cos_offset(Z, first, offset, amplitude)
+    cos_offset(t, offset, amplitude, Z, first)
     assert np.isnan(Z[:, :first]).all()
     assert np.isnan(Z[:, first + 5 :]).all()
     expected = amplitude * np.cos(2 * np.pi * (t.astype(float) + offset))
@@ -128,15 +129,33 @@ def test_offsets(dtype, first):
 @PRECISIONS
 def test_rows_of_a_larger_array(dtype):
     whole = np.full((10, 4), 0.125, dtype)
-    cos_sin(whole[3:6], np.ones(2, dtype))
+    cos_sin(whole[:3, :2].copy(), np.ones(2, dtype), whole[3:6])
     np.testing.assert_array_equal(whole[:3], 0.125)
     np.testing.assert_array_equal(whole[6:], 0.125)
     np.testing.assert_allclose(whole[3:6], np.sqrt(0.5), rtol=2 * ULPS * np.finfo(dtype).eps)
-    cos_sin(np.empty((0, 4), dtype), np.ones(2, dtype))
+    cos_sin(np.empty((0, 2), dtype), np.ones(2, dtype), np.empty((0, 4), dtype))
 
 
 @PRECISIONS
 def test_what_is_not_finite_stays_visible(dtype):
-    Z = np.array([[np.nan, 0], [np.inf, 0], [-np.inf, 0]], dtype)
-    cos_sin(Z, np.ones(1, dtype))
-    assert np.isnan(Z).all()
+    assert np.isnan(computed(np.array([np.nan, np.inf, -np.inf], dtype))).all()
+
+
+@PRECISIONS
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("sampling", ["orthogonal", "structured"])
+def test_far_rows(dtype, paired, sampling):
+    """Angles beyond FAR lose whole turns, which changes nothing for other rows, and leaves them as they are known."""
+    features = FourierFeatures(Gaussian(), 33, sampling=sampling, paired=paired, random_state=0).draw(9)
+    rng = np.random.default_rng(0)
+    near, far = rng.standard_normal((7, 9)).astype(dtype), (1e9 * rng.standard_normal((5, 9))).astype(dtype)
+    Z = features.transform(np.vstack([near, far]))
+    np.testing.assert_array_equal(Z[:7], features.transform(np.vstack([near, near[:5]]))[:7])
+    assert np.all(np.abs(Z) <= features.bounds() * (1 + ULPS * np.finfo(dtype).eps))
+    if dtype == np.float64:
+        angles = far @ features.frequencies_
+        paired_ones = angles[:, : angles.shape[1] - len(features.offsets_)]
+        lone = angles[:, paired_ones.shape[1] :] + features.offsets_
+        expected = np.hstack([np.cos(paired_ones), np.sin(paired_ones), np.cos(lone)]) * features.bounds()
+        lengths = np.linalg.norm(far, axis=1)[:, np.newaxis] * np.linalg.norm(features.frequencies_, axis=0).max()
+        assert np.all(np.abs(Z[7:] - expected) <= 20 * np.finfo(float).eps * lengths * features.bounds().max())

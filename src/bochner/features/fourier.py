@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -195,21 +194,23 @@ class FourierFeatures(DenseFeatureMap):
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the features of a few rows into the first columns of `out`.
 
-        The projections land in `out` itself, in turns, and are overwritten there by their cosines and sines.
+        The projections are in turns, and in memory of their own: a product reads and writes its result several times,
+        which costs less where no columns lie between.
         """
-        from bochner.loops.trig import cos_offset, cos_sin
+        from bochner.loops.trig import FAR, cos_offset, cos_sin
 
-        first, rest, amplitudes, offsets = self._cached(X.dtype.name, lambda: self._projection(X.dtype))
+        first, rest, amplitudes, offsets, longest = self._cached(X.dtype.name, lambda: self._projection(X.dtype))
         pairs = len(amplitudes) - len(offsets)
+        values = X if isinstance(X, np.ndarray) else X.data
+        may_be_far = not np.sqrt(np.vdot(values, values)) * longest < FAR
         if pairs:
-            _project(X, first, out, 0, pairs)
-            cos_sin(out, amplitudes[:pairs])
+            cos_sin(_turns(X, first, may_be_far), amplitudes[:pairs], out)
         if len(offsets):
-            _project(X, rest if pairs else first, out, 2 * pairs, 2 * pairs + len(offsets))
-            cos_offset(out, 2 * pairs, offsets, amplitudes[pairs:])
+            angles = _turns(X, rest if pairs else first, may_be_far)
+            cos_offset(angles, offsets, amplitudes[pairs:], out, 2 * pairs)
 
-    def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray]:
-        """Frequencies of the pairs and of the rest in turns, amplitudes, and offsets in turns, of one precision."""
+    def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray, float]:
+        """Frequencies of the pairs and of the rest in turns, amplitudes, offsets in turns, the longest frequency."""
         self._check_arrays()
         m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
         first: NDArray | SignedHadamard
@@ -218,7 +219,8 @@ class FourierFeatures(DenseFeatureMap):
         else:
             first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
         rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
-        return first.astype(dtype), rest.astype(dtype), self.amplitudes_.astype(dtype), offsets.astype(dtype)
+        longest = np.sqrt(np.einsum("ij,ij->j", self.frequencies_, self.frequencies_).max()) / (2 * np.pi)
+        return first.astype(dtype), rest.astype(dtype), self.amplitudes_.astype(dtype), offsets.astype(dtype), longest
 
     def _check_arrays(self) -> None:
         """Refuse arrays that do not fit together, of which compiled loops would not be aware."""
@@ -239,11 +241,17 @@ class FourierFeatures(DenseFeatureMap):
         return np.array([f"fourierfeatures_{name}" for name in names], dtype=object)
 
 
-def _project(X: Rows, factor: NDArray | SignedHadamard, out: NDArray, first: int, stop: int) -> None:
-    """Write the products of the rows and the frequencies into some columns of `out`, structured ones into the first."""
+def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:
+    """Products of the rows and the frequencies, without whole turns in rows that are far, where there may be such."""
+    from bochner.loops.trig import FAR
+
     if isinstance(factor, SignedHadamard):
-        factor.project(X, out)
-    elif sp.issparse(X):
-        out[:, first:stop] = X @ factor
+        T = np.empty((X.shape[0], len(factor.lengths)), X.dtype)
+        factor.project(X, T)
     else:
-        np.matmul(X, factor, out=out[:, first:stop])
+        T = X @ factor
+    if may_be_far:
+        rows = np.abs(T).max(axis=1) >= FAR
+        with np.errstate(invalid="ignore"):  # infinite angles become no numbers
+            T[rows] -= np.rint(T[rows])
+    return T

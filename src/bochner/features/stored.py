@@ -129,11 +129,20 @@ class StoredBytes(Stored):
             q += np.einsum("i,ij,ij->j", weight[a : a + TILE_ROWS], Z, Z) * self.unit**2
 
     def normal(self, V: NDArray, weight: NDArray, Q: NDArray) -> None:
-        from bochner.loops.bytes import normal
+        from bochner.loops.bytes import normal, normal_of_two
 
         V = (V * self.unit).astype(np.float32)
         weight = weight.astype(np.float32)
-        self._sum(lambda i, j, sums: normal(self.Z[i:j], weight[i:j], V, sums), Q)
+
+        def work(start: int, stop: int, sums: NDArray) -> None:
+            for a in range(start, stop, TILE_ROWS):
+                rows = slice(a, min(a + TILE_ROWS, stop))
+                for k in range(0, len(V) - 1, 2):
+                    normal_of_two(self.Z[rows], weight[rows], V[k : k + 2], sums[k : k + 2])
+                if len(V) % 2:
+                    normal(self.Z[rows], weight[rows], V[-1], sums[-1])
+
+        self._sum(work, Q)
 
     def _sum(self, work: Callable[[int, int, NDArray], None], Q: NDArray) -> None:
         """Add to Q what `work` sums over shares of the rows, in units of the columns."""
