@@ -1,11 +1,12 @@
 """How loops are compiled: what they ask of LLVM is what it is told."""
 
+import numba
 import numpy as np
 
-from bochner.loops.compile import compiled, use_wide_vectors
+from bochner.loops.compile import use_wide_vectors
 
 
-@compiled
+@numba.njit
 def double(x):
     use_wide_vectors()
     for i in range(x.shape[0]):
