@@ -206,7 +206,7 @@ class Design:
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
-        coef = coef.astype(self.dtype)
+        coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
         for X, _, _ in self._blocks(self.block_rows):
             result[done : done + X.shape[0]] = self.features.dot(X, coef)

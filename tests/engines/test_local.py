@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import weakref
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from bochner.engines.base import reduce
 from bochner.engines.local import (
     LOCAL,
     STEP,
+    at_most,
     available_memory,
     fold,
     for_rows,
@@ -468,3 +470,38 @@ class TestLocalEngine:
         there = pickle.loads(sent)  # noqa: S301 - made one line above
         there = reduce(LOCAL, there[1:3], there[0], there[3])
         np.testing.assert_array_equal(here.matrix, there.matrix)
+
+
+class TestAtMost:
+    def threads(self, n_rows=10 * STEP):
+        """Threads that a piece of work of many rows and one of many items could use."""
+        pieces, barrier = [], threading.Barrier(2)
+
+        def item(_):
+            with suppress(threading.BrokenBarrierError):
+                barrier.wait(0.2)
+            return threading.get_ident()
+
+        for_rows(lambda start, stop: pieces.append(stop - start), n_rows)
+        return len(pieces), len(set(in_threads(item, range(2))))
+
+    def test_limits_the_work_inside(self):
+        assert self.threads() == (2, 2)
+        with at_most(1):
+            assert self.threads() == (1, 1)
+            with at_most(None):
+                assert self.threads() == (2, 2)
+            assert self.threads() == (1, 1)
+        with at_most(9):
+            assert self.threads() == (2, 2)
+        with pytest.raises(ZeroDivisionError), at_most(1):
+            raise ZeroDivisionError
+        assert self.threads() == (2, 2)
+
+    def test_is_that_of_the_caller_alone(self):
+        found = []
+        with at_most(1):
+            other = threading.Thread(target=lambda: found.append(self.threads()))
+            other.start()
+            other.join()
+        assert found == [(2, 2)]

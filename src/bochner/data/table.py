@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from narwhals.dependencies import is_into_dataframe
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
 from bochner.data.columns import column_name, read_column
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
-from bochner.data.table_input import as_array, as_one_array, check_frame, check_size
+from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, is_frame
 from bochner.data.table_layout import encodings, output_names
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns
 
@@ -217,7 +216,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame, an array or a CSR matrix of the expected width and names."""
-        if is_into_dataframe(X):
+        if is_frame(X):
             check_frame(X)
         elif not sp.issparse(X):
             X = as_array(X)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -52,7 +53,7 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
     threads : int, optional
         The most to use; with one the work itself may use several.
     """
-    threads = min(n_threads() if threads is None else threads, n_threads(), len(items))
+    threads = min(_allowed() if threads is None else threads, _allowed(), len(items))
     with single_threaded_blas():
         if _mine.tasks is not None or threads < 2:
             return [work(item) for item in items]
@@ -74,10 +75,27 @@ def pause() -> None:
         raise Abandoned
 
 
+@contextmanager
+def at_most(threads: int | None) -> Iterator[None]:
+    """Let what the caller computes inside use so many threads at most, its own among them; None for no limit."""
+    former = _mine.most
+    _mine.most = threads
+    try:
+        yield
+    finally:
+        _mine.most = former
+
+
+def _allowed() -> int:
+    """Threads that the calling thread may use."""
+    return n_threads() if _mine.most is None else min(_mine.most, n_threads())
+
+
 class _Mine(local):
-    """What a thread knows of itself: the tasks that it works on."""
+    """What a thread knows of itself: the tasks that it works on, and how many threads it may use where not all."""
 
     tasks: _Tasks | None = None
+    most: int | None = None
 
 
 class _Tasks(Generic[T, R]):
@@ -159,7 +177,7 @@ def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP) 
     thin products of feature maps this is 1.4 times as fast as one product on all threads.
     """
     units = -(-n_rows // step)
-    pieces = min(1 if _mine.tasks else n_threads(), units, max(n_rows // STEP, 1))
+    pieces = min(1 if _mine.tasks else _allowed(), units, max(n_rows // STEP, 1))
     if pieces < 2:
         with single_threaded_blas():
             work(0, n_rows)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from narwhals.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
-from bochner.data.table_input import check_frame
+from bochner.data.table_input import check_frame, is_frame
 from bochner.design import Design, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
+from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
-from bochner.estimators.checks import refuse_infinite, refuse_unencoded
+from bochner.estimators.checks import refuse_infinite, refuse_unencoded, threads_of
 from bochner.estimators.exclusions import BINNED, CRITERIA
 from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
@@ -61,6 +62,11 @@ class Prepared(NamedTuple):
 
 class KernelMachine(Interpretation, KernelParameter):
     """Ridge regression on random features, with whatever is left open chosen from the data."""
+
+    # `n_jobs` goes with a call and is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED}
+    __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
 
     def __init__(
         self,
@@ -245,16 +251,18 @@ class KernelMachine(Interpretation, KernelParameter):
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
     @single_threaded_blas()
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        """Fitted function at the rows of X, shape (n, K)."""
+    def _scores(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
+        """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
         check_is_fitted(self)
+        threads = threads_of(n_jobs)
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)
-        return Design(source, self.features_, self.coef_.dtype).predict(self.coef_, self.intercept_)
+        with at_most(threads):
+            return Design(source, self.features_, self.coef_.dtype).predict(self.coef_, self.intercept_)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
-        if is_into_dataframe(X):
+        if is_frame(X):
             check_frame(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import narwhals as nw
@@ -16,7 +17,7 @@ from bochner.data.columns import is_missing
 
 def refuse_unencoded(X: Any) -> None:
     """Raise where X is a lazy frame, or an array of text or dates, which only data frames may hold."""
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+    if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     text = kind == "O" and any(isinstance(value, str) for value in np.ravel(X)[:1000])
@@ -84,6 +85,17 @@ def caution_unlabelled(classes: NDArray) -> None:
             "semi-supervised estimators of scikit-learn, drop these rows.",
             stacklevel=4,
         )
+
+
+def threads_of(n_jobs: Any) -> int | None:
+    """The most threads to use, None for all; -1 is all too, as in scikit-learn."""
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
+        raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs must be positive, or -1 or None for all threads, got {n_jobs}.")
+    return int(n_jobs)
 
 
 def normalised_weights(weight: NDArray | None) -> NDArray | None:

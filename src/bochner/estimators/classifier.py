@@ -272,48 +272,57 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             weight = checked_weight(factor if weight is None else weight * factor, X)
         return y, weight
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+        n_jobs : int or None, default=None
+            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
+            is the same to the bit.
 
         Returns
         -------
         array of shape (n,) or (n, K)
             For two classes the score of ``classes_[1]``, positive where that is predicted.
         """
-        scores = self._scores(X)
+        scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
-    def predict(self, X: Any) -> NDArray:
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray:
         """Predict labels.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+        n_jobs : int or None, default=None
+            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
+            is the same to the bit.
 
         Returns
         -------
         array of shape (n,)
         """
-        scores = self._scores(X)
+        scores = self._scores(X, n_jobs)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Estimate class probabilities, calibrated on leave-one-out scores.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+        n_jobs : int or None, default=None
+            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
+            is the same to the bit.
 
         Returns
         -------
         array of shape (n, K)
             In the order of `classes_`.
         """
-        scores = self._scores(X)
+        scores = self._scores(X, n_jobs)
         return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)

@@ -249,18 +249,21 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         scale[moments.low == moments.high] = 1.0
         return y, weight, mean, scale
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Predict targets.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+        n_jobs : int or None, default=None
+            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
+            is the same to the bit.
 
         Returns
         -------
         array of shape (n,) or (n, K)
         """
-        scores = self._scores(X) * self.target_scale_ + self.target_mean_
+        scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
         return scores[:, 0] if self._one_target else scores
 
     def __sklearn_tags__(self) -> Any:

@@ -13,15 +13,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.engines.local import in_threads, require_memory
+from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, Rows
-from bochner.features.grids import Grids, Numbers, Table, draw_grids, lookups
-from bochner.features.stored import StoredBins
+from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
+from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 
 REMEDY = "Transform in blocks of rows, or take fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
+FEWEST_ROWS = 8  # whose columns are not worth a look at their range
 
 
 class BinningFeatures(FeatureMap):
@@ -206,9 +207,7 @@ class BinningFeatures(FeatureMap):
         counts = [table.counts[: table.count] for table in self._numbering]
         self.offsets_[1:] = np.cumsum([len(count) for count in counts])
         self.keys_ = np.concatenate([table.keys[: table.count] for table in self._numbering])
-        for table, first, stop in zip(self._numbering, self.offsets_, self.offsets_[1:], strict=False):
-            table.close(self.keys_[first:stop])
-        self._caches, self._numbering = {"lookups": [table.look_up for table in self._numbering]}, None
+        self._caches, self._numbering = {}, None
         rows = int(counts[0].sum())
         self.rows_per_bin_ = rows * len(counts) / max(self.n_features_out, 1)
         self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
@@ -230,8 +229,7 @@ class BinningFeatures(FeatureMap):
 
     def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
         """Numbers of the rows' bins, -1 where no training row has been."""
-        grids = self._loops()
-        return self._stored(X, self._cached("lookups", lambda: lookups(self.keys_, self.offsets_, len(grids))))
+        return self._stored(X, self._lookups().numbers())
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's bins, and of its weights inside them where the kernel has such."""
@@ -257,6 +255,9 @@ class BinningFeatures(FeatureMap):
         arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth
         return self._cached("grids", lambda: Grids(*arrays, self.n_features_in_))
 
+    def _lookups(self) -> Lookups:
+        return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
+
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 
@@ -281,11 +282,35 @@ class BinningFeatures(FeatureMap):
         require_memory(need, f"Binning {rows:,} rows by {P:,} grids", REMEDY)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
-        """Features of the rows times coefficients of shape (D, K), holding the bins of some rows at a time."""
-        V, result = np.ascontiguousarray(coef.T), np.empty((X.shape[0], coef.shape[1]), coef.dtype)
+        """Features of the rows times coefficients of shape (D, K); of dense rows the bins are never held."""
+        grids, lookups = self._loops(), self._lookups()
+        require_length(coef, self.n_features_out)
+        sums = np.zeros((X.shape[0], coef.shape[1]))
+        plain = not (sp.issparse(X) or lookups.n_buckets or grids.smooth.any())
+        self._add_dot(X, coef, sums) if plain else self._add_stored_dot(X, coef, sums)
+        return sums.astype(coef.dtype)
+
+    def _add_dot(self, X: NDArray, coef: NDArray, sums: NDArray) -> None:
+        from bochner.loops.lookups import add_coefficients, add_few
+
+        lattices, lookups, rows = self._loops().lattices, self._lookups(), self._lookups().tile_rows
+        X, coef = np.ascontiguousarray(X), np.ascontiguousarray(coef)
+        if len(X) <= FEWEST_ROWS:
+            add_few(X, lattices, lookups.tables, coef, sums)
+            return
+
+        def add(start: int, stop: int) -> None:
+            for a in range(start, stop, rows):
+                part = slice(a, min(a + rows, stop))
+                add_coefficients(*by_columns(X[part]), lattices, lookups.tables, coef, sums[part])
+
+        for_rows(add, len(X))
+
+    def _add_stored_dot(self, X: Rows, coef: NDArray, sums: NDArray) -> None:
+        """The same, where the bins of some rows are held at a time."""
+        V = np.ascontiguousarray(coef.T)
         for a in range(0, X.shape[0], DOT_ROWS):
-            result[a : a + DOT_ROWS] = self.store(X[a : a + DOT_ROWS]).forward(V).T
-        return result
+            sums[a : a + DOT_ROWS] += self.store(X[a : a + DOT_ROWS]).forward(V).T
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -188,7 +188,7 @@ class ConcatenatedFeatures(FeatureMap):
         """Features of the rows times coefficients of shape (D, K), map by map."""
         result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
         for part, scale, (first, stop) in zip(self.maps_, self.scales, _spans(self.edges_), strict=True):
-            result += part.dot(X, np.multiply(coef[first:stop], scale, dtype=coef.dtype))
+            result += part.dot(X, coef[first:stop]) * X.dtype.type(scale)
         return result
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

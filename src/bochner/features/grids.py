@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.engines.local import require_memory
+from bochner.engines.local import in_threads, require_memory
 from bochner.features.sampling import allocate
 from bochner.kernels import Kernel
 
 Numbers: TypeAlias = Callable[[NDArray, NDArray], None]  # (hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
 LARGE_TABLE = 1 << 24  # bins
+MANY_BINS, FILLED_GRIDS = 1 << 12, 16
+FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768  # between which they are as many as bins of a grid
 SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max  # pitches, whose inverses are finite
 
 
@@ -73,33 +74,12 @@ class Table:
         self.keys, self.counts = np.empty(capacity, np.int64), np.zeros(capacity, np.int32)
         self.slots = np.full(2 * capacity, -1, np.int32)
 
-    @classmethod
-    def of(cls, keys: NDArray) -> Table:
-        """Table of given bins, numbered in the order of `keys`, to look up only."""
-        from bochner.loops.bins import fill
-
-        table = cls(1 << max(len(keys) - 1, 1).bit_length())
-        table.count = len(keys)
-        table.close(keys)
-        fill(keys, table.slots)
-        return table
-
-    def close(self, keys: NDArray) -> None:
-        """Share the hashes of the bins, which are the same in `keys`; from now on bins are looked up only."""
-        self.keys, self.counts = keys, np.empty(0, np.int32)
-
     def number(self, hashes: NDArray, ids: NDArray) -> None:
         """Write the number of each hash into `ids`, a new one for each that is new."""
         from bochner.loops.bins import number
 
         self._make_room(len(hashes))
         self.count = number(hashes, self.keys, self.counts, self.slots, self.count, ids)
-
-    def look_up(self, hashes: NDArray, ids: NDArray) -> None:
-        """Write the number of each hash into `ids`, -1 for those that are not in the table."""
-        from bochner.loops.bins import look_up
-
-        look_up(hashes, self.keys, self.slots, ids)
 
     def _make_room(self, more: int) -> None:
         need = self.count + more
@@ -116,37 +96,80 @@ class Table:
         self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
 
 
-def lookups(keys: NDArray, offsets: NDArray, n_grids: int) -> list[Numbers]:
-    """What tells the numbers of known bins of each grid: a table, or a bucket where there are no keys.
+class Lookups:
+    """Numbers of known bins of all grids: of tables, or of buckets where there are no keys.
 
     Parameters
     ----------
     keys : array of shape (D,), int64
         Hashes of the bins; those of grid p are keys[offsets[p] : offsets[p + 1]].
     offsets : array of shape (P + 1,), int64
+    n_grids : int
+
+    Attributes
+    ----------
+    tables : tuple of arrays
+        Keys, offsets, starts and slots, as the loops take them; not of buckets.
+    tile_rows : int
+        Rows that go through all grids at a time: as many as a grid has bins, whose table then pays its way.
 
     Raises
     ------
     ValueError
         If these do not fit together.
     """
-    fit = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
-    _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
-    if not len(keys) and offsets.any():
-        n_buckets = int(offsets[1])
-        buckets = 1 <= n_buckets < 2**31 and np.array_equal(offsets, np.arange(n_grids + 1) * n_buckets)
-        _require(buckets, "offsets_ must be multiples of the number of buckets")
-        return [partial(_bucket, n_buckets)] * n_grids
-    _require(keys.dtype == np.int64 and keys.ndim == 1, "keys_ must be int64, of one dimension")
-    whole = offsets[0] == 0 and offsets[-1] == len(keys) and bool(np.all(np.diff(offsets) >= 0))
-    _require(whole, "offsets_ must rise from 0 to the number of keys_")
-    return [Table.of(keys[a:b]).look_up for a, b in pairwise(offsets.tolist())]
+
+    def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
+        fit = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
+        _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
+        self.keys, self.offsets = keys, offsets
+        self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
+        if self.n_buckets:
+            buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(offsets, np.arange(n_grids + 1) * self.n_buckets)
+            _require(buckets, "offsets_ must be multiples of the number of buckets")
+            return
+        _require(keys.dtype == np.int64 and keys.ndim == 1, "keys_ must be int64, of one dimension")
+        whole = offsets[0] == 0 and offsets[-1] == len(keys) and bool(np.all(np.diff(offsets) >= 0))
+        _require(whole, "offsets_ must rise from 0 to the number of keys_")
+        self._fill()
+
+    def _fill(self) -> None:
+        """Make the tables: of few bins a quarter full at most, lest look-ups search, of many bins half full."""
+        from bochner.loops.lookups import fill_tables
+
+        sizes = np.diff(self.offsets)
+        slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
+        self.starts = np.concatenate([[0], np.cumsum(1 << np.ceil(np.log2(slots)).astype(np.int64))])
+        self.slots = np.full(self.starts[-1], -1, np.int32)
+
+        def fill(first: int) -> None:
+            part = slice(first, first + FILLED_GRIDS + 1)
+            fill_tables(self.keys, self.offsets[part], self.starts[part], self.slots)
+
+        in_threads(fill, range(0, len(sizes), FILLED_GRIDS))
+        self.tables = self.keys, self.offsets, self.starts, self.slots
+        rows = len(self.keys) // max(len(sizes), 1)
+        self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
+
+    def numbers(self) -> list[Numbers]:
+        """What writes the numbers of the hashes in each grid, -1 for bins that are not known."""
+        return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
+
+    def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
+        from bochner.loops.bins import bucket
+        from bochner.loops.lookups import look_up
+
+        if self.n_buckets:
+            bucket(hashes, self.n_buckets, ids)
+            return
+        own, table = slice(*self.offsets[p : p + 2]), slice(*self.starts[p : p + 2])
+        look_up(hashes, self.keys[own], self.slots[table], ids)
 
 
-def _bucket(n_buckets: int, hashes: NDArray, ids: NDArray) -> None:
-    from bochner.loops.bins import bucket
-
-    bucket(hashes, n_buckets, ids)
+def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Rows by columns, and the least and greatest value of each."""
+    columns = np.array(rows.T, order="C")
+    return columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)
 
 
 def _require(fit: bool, what: str) -> None:
@@ -192,6 +215,7 @@ class Grids:
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
         self.multipliers, self.values, self.smooth = multipliers, values, smooth
+        self.lattices = self.inverses, self.shifts, multipliers, values
 
     def __len__(self) -> int:
         return len(self.values)
@@ -214,8 +238,7 @@ class Grids:
             if sparse and not self.smooth.any():
                 tiles.append(part)
                 continue
-            columns = np.array(part.toarray().T if sparse else part.T, order="C")
-            tiles.append((columns, columns.min(axis=1).astype(float), columns.max(axis=1).astype(float)))
+            tiles.append(by_columns(part.toarray() if sparse else part))
         return tiles
 
     def number(self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray) -> None:

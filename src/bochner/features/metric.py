@@ -132,7 +132,10 @@ class Metric:
         def write(start: int, stop: int) -> None:
             write_coordinates(X[start:stop], self.source_, scale, warps, U[start:stop])
 
-        for_rows(write, len(X), TILE_ROWS)
+        if len(X) <= TILE_ROWS:
+            write(0, len(X))
+        else:
+            for_rows(write, len(X), TILE_ROWS)
         return U
 
     def mixed(self, linear: NDArray) -> Metric:

@@ -212,9 +212,13 @@ class StoredBins(Stored):
         return self.values.astype(dtype, copy=False)
 
     def _check(self, vectors: NDArray) -> None:
-        """The loops check no bounds."""
-        if vectors.shape[1] != self.offsets[-1]:
-            raise ValueError(f"There are {self.offsets[-1]} features, and vectors of length {vectors.shape[1]}.")
+        require_length(vectors.T, int(self.offsets[-1]))
+
+
+def require_length(vectors: NDArray, n_features: int) -> None:
+    """Raise ValueError where the columns of an array are not one number for each feature; the loops check no bounds."""
+    if len(vectors) != n_features:
+        raise ValueError(f"There are {n_features} features, and vectors of length {len(vectors)}.")
 
 
 class StoredTogether(Stored):

@@ -1,0 +1,134 @@
+"""Predictions: the same to the bit by any number of threads, and by one row or many at a time."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    LinearFeatures,
+)
+from bochner.engines import local
+from bochner.features import Metric, MetricFeatures
+from bochner.features.coordinates import DenseOfCoordinates
+from bochner.kernels import Gaussian, Laplacian, SmoothBins
+
+METRIC = Metric(4, [3, 0, 1], [2.0, 1.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 2.0]], slopes=[0.5])
+MIXED = METRIC.mixed([[1.0, 0.5], [-0.5, 1.0]])
+BINS = MetricFeatures(METRIC, BinningFeatures(Laplacian(3.0), 9))
+MAPS = {
+    "bins": BINS,
+    "smooth bins": BinningFeatures(SmoothBins(6.0), 9),
+    "buckets": BinningFeatures(Laplacian(6.0), 9, n_buckets=20),
+    "side by side": ConcatenatedFeatures(
+        [BINS, MetricFeatures(MIXED, FourierFeatures(Gaussian(2.0), 40)), LinearFeatures()], [1.0, 2.0, 0.5]
+    ),
+}
+rng = np.random.default_rng(0)
+X, NEW = rng.standard_normal((400, 4)), rng.standard_normal((700, 4))
+Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2]])
+
+
+def regressor(name, y=Y):
+    return KernelMachineRegressor(features=MAPS[name], alpha=0.1, random_state=0).fit(X, y)
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
+def precision(request, monkeypatch):
+    """Of the models that are fitted."""
+    monkeypatch.setattr(KernelMachineRegressor, "_dtype", lambda *_: np.dtype(request.param))
+    return request.param
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("name", MAPS)
+def test_any_number_of_threads(name, threads, precision, monkeypatch):
+    model = regressor(name)
+    expected = model.predict(NEW, n_jobs=1)
+    monkeypatch.setattr(local, "n_threads", lambda: threads)
+    monkeypatch.setattr("bochner.features.grids.FEWEST_TILE_ROWS", 100)
+    again = regressor(name)
+    for n_jobs in (None, -1, 1, 2, 3, np.int64(4)):
+        np.testing.assert_array_equal(again.predict(NEW, n_jobs=n_jobs), expected)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_some_rows_at_a_time(name, precision):
+    """Bins have the bits of all rows at once; products of matrices round as their sizes let them."""
+    model = regressor(name)
+    expected = model.predict(NEW)
+    for rows in (1, 3, 8, 9, 100):
+        found = np.vstack([model.predict(NEW[a : a + rows]) for a in range(0, 200, rows)])
+        if name == "bins":
+            np.testing.assert_array_equal(found[:200], expected[: len(found)][:200])
+        np.testing.assert_allclose(found[:200], expected[:200], rtol=0, atol=200 * np.finfo(precision).eps)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_is_the_product_of_features_and_coefficients(name, precision):
+    """By the sparse or dense features themselves, in double precision; each row is a sum of 49 terms at most."""
+    model = regressor(name)
+    Z = model.features_.transform(model.encoder_.encode(NEW, precision)).astype(float)
+    scores = Z @ model.coef_.astype(float) + model.intercept_
+    size = np.asarray((abs(Z) @ np.abs(model.coef_)).max())
+    found = (model.predict(NEW) - model.target_mean_) / model.target_scale_
+    np.testing.assert_allclose(found, scores, rtol=0, atol=60 * np.finfo(precision).eps * size)
+
+
+def test_classes_and_their_probabilities():
+    for labels in (Y[:, 0] > 0, np.digitize(Y[:, 0], [-0.5, 0.5])):
+        model = KernelMachineClassifier(features=MAPS["side by side"], random_state=0).fit(X, labels)
+        for method in (model.predict, model.predict_proba, model.decision_function):
+            np.testing.assert_array_equal(method(NEW, n_jobs=1), method(NEW))
+
+
+def test_one_is_the_calling_thread_alone(monkeypatch):
+    """No other thread writes features."""
+    model, seen, write = regressor("side by side"), set(), DenseOfCoordinates.write
+
+    def note(self, rows, out):
+        seen.add(threading.get_ident())
+        write(self, rows, out)
+
+    monkeypatch.setattr(local, "n_threads", lambda: 4)
+    monkeypatch.setattr(DenseOfCoordinates, "write", note)
+    model.predict(NEW, n_jobs=1)
+    assert seen == {threading.get_ident()}
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "error", "message"),
+    [
+        (0, ValueError, "n_jobs must be positive, or -1 or None for all threads, got 0"),
+        (-2, ValueError, "got -2"),
+        (1.5, TypeError, "n_jobs must be an integer or None, got 1.5"),
+        ("all", TypeError, "got 'all'"),
+        (True, TypeError, "got True"),
+    ],
+)
+def test_refuses_what_is_no_number_of_threads(n_jobs, error, message):
+    model = regressor("bins")
+    with pytest.raises(error, match=message):
+        model.predict(NEW, n_jobs=n_jobs)
+
+
+def test_number_of_threads_is_no_metadata():
+    """It goes with a call: scikit-learn is not to ask for it as it does for weights of the rows."""
+    assert not hasattr(KernelMachineRegressor, "set_predict_request")
+    assert not hasattr(KernelMachineClassifier, "set_predict_proba_request")
+
+
+def test_sparse_rows_have_the_bins_of_dense_ones():
+    sparse = sp.csr_array(X * (np.abs(X) > 1))
+    model = KernelMachineRegressor(features=BinningFeatures(Laplacian(6.0), 9), alpha=0.1, random_state=0)
+    model.fit(sparse, Y)
+    rows = sp.csr_array(NEW * (np.abs(NEW) > 1))
+    encoded = model.encoder_.encode(rows, np.float64)
+    found = model.features_.dot(encoded, model.coef_)
+    np.testing.assert_allclose(found, model.features_.dot(encoded.toarray(), model.coef_), rtol=0, atol=1e-6)
