@@ -115,6 +115,16 @@ class TestLapack:
         lapack.trtrs(factor, X := B.copy(order="F"), transposed=True)
         np.testing.assert_allclose(lower.T @ X, B, rtol=0, atol=1e4 * eps)
 
+    @pytest.mark.parametrize("order", "CF")
+    def test_a_single_column(self, dtype, order):
+        """What is above the diagonal is not read."""
+        lower = np.tril(normal(60, 60, dtype=dtype)) / 60 + np.eye(60, dtype=dtype)
+        given = np.array(lower + np.triu(np.full((60, 60), 7, dtype), 1), order=order)
+        b = normal(60, 1, dtype=dtype)[:, 0]
+        for transposed, matrix in ((False, lower), (True, lower.T)):
+            lapack.trsv(given, x := b.copy(), transposed)
+            np.testing.assert_allclose(matrix @ x, b, rtol=0, atol=100 * np.finfo(dtype).eps * np.abs(b).max())
+
     def test_views(self, dtype):
         """Parts of larger matrices, whose other entries are left alone."""
         large = np.asfortranarray(normal(90, 90, dtype=dtype))

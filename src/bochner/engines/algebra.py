@@ -15,6 +15,7 @@ from bochner.engines.local import in_threads
 
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
+SINGLE = 2  # right-hand sides that are solved for one by one, as LAPACK copies the factor
 FEW = 16  # right-hand sides, for which inverses of blocks do not pay
 
 
@@ -128,7 +129,12 @@ def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:
     if B.shape[1] <= FEW:
         X = np.array(B, lower.dtype, order="F")
         with single_threaded_blas():
-            lapack.potrs(lower, X)
+            if B.shape[1] > SINGLE:
+                lapack.potrs(lower, X)
+            else:
+                for column in X.T:
+                    lapack.trsv(lower, column)
+                    lapack.trsv(lower, column, transposed=True)
         return X
     return solve_lower(lower, solve_lower(lower, B), transposed=True)
 

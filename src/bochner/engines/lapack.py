@@ -13,22 +13,32 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cython_lapack
+from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
 LETTERS = {"f": "s", "d": "d"}
 
 
 @cache
 def _routine(name: str, n_arguments: int) -> Callable[..., None]:
-    """A routine of SciPy's LAPACK, all of whose arguments are pointers."""
-    capsule = cython_lapack.__pyx_capi__[name]
+    """A routine of SciPy's BLAS or LAPACK, all of whose arguments are pointers."""
+    library = cython_blas if name in cython_blas.__pyx_capi__ else cython_lapack
+    capsule = library.__pyx_capi__[name]
     named = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))
     pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
     return CFUNCTYPE(None, *[c_void_p] * n_arguments)(pointer(capsule, named(capsule)))
 
 
 def _call(routine: str, *arguments: Any) -> int:
-    """Call a routine on text, integers and arrays, the first of which decides the precision; its INFO is returned."""
+    """Call a LAPACK routine and return its INFO."""
+    info = c_int(0)
+    _invoke(routine, *arguments, byref(info))
+    if info.value < 0:
+        raise ValueError(f"Argument {-info.value} of {routine} is not legal.")
+    return info.value
+
+
+def _invoke(routine: str, *arguments: Any) -> None:
+    """Call a routine on text, integers, arrays, of which the first decides the precision, and pointers as they are."""
     array = next(one for one in arguments if isinstance(one, np.ndarray))
     kept: list[Any] = []
     pointers: list[Any] = []
@@ -37,14 +47,12 @@ def _call(routine: str, *arguments: Any) -> int:
             if one.dtype != array.dtype:
                 raise TypeError(f"Arrays of {one.dtype} and {array.dtype} do not go together.")
             pointers.append(c_void_p(one.ctypes.data))
+        elif not isinstance(one, str | int):
+            pointers.append(one)
         else:
             kept.append(c_char(one.encode()) if isinstance(one, str) else c_int(one))
             pointers.append(byref(kept[-1]))
-    info = c_int(0)
-    _routine(LETTERS[array.dtype.char] + routine, len(pointers) + 1)(*pointers, byref(info))
-    if info.value < 0:
-        raise ValueError(f"Argument {-info.value} of {routine} is not legal.")
-    return info.value
+    _routine(LETTERS[array.dtype.char] + routine, len(pointers))(*pointers)
 
 
 def _leading(matrix: NDArray) -> int:
@@ -66,6 +74,14 @@ def trtrs(lower: NDArray, B: NDArray, transposed: bool = False) -> None:
     way = "T" if transposed else "N"
     if _call("trtrs", "L", way, "N", *B.shape, lower, _leading(lower), B, _leading(B)):
         raise LinAlgError("The triangular matrix is singular.")
+
+
+def trsv(lower: NDArray, b: NDArray, transposed: bool = False) -> None:
+    """Overwrite the vector b by the solution of L x = b, or L'x = b, L in either order; nothing is copied to do so."""
+    fortran = lower.flags.f_contiguous
+    factor = lower if fortran else lower.T
+    way = "T" if transposed == fortran else "N"
+    _invoke("trsv", "L" if fortran else "U", way, "N", len(b), factor, _leading(factor), b, 1)
 
 
 def potrs(lower: NDArray, B: NDArray) -> None:
