@@ -11,6 +11,7 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import MOST_REFINEMENTS, IterativeRidge, Without
+from bochner.solvers.preconditioners import LowRank
 
 N, D, ALPHA = 300, 60, 0.1
 OPTIONS = {"kernel": Gaussian(2.0), "n_components": D, "alpha": ALPHA, "random_state": 0}
@@ -136,6 +137,71 @@ def test_few_rows_and_equal_rows(limit, n, monkeypatch):
         expected, expected_intercept = exact.ridge(Z, y, ALPHA)
         # Coefficients err by 1e-8 sqrt(n / 0.1) of their size at most, up to rounding.
         np.testing.assert_allclose(Z @ coef + intercept, Z @ expected + expected_intercept, rtol=0, atol=1e-6 * n)
+
+
+class TestStart:
+    def test_the_solution_of_nearly_the_same_rows_saves_most_iterations(self, rows, monkeypatch):
+        """And leads to the same solution, to which the error is told in full."""
+        monkeypatch.setattr("bochner.solvers.iterative.GRAM_LIMIT", 10)
+        X, y = rows
+        ridge, penalty = ridge_on(FOURIER, X, y), np.full((1, 1), 1e-3)
+        kept = np.arange(N) % 30 > 0
+        start = ridge.solve(ridge.equations(kept), penalty, 1e-8, 500).coef
+        new, warm = (ridge.fit(penalty[0], 1e-2, 500, start=V).solution for V in (None, start))
+        assert warm.n_iter < new.n_iter
+        exactly = ridge.fit(penalty[0], 1e-10, 500).solution.coef
+        equations = ridge.equations()
+
+        def size(V):
+            return np.sqrt(np.sum(V * (equations(V) + 1e-3 * V)))
+
+        for found in (new, warm):
+            assert size(found.coef - exactly) <= 1e-2 * size(exactly)
+
+    def test_of_the_solution_itself_nothing_is_left(self, rows):
+        ridge = ridge_on(FOURIER, *rows)
+        penalty = np.array([ALPHA])
+        exactly = ridge.fit(penalty, 1e-12, 500).solution
+        again = ridge.fit(penalty, 1e-6, 500, start=exactly.coef).solution
+        assert again.converged
+        np.testing.assert_allclose(again.coef, exactly.coef, rtol=0, atol=1e-8 * np.abs(exactly.coef).max())
+
+
+class TestLeverage:
+    @pytest.fixture
+    def rare(self, monkeypatch):
+        """Two thousand rows, forty of which are far from all others."""
+        monkeypatch.setattr("bochner.solvers.iterative.GRAM_LIMIT", 10)
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((2000, 3)) * 0.3
+        X[::50] = rng.standard_normal((40, 3)) * 6
+        return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(2000)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_same_solution_in_fewer_iterations(self, rare, weighted):
+        """The error in the norm of the matrix of condition number 2,000 / 0.01 is below 1e-10."""
+        X, y = rare
+        weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float) if weighted else None
+        before, after = (ridge_on(FOURIER, X, y, weight) for _ in range(2))
+        after.draw_by_leverage(0.01)
+        found = [ridge.fit(np.array([0.01]), 1e-10, 500) for ridge in (before, after)]
+        assert found[1].solution.n_iter < found[0].solution.n_iter
+        Z = FOURIER.rows(X)
+        expected, intercept = exact.ridge(Z, y[:, None], 0.01, weight)
+        predicted = [Z @ fit.solution.coef.T + fit.intercept for fit in found]
+        for one in predicted:
+            np.testing.assert_allclose(one, Z @ expected + intercept, rtol=0, atol=1e-6)
+
+    def test_solutions_have_the_inverse_as_covariance(self):
+        """Squares of normal numbers have a relative deviation of sqrt(2 / size)."""
+        rng = np.random.default_rng(0)
+        S, size = rng.standard_normal((20, 30)), 40_000
+        matrix = 7.0 * S.T @ S / 20 + (0.5 + 7.0 * 0.1) * np.eye(30)
+        V = LowRank(S, S @ S.T, 0.1).draw(7.0, 0.5, size, rng)
+        z = rng.standard_normal((5, 30))
+        expected = np.einsum("ij,ij->i", z, np.linalg.solve(matrix, z.T).T)
+        found = np.square(V @ z.T).mean(axis=0)
+        assert np.abs(found / expected - 1).max() < 5 * np.sqrt(2 / size)
 
 
 class TestRounded:

@@ -133,10 +133,12 @@ class TestScores:
         Z = matrix(held.ridge)
         w = np.ones(N) if weight is None else weight
         penalty = np.full(len(held.ridge.maps), 0.5)
-        n_iter, held_out_predictions = held.run(penalty, 1e-12, traced=False)
+        n_iter, held_out_predictions, mean, error = held.solve(penalty, 1e-12)
+        coefs = []
         start = 0
         for mask in held.folds:
             coef, intercept = exact.ridge(Z, Y, 0.5, w * ~mask)
+            coefs.append(coef.T)
             part = slice(start, start + mask.sum())
             np.testing.assert_allclose(
                 held_out_predictions.predicted[part], Z[mask] @ coef + intercept, rtol=0, atol=1e-9
@@ -146,6 +148,8 @@ class TestScores:
             start += mask.sum()
         assert start == len(held_out_predictions.targets) == np.count_nonzero(w)
         assert n_iter == POLICY.most_iterations
+        np.testing.assert_allclose(mean, np.mean(coefs, axis=0), rtol=0, atol=1e-9)
+        assert error == 1e-12
 
     @MAPS
     @pytest.mark.parametrize("K", [1, 2])
@@ -178,7 +182,7 @@ class TestScores:
         held = held_on(features, X, Y)
         ridge, (mask,), Z = held.ridge, held.folds, matrix(held.ridge)
         alpha = 1e-3  # so small that it pays to stop early
-        n_iter, held_out_predictions = held.run(np.full(len(ridge.maps), alpha), 0.0, traced=True)
+        n_iter, held_out_predictions, *_ = held.trace(np.full(len(ridge.maps), alpha), 0.0)
         equations = ridge.equations(~mask)
         penalty, predictions = np.full((1, len(ridge.maps)), alpha), []
         for j in range(1, POLICY.traced_iterations + 1):
@@ -191,12 +195,26 @@ class TestScores:
         # Another number of columns makes BLAS sum in another order.
         np.testing.assert_allclose(held.scores(penalty), min(losses[:15]) / mask.sum(), rtol=1e-6)
 
+    def test_what_has_settled_is_enough(self, one_fold, monkeypatch):
+        """Fewer iterations, and what they leave is a small share of what the predictions are wrong by.
+
+        They have moved by a twentieth of that in the last two iterations, and each gains a tenth or more.
+        """
+        monkeypatch.setattr("bochner.tuning.held_out.SETTLING_STEPS", 2)
+        monkeypatch.setattr("bochner.solvers.iterative.GRAM_LIMIT", 10)
+        X, Y = rows()
+        held, penalty = held_on(FOURIER, X, Y), np.array([0.01])
+        exactly, settled = held.solve(penalty, 1e-8), held.solve(penalty, 1e-8, settled=True)
+        wrong = exactly.predictions.targets - exactly.predictions.predicted
+        left = settled.predictions.predicted - exactly.predictions.predicted
+        assert 1e-8 < settled.error < 0.5
+        assert 0 < np.linalg.norm(left) < 0.2 * np.linalg.norm(wrong)
+
     def test_patience_ends_it(self, one_fold):
         """On a target without noise or curvature all is found at once."""
         X, _ = rows()
         held = held_on(LinearFeatures(), X, X[:, :1])
-        n_iter, _ = held.run(np.array([100.0]), 0.0, traced=True)
-        assert n_iter <= POLICY.patience + 1
+        assert held.trace(np.array([100.0]), 0.0).n_iter <= POLICY.patience + 1
 
     def test_rows_of_weight_zero_are_not_scored(self):
         X, Y = rows()
@@ -240,7 +258,7 @@ class TestScores:
         penalty, scores = choose_penalty(held, ALPHAS)
         np.testing.assert_array_equal(scores, 0)
         np.testing.assert_array_equal(penalty, ALPHAS[-1])  # of equally good ones the largest
-        n_iter, held_out_predictions = held.run(penalty, 1e-2, traced=True)
+        n_iter, held_out_predictions, *_ = held.trace(penalty, 1e-2)
         assert n_iter == 1
         np.testing.assert_array_equal(held_out_predictions.predicted, 0)
 

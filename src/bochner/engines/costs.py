@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import math
+import os
+import platform
+import re
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+
+from bochner import __version__
+
+FARTHEST = 1000.0  # times or by which a cost may differ from the usual one; others are no costs
+MOST_BYTES = 1 << 16  # of a file of costs
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds on two cores with AVX-512, in single precision; double precision takes twice as long.
+    """Seconds on all threads in single precision; by default those of two cores with AVX-512.
 
     Attributes
     ----------
     gram : float
         A multiplication and addition of Z'Z, of which n rows of D features take n D^2: 174 GFLOP/s, counted so.
     product : float
-        One of a product of two matrices, with what is around it in a solver.
+        One of a product of two matrices.
+    double : float
+        Times as much that products take in double precision.
     reduction : float
         One of the reduction to a tridiagonal matrix, which takes 4/3 D^3 and is bound by memory.
     feature : float
-        A Fourier feature of a row, projection included.
+        A Fourier feature of a row of 16 columns, rounded to 8 bits.
     byte_pass, float_pass : float
-        An entry, there and back for one vector, of stored features of 8 bits and of 32: 0.25 ns a core and pass.
+        An entry, there and back for one vector, of stored features of 8 bits and of 32.
+    byte_column, float_column : float
+        The same for each further vector.
     factor_entry : float
-        An entry of a preconditioner's factors, there and back for one vector.
+        An entry of a preconditioner's factors that is read for one vector.
     gradient_step : float
         A step of the learning of a metric on 512 rows of few columns; of 30 columns it takes twice as long.
     """
 
     gram: float = 5e-12
-    product: float = 6e-12
+    product: float = 1e-11
+    double: float = 2.0
     reduction: float = 4e-11
-    feature: float = 6e-10
-    byte_pass: float = 5e-11
-    float_pass: float = 4e-10
-    factor_entry: float = 4e-10
+    feature: float = 5e-10
+    byte_pass: float = 4.5e-11
+    byte_column: float = 1.9e-11
+    float_pass: float = 1.8e-10
+    float_column: float = 1e-10
+    factor_entry: float = 1.5e-10
     gradient_step: float = 1e-3
 
     def gram_work(self, seconds: float) -> float:
@@ -42,3 +63,58 @@ class Costs:
 
 
 COSTS = Costs()
+"""The usual costs, on which maps, sizes and precisions depend, so that they are the same on every machine."""
+
+
+def costs_file(threads: int) -> Path:
+    """Where costs of this processor, number of threads and version are kept, in the user's folder of caches."""
+    home, what = Path(os.path.expanduser("~")), f"{__version__} {sorted(_processor())} {threads}"
+    if sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        folder = home / "Library" / "Caches"
+    else:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return folder / "bochner" / f"costs-{sha256(what.encode()).hexdigest()[:16]}.json"
+
+
+def _processor() -> set[str]:
+    """What is known of the processor."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    named = re.findall(r"(?m)^(?:vendor_id|cpu family|model|model name|cache size)\s*:.*$", text)
+    return {*named, platform.machine(), platform.processor()}
+
+
+def read_costs(path: Path) -> Costs | None:
+    """Costs from a file; None where there is none, or none that can be right."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read(MOST_BYTES))
+        costs = Costs(**{field.name: float(found[field.name]) for field in fields(Costs)})
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return costs if plausible(costs) else None
+
+
+def plausible(costs: Costs) -> bool:
+    """Whether all costs are positive numbers, and none is a thousand times the usual one or a thousandth of it."""
+    pairs = zip(asdict(costs).values(), asdict(COSTS).values(), strict=True)
+    return all(math.isfinite(own) and usual / FARTHEST < own < usual * FARTHEST for own, usual in pairs)
+
+
+def write_costs(costs: Costs, path: Path) -> None:
+    """Keep costs in a file, all of it or nothing; where no file can be written there is none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem)
+        try:
+            with os.fdopen(handle, "w") as file:
+                json.dump(asdict(costs), file)
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
+    except OSError:
+        pass

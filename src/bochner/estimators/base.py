@@ -113,15 +113,16 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
-        alpha, calibrated, held_out = self.alpha, is_classifier(self), None
+        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self), None, False
         if choice is not None:
             held_out = choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":
-                alpha = choice.model.alpha_per_weight * source.total_weight
+                alpha, chosen = choice.model.alpha_per_weight * source.total_weight, True
         alphas = given_alphas(alpha)
-        problem = Task(source.n_rows, source.n_outputs, source.total_weight, alphas, calibrated, dtype.itemsize == 8)
+        size, wide = (source.n_rows, source.n_outputs, source.total_weight), dtype.itemsize == 8
+        problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
         self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
-        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out)
+        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
             task = RidgeTask(choice.model.alpha, self.tol, seed, calibrated, held_out, choice)

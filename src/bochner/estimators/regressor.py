@@ -63,9 +63,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         conjugate gradients beyond: the machine that features approximate, with the same alpha, to compare them with.
     tol : float, default=1e-2
         Relative error of the solution by "cg", in the norm of the equations' matrix; of "exact" at most 1e-3. Where
-        alpha is chosen, the iterations of "cg" may stop earlier, as soon as that is best for rows that are held out; so
-        they do in any model with learned bins. Below 5e-3, and below 1e-8 n where alpha is given, all is computed in
-        double precision.
+        alpha is chosen, the iterations of "cg" may stop earlier: as soon as that is best for rows that are held out, as
+        in any model with learned bins, or, by default, where the predictions of such rows have settled. Below 5e-3, and
+        below 1e-8 n where alpha is given, all is computed in double precision.
     time_limit : float or None, default=None
         Seconds that the fit may take, once compiled code is there: fewer candidates, steps and grids, or more grids
         than by default. None is as long as the defaults take. The exact solver heeds no limit.

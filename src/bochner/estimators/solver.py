@@ -8,17 +8,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.engines.costs import COSTS
+from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
+from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
-from bochner.solvers.iterative import GRAM_LIMIT, MOST_SAMPLED, PACKED_ENTRIES
+from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, MOST_SAMPLED, PACKED_ENTRIES, SKETCH
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 from bochner.tuning.policy import POLICY
 
 SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
 LEAST_ITERATIONS = 7.0
+SUMS = 1.15  # of a Gram matrix, over its products alone
+AROUND = 1.25  # of conjugate gradients, over passes, samples and factors alone
 WORTH_ROUNDING = 1e12
+GAIN, CHOSEN_GAIN = 2.0, 1.25  # times as fast as a direct solution, and where alpha was chosen before
+WORTH_MEASURING = 1e11  # n D^2, half a second
+SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4  # of the iterations, till predictions have settled, and from a start nearby
+LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5  # of the iterations, by rows drawn by leverage; what they must save
 
 
 class SolverChoice(NamedTuple):
@@ -50,6 +57,10 @@ class Task:
         Whether predictions of rows left out are wanted too.
     wide : bool, default=False
         Whether features are in double precision.
+    chosen : bool, default=False
+        Whether the ridge term that is given was chosen, so that iterations may stop where predictions have settled.
+    n_columns : int, default=16
+        Of the rows that features are computed of.
     """
 
     n_rows: int
@@ -58,6 +69,8 @@ class Task:
     alphas: NDArray | None
     calibrated: bool
     wide: bool = False
+    chosen: bool = False
+    n_columns: int = 16
 
     @property
     def searched(self) -> bool:
@@ -65,11 +78,11 @@ class Task:
         return self.alphas is None or len(self.alphas) > 1
 
 
-def plan(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
+def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = None) -> SolverChoice:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
     Answers of the first are exact for every ridge term, so that the second must be twice as fast on a problem of some
-    seconds.
+    seconds; where the ridge term was chosen before, a quarter.
 
     Parameters
     ----------
@@ -77,6 +90,8 @@ def plan(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     features : FeatureMap
         Drawn.
     task : Task
+    costs : Costs, optional
+        By default the usual ones, and for larger problems those of this machine.
 
     Raises
     ------
@@ -92,12 +107,14 @@ def plan(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     if solver != "auto":
         return SolverChoice(solver, "as asked for")
     D = features.n_features_out
-    direct, iterative = direct_seconds(D, task), iterative_seconds(D, task)
+    if costs is None:
+        costs = machine_costs() if task.n_rows * D**2 > WORTH_MEASURING else COSTS
+    direct, iterative = direct_seconds(D, task, costs), iterative_seconds(D, task, costs)
     free = available_memory()
     if free is not None and 0.8 * free < 44 * min(D, task.n_rows) ** 2:
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
-    if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / 2:
+    if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
 
@@ -113,47 +130,93 @@ def iterations(alpha: float, weight: float) -> float:
     return float(np.clip(many, LEAST_ITERATIONS, POLICY.most_iterations))
 
 
-def direct_seconds(D: int, task: Task) -> float:
+def direct_seconds(D: int, task: Task, costs: Costs = COSTS) -> float:
     """Seconds of the smaller matrix, of its factors, and of the leave-one-out errors that are looked at."""
-    product, N = COSTS.product * (1 + task.wide), min(task.n_rows, D)
-    sums = task.n_rows * D * (COSTS.feature + N * product)
-    seen = min(task.n_rows, SEEN_ROWS) * N**2 * product
+    precision, N = costs.double if task.wide else 1.0, min(task.n_rows, D)
+    product = costs.product * precision
+    sums = task.n_rows * D * (_feature_seconds(task, costs) + SUMS * N * costs.gram * precision)
+    seen = min(task.n_rows, SEEN_ROWS) * N**2 * product / 2
     looked = task.searched or task.calibrated
     if task.searched and N <= TRIDIAGONAL_LIMIT:
-        return sums + 4 / 3 * N**3 * COSTS.reduction + 4 * seen
+        return sums + 4 / 3 * N**3 * costs.reduction + 4 * seen
     walk = (WALK if task.alphas is None else len(task.alphas)) if task.searched else 1
-    return sums + walk * (N**3 * COSTS.product + (2 * seen if looked else 0.0))
+    return sums + walk * (N**3 / 2 * product + (2 * seen if looked else 0.0))
 
 
-def iterative_seconds(D: int, task: Task) -> float:
-    """Seconds of all runs of conjugate gradients: for the ridge term, for rows left out, and for the solution."""
+def iterative_seconds(D: int, task: Task, costs: Costs = COSTS) -> float:
+    """Seconds of all runs of conjugate gradients: for the ridge term, for rows left out, and for the solution.
+
+    The last begins at what the others found, where there are such.
+    """
     n, K = task.n_rows, task.n_outputs
-    middle = USUAL_RATIO * task.weight if task.alphas is None else float(np.median(task.alphas))
-    steps = iterations(middle, task.weight)
-    total = n * D * COSTS.feature + _sample_seconds(D, 1)
+    steps = _steps(task)
+    feature = _feature_seconds(task, costs)
+    total = n * D * feature + _sample_seconds(D, costs)
     folds = POLICY.n_folds if n <= POLICY.folded_rows else 1
     if task.searched:
         candidates = len(POLICY.shares) if task.alphas is None else len(task.alphas)
         rows = min(n, POLICY.compared_rows)
-        anew = rows * D * COSTS.feature if rows < n else 0.0
         columns = candidates * min(K, POLICY.traced_outputs)
-        total += anew + _sample_seconds(D, candidates)
-        total += folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, task)
-    runs = 1 + (folds if task.calibrated else 0)
-    return total + runs * steps * _step_seconds(n, D, K, task)
+        total += rows * D * feature + _sample_seconds(D, costs) if rows < n else 0.0
+        total += folds * candidates * _factor_seconds(D, costs)
+        total += folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, task, costs)
+    if by_leverage(D, task):
+        total += _leverage_seconds(n, D, costs)
+        steps *= LEVERAGE_SHARE
+    runs = folds + AGAIN_SHARE if task.calibrated else 1.0
+    equations = folds * task.calibrated + 1
+    total += equations * (_step_seconds(n, D, K + 1, task, costs) / 2 + _factor_seconds(D, costs))
+    return AROUND * (total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, task, costs))
 
 
-def _sample_seconds(D: int, n_factors: int) -> float:
-    """Of the preconditioner, for so many ridge terms."""
+def by_leverage(D: int, task: Task) -> bool:
+    """Whether rows of the preconditioner drawn by their leverage save more time than they cost, by the usual costs.
+
+    The solution depends on them, so that the machine at hand must not decide.
+    """
+    n = task.n_rows
+    if D <= GRAM_LIMIT or n < 2 * LEVERAGE_ROWS * D:
+        return False
+    runs = 1 + AGAIN_SHARE if task.calibrated else 1.0
+    saved = (1 - LEVERAGE_SHARE) * runs * _steps(task) * _step_seconds(n, D, task.n_outputs, task, COSTS)
+    return saved > LEVERAGE_GAIN * _leverage_seconds(n, D, COSTS)
+
+
+def _steps(task: Task) -> float:
+    """Iterations of the run for a middle ridge term."""
+    middle = USUAL_RATIO * task.weight if task.alphas is None else float(np.median(task.alphas))
+    settled = task.calibrated and (task.chosen or task.searched)
+    return iterations(middle, task.weight) * (SETTLED_SHARE if settled else 1.0)
+
+
+def _feature_seconds(task: Task, costs: Costs) -> float:
+    """Of a feature of a row: a pair of cosine and sine takes a product of the columns."""
+    return (costs.feature + max(task.n_columns - 16, 0) / 2 * costs.product) * (costs.double if task.wide else 1.0)
+
+
+def _leverage_seconds(n: int, D: int, costs: Costs) -> float:
+    """Of scores, of the features of the rows that are drawn, and of their matrix."""
+    scores = n * D * (costs.byte_pass + (SKETCH - 1) * costs.byte_column) / 2
+    return scores + LEVERAGE_ROWS * D**2 * (costs.feature + D * costs.gram) + D**3 / 2 * costs.product
+
+
+def _sample_seconds(D: int, costs: Costs) -> float:
+    """Of the matrix of the rows that are sampled for the preconditioner."""
     if D <= GRAM_LIMIT:
-        return 4 * D**3 * COSTS.product + 4 / 3 * D**3 * COSTS.reduction
-    m = min(D // 2, MOST_SAMPLED)
-    return m**2 * D * COSTS.product + n_factors * m**3 * COSTS.product
+        return 4 * D**3 * costs.gram + 4 / 3 * D**3 * costs.reduction
+    return min(D // 2, MOST_SAMPLED) ** 2 * D * costs.gram
 
 
-def _step_seconds(rows: int, D: int, columns: int, task: Task) -> float:
+def _factor_seconds(D: int, costs: Costs) -> float:
+    """Of its factors for a ridge term."""
+    return 0.0 if D <= GRAM_LIMIT else min(D // 2, MOST_SAMPLED) ** 3 / 2 * costs.product
+
+
+def _step_seconds(rows: int, D: int, columns: int, task: Task, costs: Costs) -> float:
     """Of an iteration for so many right-hand sides at once."""
-    packed = rows * D > PACKED_ENTRIES
-    entry = COSTS.byte_pass * columns if packed else (COSTS.float_pass + 4 * COSTS.product * columns) * (1 + task.wide)
+    entry = costs.float_pass + (columns - 1) * costs.float_column
+    entry *= costs.double if task.wide else 1.0
+    if rows * D > PACKED_ENTRIES:
+        entry = costs.byte_pass + (columns - 1) * costs.byte_column
     m = D if D <= GRAM_LIMIT else min(D // 2, MOST_SAMPLED)
-    return rows * D * entry + m * (D + m) * (COSTS.factor_entry + 4 * COSTS.product * columns)
+    return rows * D * entry + m * (2 * D + m) * (costs.factor_entry + 5 * costs.product * (columns - 1))

@@ -8,18 +8,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.draws import draw_rows
 from bochner.data.sources import Block
+from bochner.data.weights import weights_of
 from bochner.design import Design
 from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.stored import Stored, StoredRows
 from bochner.normal import NormalEquations
 from bochner.solvers.cg import Solution, State, System, conjugate_gradients
-from bochner.solvers.preconditioners import JUDGES, Blocks, Jacobi, Preconditioner, SampledGram, SampledRows
+from bochner.solvers.preconditioners import (
+    JUDGES,
+    Blocks,
+    Jacobi,
+    LeverageGram,
+    Preconditioner,
+    SampledGram,
+    SampledRows,
+)
 
 GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
 PACKED_ENTRIES = 1 << 28
 ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
+LEVERAGE_ROWS, SKETCH = 2, 16  # rows drawn by leverage for each feature, and solutions that tell the leverages
+EVEN_SHARE = 0.25  # of the leverage that is spread evenly, for it is an estimate
+
+
+Sample = SampledGram | SampledRows | LeverageGram
 
 
 class RidgeFit(NamedTuple):
@@ -68,7 +83,7 @@ class IterativeRidge:
         self.blocks = design.store(entries > PACKED_ENTRIES, self.centres)
         self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
-        self._sampled: list[SampledGram | SampledRows | None] | None = None
+        self._sampled: list[Sample | None] | None = None
 
     def _sample(self, size: int, rng: np.random.Generator) -> Block:
         """Some of the rows."""
@@ -97,7 +112,9 @@ class IterativeRidge:
         blocks = self.blocks if kept is None else Without(self.blocks, kept)
         return NormalEquations(blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype)
 
-    def fit(self, penalty: NDArray, tol: float, max_iter: int, refined: bool = False) -> RidgeFit:
+    def fit(
+        self, penalty: NDArray, tol: float, max_iter: int, refined: bool = False, start: NDArray | None = None
+    ) -> RidgeFit:
         """Solve for all outputs on all rows.
 
         Parameters
@@ -106,11 +123,14 @@ class IterativeRidge:
             Ridge terms of the maps.
         refined : bool, default=False
             Correct for the rounding of the features, where they are rounded.
+        start : array of shape (K, D), optional
+            First coefficients, zero by default.
         """
         equations = self.equations()
         system = self.system(equations, np.tile(penalty, (equations.shape[0], 1)))
         refined = refined and self.packed
-        solution = conjugate_gradients(system, equations.rhs, max(tol, ROUNDING_ERROR) if refined else tol, max_iter)
+        first_tol = max(tol, ROUNDING_ERROR) if refined else tol
+        solution = conjugate_gradients(system, equations.rhs, first_tol, max_iter, start=start)
         if refined:
             equations, solution = self._refine(system, solution, tol, max_iter)
         return RidgeFit(solution, self.intercept(equations, solution.coef))
@@ -177,21 +197,47 @@ class IterativeRidge:
         Next to bins in single precision, dense directions that hardly a row has are known up to the rounding of all
         columns' sums; that is added to their ridge term, lest they be blown up beyond what the products can tell.
         """
-        if self._sampled is None:
-            self._sampled = [
-                None if part.dense is None else self._features_of_sample(part.dense, scale)
-                for part, scale in zip(self.maps, self.scales, strict=True)
-            ]
         parts: list[Preconditioner] = []
-        diagonal = equations.diagonal() if None in self._sampled else np.empty(0)
+        samples = self._samples()
+        diagonal = equations.diagonal() if None in samples else np.empty(0)
         rounding = np.finfo(self.dtype).eps * diagonal.sum(dtype=np.float64)
-        for m, sample in enumerate(self._sampled):
+        for m, sample in enumerate(samples):
             columns = slice(self.edges[m], self.edges[m + 1])
             if sample is None:
                 parts.append(Jacobi(diagonal[columns], penalty[:, m : m + 1].astype(self.dtype)))
             else:
                 parts.append(sample.at(equations.weight, penalty[:, m] + rounding))
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
+
+    def _samples(self) -> list[Sample | None]:
+        """What samples of rows tell of the dense maps, drawn once."""
+        if self._sampled is None:
+            self._sampled = [
+                None if part.dense is None else self._features_of_sample(part.dense, scale)
+                for part, scale in zip(self.maps, self.scales, strict=True)
+            ]
+        return self._sampled
+
+    def draw_by_leverage(self, penalty: float) -> None:
+        """Draw the rows of the preconditioner of a single dense map anew, by their leverages at a ridge term.
+
+        The leverage of row z is z'M^-1 z, M = w G + penalty. Of solutions v of M v = m, m normal with the covariance M,
+        (v'z)^2 has that mean; here the first sample stands for M.
+        """
+        (sample,), rng = self._samples(), np.random.default_rng(self.seed)
+        assert isinstance(sample, SampledRows)
+        dense, scale = self.design.dense, self.scales[0]
+        weight, weights = self.design.source.total_weight, self.design.source.weights
+        V = sample.draw(weight, penalty, SKETCH, rng).astype(self.dtype)
+        leverage = np.concatenate([np.square(block.features.forward(V)).mean(axis=0) for block in self.blocks])
+        score = weights * (leverage + EVEN_SHARE * np.average(leverage, weights=weights))
+        rows, factors = draw_rows(score, LEVERAGE_ROWS * len(V[0]), rng)
+        own = weights_of(weights, rows) * (1.0 if factors is None else factors)
+        Z = dense.rows(self.design.source.take(rows).whole()[0].astype(self.design.dtype, copy=False))
+        own = own / own.sum()
+        Z -= (own @ Z).astype(Z.dtype)
+        Z *= (scale * np.sqrt(own))[:, np.newaxis].astype(Z.dtype)
+        self._sampled = [LeverageGram(Z)]
 
     def _features_of_sample(self, part: DenseFeatures, scale: float) -> SampledGram | SampledRows:
         """What a sample of rows tells of the features of a dense map."""

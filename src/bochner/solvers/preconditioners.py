@@ -129,6 +129,46 @@ class LowRank:
 
         return Preconditioner(apply)
 
+    def draw(self, weight: float, penalty: float, size: int, rng: np.random.Generator) -> NDArray:
+        """Solutions for normal right-hand sides whose covariance is the matrix itself, shape (size, D)."""
+        m, D = self.S.shape
+        rest = penalty + weight * self.tail
+        B = np.sqrt(weight / m) * product(rng.standard_normal((size, m)).astype(self.S.dtype), self.S)
+        B = B + np.sqrt(rest) * rng.standard_normal((size, D))
+        self.at(weight, np.full(size, penalty))(B, V := np.empty_like(B))
+        return V
+
+
+class LeverageGram:
+    """Inverse of w G + alpha I, G = S'S the mean Gram matrix of all rows, estimated by rows drawn by their leverage.
+
+    Prefer it where the ridge term is small and there are many more rows than features: rows of rare kinds, which a
+    uniform sample misses, make directions of their own (Cohen, Lee, Musco, Musco, Peng and Sidford, "Uniform Sampling
+    for Matrix Approximation", 2015). One Cholesky factor for each ridge term.
+
+    Parameters
+    ----------
+    S : array of shape (s, D)
+        Centred features times the roots of weights, so that S'S estimates the mean over all rows; s >= D.
+    """
+
+    def __init__(self, S: NDArray) -> None:
+        self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype))
+
+    def at(self, weight: float, penalty: NDArray) -> Preconditioner:
+        """Preconditioner for a weight w and ridge terms of shape (K,)."""
+        shifts, choice = np.unique(penalty, return_inverse=True)
+        factors = [_factor(self.gram, shift / weight) for shift in shifts]
+
+        def apply(R: NDArray, Z: NDArray) -> NDArray:
+            scaled, size = _scaled(R, self.gram.dtype)
+            for c, lower in enumerate(factors):
+                own = choice == c
+                Z[own] = solve_cholesky(lower, scaled[own].T).T * (size[own] / weight)
+            return dots(R, Z)
+
+        return Preconditioner(apply)
+
 
 class SampledRows(LowRank):
     """Inverse of w G + alpha I, G the mean Gram matrix S'S / m of the centred features of m < D sampled rows.

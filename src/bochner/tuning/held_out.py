@@ -20,7 +20,10 @@ from bochner.solvers.path import best_alpha
 from bochner.tuning.judge import squares
 from bochner.tuning.policy import POLICY
 from bochner.tuning.split import folds, rows_held_out
-from bochner.tuning.trace import Fold, Losses, Trace, mixture, never, stalls
+from bochner.tuning.trace import Fold, Losses, Trace, average, mixture, never, stalls
+
+SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the next
+SETTLED = 0.04  # of their root mean square error, by which they may still move then
 
 
 class HeldOutPredictions(NamedTuple):
@@ -29,6 +32,52 @@ class HeldOutPredictions(NamedTuple):
     predicted: NDArray
     targets: NDArray
     weight: NDArray
+
+
+class HeldOutRun(NamedTuple):
+    """What a run without the rows held out found.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations that were best for the rows; the most that there may be where they were not traced.
+    predictions : HeldOutPredictions
+    coef : array of shape (K, D) or None
+        Mean over the folds; None where iterations were traced.
+    error : float
+        Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
+    """
+
+    n_iter: int
+    predictions: HeldOutPredictions
+    coef: NDArray | None = None
+    error: float = 0.0
+
+
+class Settling:
+    """Asks after every iteration whether the predictions of the rows that judge have settled.
+
+    They have where the last four iterations moved them by no more than a small share of what they are wrong by: the
+    rest of the way, about as long again, then changes their squared error by a percent or two of itself at most.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of one candidate.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.former = trace, trace.predicted
+
+    def __call__(self, coef: NDArray, n_iter: int) -> bool:
+        """Whether they have."""
+        if n_iter % SETTLING_STEPS:
+            return False
+        trace, former = self.trace, self.former
+        trace.visit(coef, 1)
+        self.former, weight = trace.predicted, trace.fold.weight
+        moved = average(np.square(self.former - former).sum(axis=0), weight)
+        return moved <= SETTLED**2 * average(trace.losses, weight)
 
 
 class HeldOut:
@@ -97,39 +146,52 @@ class HeldOut:
             curves.append(trace.run(self.ridge, penalties, 1e-3, self._stalls).curves)
         return np.average(curves, axis=0, weights=weights).min(axis=0)
 
-    def run(
-        self, penalty: NDArray, tol: float, traced: bool, losses: Losses | None = None
-    ) -> tuple[int, HeldOutPredictions]:
-        """Predict the held-out rows with given ridge terms.
+    def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None) -> HeldOutRun:
+        """Predict the held-out rows at the number of iterations, at least 1, that is best for them.
 
         Parameters
         ----------
         penalty : array of shape (M,)
+            Ridge terms of the maps.
         tol : float
-            Relative error of the solutions.
-        traced : bool
-            Stop at the number of iterations that is best for the rows.
+            Relative error at which to stop anyway.
         losses : callable (predictions of shape (K, n)) -> array of shape (n,), optional
             By which it is best, instead of the squared error; of a single fold.
-
-        Returns
-        -------
-        n_iter : int
-            That number, at least 1; the most that there may be where not `traced`.
-        HeldOutPredictions
         """
-        parts, steps = [], []
-        for k, (_, y, weight) in enumerate(self._rows):
-            trace = self._trace(k, 1, POLICY.traced_iterations if traced else 1, losses=losses)
-            if traced:
-                trace.run(self.ridge, penalty[np.newaxis], tol, self._stalls)
-            else:
-                columns = np.tile(penalty, (len(trace.rhs), 1))
-                trace.visit(self.ridge.solve(trace.fold.equations, columns, tol, POLICY.most_iterations).coef, 1)
-            steps.append(trace.n_iter)
-            parts.append((trace.predicted.T, y, weight))
-        n_iter = max(1, round(float(np.median(steps)))) if traced else POLICY.most_iterations
-        return n_iter, HeldOutPredictions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        traces = [self._trace(k, 1, POLICY.traced_iterations, losses=losses) for k in range(len(self.folds))]
+        for trace in traces:
+            trace.run(self.ridge, penalty[np.newaxis], tol, self._stalls)
+        n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
+        return HeldOutRun(n_iter, self._predictions([trace.predicted for trace in traces]))
+
+    def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
+        """Predict the held-out rows by solutions of a given relative error.
+
+        Parameters
+        ----------
+        penalty : array of shape (M,)
+            Ridge terms of the maps.
+        tol : float
+        settled : bool, default=False
+            Stop before where the predictions have settled.
+        """
+        coefs, predicted, errors = [], [], []
+        for k in range(len(self.folds)):
+            trace = self._trace(k, 1, 1)
+            visit = Settling(trace) if settled else lambda coef, n_iter: False
+            columns = np.tile(penalty, (len(trace.rhs), 1))
+            found = self.ridge.solve(trace.fold.equations, columns, tol, POLICY.most_iterations, visit=visit)
+            trace.visit(found.coef, 1)
+            coefs.append(found.coef)
+            predicted.append(trace.predicted)
+            errors.append(max(found.error, tol))
+        n_iter, coef = POLICY.most_iterations, np.mean(coefs, axis=0)
+        return HeldOutRun(n_iter, self._predictions(predicted), coef, max(errors) if settled else tol)
+
+    def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
+        """Those of all folds together, given with shape (K, n) for each."""
+        parts = [(F.T, y, weight) for F, (_, y, weight) in zip(predicted, self._rows, strict=True)]
+        return HeldOutPredictions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def compared(design: Design, seed: int) -> Design | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bochner.design import Design
 from bochner.estimators.ridge.task import Fitted, RidgeTask
+from bochner.estimators.solver import Task, by_leverage
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.tuning.held_out import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, compared
@@ -27,11 +28,12 @@ class Penalty(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """When to stop: at a relative error, or after so many iterations; and predictions of rows left out till then."""
+    """When to stop: at a relative error, or after so many iterations; and what was found without rows held out."""
 
     tol: float
     n_iter: int
     predictions: HeldOutPredictions | None = None
+    start: NDArray | None = None
 
 
 def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
@@ -44,8 +46,10 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     held = HeldOut(ridge, task.seed, held_out) if searched or _judged_by_rows(task) else None
     judge = held if smaller is None else HeldOut(IterativeRidge(smaller, task.seed), task.seed)
     penalty = _penalty(ridge, judge, task, searched)
+    if _by_leverage(ridge, penalty, task):
+        ridge.draw_by_leverage(float(penalty.terms[0]))
     stop = _stop(held, penalty, task)
-    found = ridge.fit(penalty.terms, stop.tol, stop.n_iter, refined=0 < stop.tol < ROUNDING_ERROR)
+    found = ridge.fit(penalty.terms, stop.tol, stop.n_iter, 0 < stop.tol < ROUNDING_ERROR, stop.start)
     solution = found.solution
     if stop.tol:
         solution.warn(stop.tol)
@@ -93,14 +97,28 @@ def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, sear
     return Penalty(np.full(len(ridge.maps), alphas[len(alphas) // 2]), alphas)
 
 
+def _by_leverage(ridge: IterativeRidge, penalty: Penalty, task: RidgeTask) -> bool:
+    """Whether the preconditioner of a single dense map had better have rows drawn by their leverage."""
+    source, D = ridge.design.source, int(ridge.edges[-1])
+    problem = Task(
+        source.n_rows,
+        source.n_outputs,
+        source.total_weight,
+        penalty.terms,
+        task.calibrated,
+        chosen=task.chosen or task.is_open,
+    )
+    return ridge.is_dense and len(ridge.maps) == 1 and isinstance(ridge.blocks, list) and by_leverage(D, problem)
+
+
 def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     """Stop as a choice says or an earlier fit did; where rows held out are predicted best; or at the tolerance."""
     if task.choice is not None:
         model, verdict = task.choice
         n_iter, predictions = model.n_iter, verdict.predictions
         if held is not None:
-            traced, predictions = held.run(penalty.terms, 0.0, True, verdict.losses)
-            n_iter = traced if n_iter is None else n_iter
+            run = held.trace(penalty.terms, 0.0, verdict.losses)
+            predictions, n_iter = run.predictions, run.n_iter if n_iter is None else n_iter
         assert n_iter is not None
         return Stop(0.0, n_iter, predictions)
     if task.n_iter is not None:
@@ -111,7 +129,11 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     traced = task.alphas is None and not held.ridge.is_dense
     if not (traced or task.calibrated):
         return Stop(task.tol, most)
-    n_iter, predictions = held.run(penalty.terms, task.tol, traced)
-    return (
-        Stop(0.0, n_iter, predictions) if n_iter < POLICY.traced_iterations - 1 else Stop(task.tol, most, predictions)
-    )
+    if not traced:
+        settled = task.tol >= USUAL_TOL and (task.chosen or task.is_open)
+        run = held.solve(penalty.terms, task.tol, settled)
+        return Stop(run.error, most, run.predictions, run.coef)
+    run = held.trace(penalty.terms, task.tol)
+    if run.n_iter < POLICY.traced_iterations - 1:
+        return Stop(0.0, run.n_iter, run.predictions)
+    return Stop(task.tol, most, run.predictions)

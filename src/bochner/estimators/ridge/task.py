@@ -35,6 +35,8 @@ class RidgeTask:
         The model that was chosen, where that settles when conjugate gradients stop.
     n_iter : int or None
         Iterations that served an earlier fit of the same model.
+    chosen : bool
+        Whether a single ridge term was chosen before, by rows held out.
     """
 
     alpha: object
@@ -44,6 +46,7 @@ class RidgeTask:
     held_out: NDArray | None = None
     choice: Choice | None = None
     n_iter: int | None = None
+    chosen: bool = False
 
     @property
     def alphas(self) -> NDArray | None:

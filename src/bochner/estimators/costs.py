@@ -1,0 +1,98 @@
+"""Costs of this machine, measured once by the work itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from bochner.engines.algebra import PANEL, gram, shifted_cholesky, solve_cholesky
+from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs, write_costs
+from bochner.engines.local import in_threads, n_threads
+from bochner.features.fourier import FourierFeatures
+from bochner.features.stored import StoredBytes, StoredFloats
+from bochner.kernels import Gaussian
+from bochner.solvers.tridiagonal import Tridiagonal
+
+REPEATS = 2
+ROWS, SIDE = 512, 768  # of matrices that are multiplied, by each thread its own
+STORED = (12_288, 4096)  # rows and bytes of stored features, more than a cache holds
+TICK = 1e-12  # seconds, the least that a clock is taken to tell
+VECTORS = 4  # that are multiplied at once
+COLUMNS = 16  # of rows whose features are computed
+
+
+@cache
+def machine_costs() -> Costs:
+    """Costs of this machine: from the folder of caches, or measured in about a tenth of a second and kept there.
+
+    Solvers are chosen by them, never maps or sizes, which would not be the same elsewhere.
+    """
+    path = costs_file(n_threads())
+    costs = read_costs(path)
+    if costs is None:
+        costs = measure()
+        if not plausible(costs):  # a clock that stands still, or a machine that was asleep
+            return COSTS
+        write_costs(costs, path)
+    return costs
+
+
+def measure() -> Costs:
+    """Costs by the work itself, each piece done once before it is timed: compiled, and with its memory at hand."""
+    n, D = ROWS, SIDE
+    A = np.random.default_rng(0).standard_normal((n, D), dtype=np.float32)
+    square, squares = A.T @ A / n, np.empty((n_threads(), D, D), np.float32)
+    lower, wide = shifted_cholesky(square, 1.0, 1e-6), (A.astype(np.float64), square.astype(np.float64))
+    features = FourierFeatures(Gaussian(), D, random_state=0).draw(COLUMNS)
+    rows = np.ascontiguousarray(A[:, :COLUMNS])
+    single = _on_each(lambda k: A @ square)
+    packed = StoredBytes(STORED[0], np.ones(STORED[1]))
+    packed.Z.fill(63)  # which is 0.75 in four bytes of a number
+    byte, bytes_at_once = _passes(packed)
+    number, numbers_at_once = _passes(StoredFloats(packed.Z.view(np.float32)))
+    return Costs(
+        gram=_on_each(lambda k: gram(A, squares[k])) / (n * D * (D + PANEL)),
+        product=single / (n * D**2),
+        double=_on_each(lambda k: wide[0] @ wide[1]) / single,
+        reduction=_seconds(lambda: Tridiagonal(square[:n, :n].copy()), 1) / (4 / 3 * n**3),
+        feature=_seconds(lambda: features.store(rows, packed=True)) / A.size,
+        byte_pass=byte,
+        byte_column=bytes_at_once,
+        float_pass=number,
+        float_column=numbers_at_once,
+        factor_entry=_seconds(lambda: solve_cholesky(lower, A[:1].T), 1) / D**2,
+    )
+
+
+def _passes(stored: StoredBytes | StoredFloats) -> tuple[float, float]:
+    """Seconds of an entry, there and back, for the first vector and for each further one."""
+    once, more = _normal(stored, 1), _normal(stored, VECTORS)
+    return once / stored.Z.size, max((more - once) / (VECTORS - 1), 0.1 * once) / stored.Z.size
+
+
+def _normal(stored: StoredBytes | StoredFloats, n_columns: int) -> float:
+    V = np.ones((n_columns, stored.Z.shape[1]))
+    Q, weight = np.zeros_like(V), np.ones(stored.n_rows)
+    return _seconds(lambda: stored.normal(V, weight, Q))
+
+
+def _on_each(work: Callable[[int], object]) -> float:
+    """Seconds of work that each thread does at the same time, over their number."""
+    return _seconds(lambda: in_threads(work, range(n_threads()))) / n_threads()
+
+
+def _seconds(work: Callable[[], object], threads: int | None = None) -> float:
+    """The least of a few times, after one that is not counted: processor time a thread, if that is less.
+
+    So other processes at the same time hardly count.
+    """
+    threads, times = threads or n_threads(), []
+    for _ in range(REPEATS + 1):
+        start, busy = time.perf_counter(), time.process_time()
+        work()
+        busy, wall = time.process_time() - busy, time.perf_counter() - start
+        times.append(min(wall, busy / threads) if busy > 0 else wall)
+    return max(min(times[1:]), TICK)
