@@ -124,18 +124,6 @@ def fill(keys, slots):
 
 
 @compiled
-def look_up(hashes, keys, slots, ids):
-    """Write the numbers of the rows' bins into `ids`, -1 for bins that have none."""
-    mask = slots.shape[0] - 1
-    for i in range(hashes.shape[0]):
-        key = hashes[i]
-        slot = _slot(key, mask)
-        while slots[slot] >= 0 and keys[slots[slot]] != key:
-            slot = (slot + 1) & mask
-        ids[i] = slots[slot]
-
-
-@compiled
 def bucket(hashes, n_buckets, ids):
     """Write a bucket below `n_buckets`, at most 2^31, for each hash."""
     for i in range(hashes.shape[0]):
