@@ -51,6 +51,16 @@ def test_hashes(dtype, F, d):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("size", [2.0**49, 2.0**51, 2.0**53, 2.0**61])
+def test_hashes_of_many_cells(size):
+    """Up to where numbers of cells no longer fit the last bits of a number."""
+    X = np.random.default_rng(0).uniform(-size, size, (300, 2))
+    pitches, shifts, multipliers = np.ones((1, 2)), np.array([[0.25, 0.5]]), lattices(1, 2)[2]
+    found = np.empty(300, np.int64)
+    hash_dense(np.ascontiguousarray(X.T), X.min(axis=0), X.max(axis=0), pitches, shifts, multipliers, found)
+    np.testing.assert_array_equal(found, hashes_of(X, pitches, shifts, multipliers))
+
+
 def test_far_cells_have_hashes_of_their_own():
     """Those of 0 and of all cells too far to be numbered, in 1000 draws of the multipliers: 2^-54 to meet by chance."""
     rng = np.random.default_rng(0)
