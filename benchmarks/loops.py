@@ -75,7 +75,8 @@ def quantised(dtype: type) -> Loop:
     from bochner.loops.bytes import quantise
 
     Z = np.random.default_rng(0).uniform(-1, 1, (TILE // (D * np.dtype(dtype).itemsize), D)).astype(dtype)
-    return Loop(partial(quantise, Z, np.full(D, 127, dtype), np.empty(Z.shape, np.int8)), Z.size, Z.itemsize + 1, 1)
+    centre, scale = np.zeros(D, dtype), np.full(D, 127, dtype)
+    return Loop(partial(quantise, Z, centre, scale, np.empty(Z.shape, np.int8)), Z.size, Z.itemsize + 1, 2)
 
 
 def passes(vectors: int) -> Loop:

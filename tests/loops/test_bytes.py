@@ -11,24 +11,25 @@ from bochner.kernels import Gaussian, Laplacian
 UNIT = np.finfo(np.float32).eps / 2
 
 
-def held(n, D, dtype=np.float32, seed=0):
-    rng = np.random.default_rng(seed)
-    bounds = rng.uniform(0.01, 2, D)
-    Z = (rng.uniform(-1, 1, (n, D)) * bounds).astype(dtype)
-    bytes_ = StoredBytes(n, bounds)
+def held(n, D, dtype=np.float32, spread=0.0):
+    rng = np.random.default_rng(0)
+    bounds, centre = rng.uniform(0.01, 2, D), spread * rng.uniform(-1, 1, D)
+    Z = (centre + rng.uniform(-1, 1, (n, D)) * bounds).astype(dtype)
+    bytes_ = StoredBytes(n, bounds, centre)
     for start in range(0, n, 10):
         bytes_.put(start, Z[start : start + 10])
     return bytes_, bounds, Z
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rounding(dtype):
-    """Half a step, bound / 254, and what the scale and the product round before: twice half eps of the entry."""
-    bytes_, bounds, Z = held(57, 33, dtype)
-    Z[0], Z[1], Z[2] = bounds, -bounds, 0
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+def test_rounding(dtype, spread):
+    """Half a step, bound / 254, and what is rounded before: the scale, the product, entry and centre, half eps each."""
+    bytes_, bounds, Z = held(57, 33, dtype, spread)
+    Z[0], Z[1], Z[2] = bytes_.centre + bounds, bytes_.centre - bounds, bytes_.centre
     bytes_.put(0, Z[:10])
-    error = np.abs(bytes_.Z * bytes_.unit - Z)
-    assert np.all(error <= bounds / 254 + 3 * np.finfo(dtype).eps * bounds)
+    error = np.abs(bytes_.Z * bytes_.unit - (Z - bytes_.centre))
+    assert np.all(error <= bounds / 254 + 3 * np.finfo(dtype).eps * (bounds + np.abs(bytes_.centre)))
     np.testing.assert_array_equal(bytes_.Z[0], 127)
     np.testing.assert_array_equal(bytes_.Z[1], -127)
     np.testing.assert_array_equal(bytes_.Z[2], 0)
@@ -36,7 +37,7 @@ def test_rounding(dtype):
 
 @pytest.mark.parametrize("bound", [0.0, 1e-45, 1e-38, 1e-30])
 def test_vanishing_columns(bound):
-    bytes_ = StoredBytes(2, np.array([bound, 1.0]))
+    bytes_ = StoredBytes(2, np.array([bound, 1.0]), np.zeros(2))
     bytes_.put(0, np.array([[bound, 0.5], [-bound, 1.0]], np.float32))
     assert np.all(np.abs(bytes_.Z[:, 0] * bytes_.unit[0]) <= bound + 1e-36)
     np.testing.assert_array_equal(bytes_.Z[:, 1], [64, 127])

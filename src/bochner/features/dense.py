@@ -66,13 +66,8 @@ class DenseFeatures(ABC):
         return StoredFloats(Z)
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
-        stored, centre = StoredBytes(X.shape[0], bounds + np.abs(centre)), centre.astype(X.dtype)
-
-        def put(a: int, Z: NDArray) -> None:
-            Z -= centre
-            stored.put(a, Z)
-
-        self._each_tile(X, put)
+        stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
+        self._each_tile(X, stored.put)
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:

@@ -89,7 +89,9 @@ class StoredBytes(Stored):
     ----------
     n_rows : int
     bounds : array of shape (D,)
-        Largest size of the entries of each column.
+        Largest size of the entries of each column, about its centre.
+    centre : array of shape (D,)
+        What is taken from each column.
 
     References
     ----------
@@ -99,15 +101,16 @@ class StoredBytes(Stored):
 
     fused = True
 
-    def __init__(self, n_rows: int, bounds: NDArray) -> None:
-        self.unit = np.maximum(bounds, SMALLEST_BOUND) / 127
+    def __init__(self, n_rows: int, bounds: NDArray, centre: NDArray) -> None:
+        self.centre, self.unit = centre, np.maximum(bounds, SMALLEST_BOUND) / 127
         self.Z, self.n_rows = np.empty((n_rows, len(bounds)), np.int8), n_rows
 
     def put(self, start: int, Z: NDArray) -> None:
-        """Round the features of consecutive rows, the first of which is row `start`."""
+        """Round the features of consecutive rows, the first of which is row `start`, less the centre."""
         from bochner.loops.bytes import quantise
 
-        quantise(Z, (1 / self.unit).astype(Z.dtype), self.Z[start : start + len(Z)])
+        centre, scale = self.centre.astype(Z.dtype), (1 / self.unit).astype(Z.dtype)
+        quantise(Z, centre, scale, self.Z[start : start + len(Z)])
 
     def forward(self, V: NDArray) -> NDArray:
         from bochner.loops.bytes import project

@@ -6,13 +6,13 @@ from bochner.loops.compile import compiled, compiled_sums, use_wide_vectors
 
 
 @compiled
-def quantise(Z, scale, out):
-    """Write rint(Z scale) into the int8 array `out`; scale : array of shape (D,)."""
+def quantise(Z, centre, scale, out):
+    """Write rint((Z - centre) scale) into the int8 array `out`; centre, scale : arrays of shape (D,)."""
     use_wide_vectors()
     for i in range(Z.shape[0]):
         z, q = Z[i], out[i]
         for j in range(scale.shape[0]):
-            q[j] = np.int8(np.int32(np.rint(z[j] * scale[j])))
+            q[j] = np.int8(np.int32(np.rint((z[j] - centre[j]) * scale[j])))
 
 
 @compiled_sums
