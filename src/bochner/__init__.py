@@ -49,6 +49,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name at its first use, so that the command answers without loading scikit-learn."""
     if name not in _HOMES:
         raise AttributeError(f"module 'bochner' has no attribute {name!r}")
+    import sklearn.base  # noqa: F401 - from here, for deep in a stack of imports its own take longer, up to 60 ms
+
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

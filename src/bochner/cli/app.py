@@ -115,6 +115,15 @@ def demo(json: Json = False, traceback: Traceback = False) -> None:
 
 
 @app.command()
+def warmup(json: Json = False, traceback: Traceback = False) -> None:
+    """Compile all loops and keep them, so that no fit has to wait for it."""
+    with guarded(traceback):
+        from bochner.cli.warmup import warmup as run
+
+        _show(run(), json)
+
+
+@app.command()
 def fit(
     data: Data,
     target: Annotated[str, typer.Option(metavar="NAME", help="Column to predict.")],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from bochner.cli.saved import SavedModel, check_output, read_model, write_model
 from bochner.cli.target import Target, hold_out, labels_of, read_target, with_task
 from bochner.data.files import read_table, write_table
 from bochner.data.table import TableEncoder
+from bochner.loops.clock import CLOCK
 
 FEW_ROWS, DISTINCT = 20, 0.9
 
@@ -83,7 +83,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
 
 def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[str]) -> dict[str, Any]:
     """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
-    start, scored = time.perf_counter(), None
+    start, scored = CLOCK.seconds(), None
     train = test = np.arange(X.num_rows)
     if arguments.test_size:
         if X.num_rows < 2:
@@ -106,7 +106,7 @@ def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[s
         "scores": scored,
         "baseline": _described_baseline(target, train),
         "model": facts,
-        "seconds": time.perf_counter() - start,
+        "seconds": CLOCK.seconds() - start,
         "out": None if arguments.out is None else str(arguments.out),
         "rows_saved_model": None if arguments.out is None else X.num_rows,
         "notes": notes,
@@ -214,11 +214,11 @@ def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
     table = read_table(data, as_text=saved.text_columns, note=notes.append)
-    start = time.perf_counter()
+    start = CLOCK.seconds()
     with errors_of(data):
         X = saved.inputs(table, data)
         columns = _predictions(saved, X)
-    seconds = time.perf_counter() - start
+    seconds = CLOCK.seconds() - start
     write_table(pa.table(columns), out)
     ignored = [name for name in table.column_names if name not in (saved.columns or table.column_names)]
     return {
@@ -263,7 +263,7 @@ def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
     target = replace(read_target(table, name, data), task=saved.task)
     if saved.task == "regression" and target.values.dtype.kind not in "biuf":
         raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
-    start = time.perf_counter()
+    start = CLOCK.seconds()
     with errors_of(data):
         X = saved.inputs(table, data)
         X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
@@ -280,6 +280,6 @@ def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
         "target": name,
         "task": saved.task,
         "scores": scored,
-        "seconds": time.perf_counter() - start,
+        "seconds": CLOCK.seconds() - start,
         "notes": notes + more,
     }

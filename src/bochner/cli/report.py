@@ -28,9 +28,7 @@ def show(report: dict[str, Any], as_json: bool) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, no_color=True)
     with console.capture() as capture:
-        {"demo": _demo, "fit": _fit, "predict": _predict, "evaluate": _evaluate, "inspect": _inspect}[
-            report["command"]
-        ](console, report)
+        PRINTERS[report["command"]](console, report)
         for note in report["notes"]:
             console.print(Text.assemble(("note: ", "yellow"), printable(note)))
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
@@ -117,6 +115,11 @@ def _demo(console: Console, report: dict[str, Any]) -> None:
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
     console.print(Text("R²: by KernelMachineRegressor. Baseline: the most frequent class, or the mean.", "dim"))
+
+
+def _warmup(console: Console, report: dict[str, Any]) -> None:
+    counts = f"{report['compiled']:,} loops in {report['seconds']:.1f} s; {report['kept_before']:,} were there"
+    console.print(Text(f"Compiled {counts}. They are in {printable(report['folder'])}."))
 
 
 def _facts(console: Console, facts: dict[str, Any]) -> None:
@@ -215,3 +218,13 @@ def _map(facts: dict[str, Any]) -> str:
         return f"{text} of {facts['n_buckets']:,} buckets"
     filled = f"{facts['rows_per_bin']:.3g} rows per bin, {100 * facts['alone']:.2g} % of rows alone"
     return f"{text}, {facts['n_features']:,} occupied bins; {filled}"
+
+
+PRINTERS = {
+    "demo": _demo,
+    "warmup": _warmup,
+    "fit": _fit,
+    "predict": _predict,
+    "evaluate": _evaluate,
+    "inspect": _inspect,
+}

@@ -87,12 +87,10 @@ class Table:
             return
         capacity = 1 << (need - 1).bit_length()
         if capacity >= LARGE_TABLE:
-            require_memory(20 * capacity, f"A table of {capacity:,} bins", "Take larger lengthscales or fewer n_grids.")
+            require_memory(24 * capacity, f"A table of {capacity:,} bins", "Take larger lengthscales or fewer n_grids.")
         larger = Table(capacity)
-        larger.keys[: self.count], larger.counts[: self.count] = self.keys[: self.count], self.counts[: self.count]
-        from bochner.loops.bins import fill
-
-        fill(self.keys[: self.count], larger.slots)
+        larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
+        larger.counts[: self.count] = self.counts[: self.count]
         self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
 
 

@@ -174,28 +174,26 @@ class StoredBins(Stored):
         self.ids, self.values, self.offsets, self.n_rows = ids, values, offsets, ids.shape[1]
 
     def forward(self, V: NDArray) -> NDArray:
-        from bochner.loops.bins import gather
+        from bochner.loops.bins import gather, gather_weighted
 
         V = np.ascontiguousarray(V)
         self._check(V)
         T, values, offsets = np.zeros((len(V), self.n_rows), V.dtype), self._values(V.dtype), self.offsets
-
-        def rows(start: int, stop: int) -> None:
-            gather(self.ids, values, offsets, V, start, stop, T[:, start:stop])
-
-        for_rows(rows, self.n_rows)
+        add = gather if values.ndim == 1 else gather_weighted
+        for_rows(lambda start, stop: add(self.ids, values, offsets, V, start, stop, T), self.n_rows)
         return T
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q, each thread some of the grids, whose columns are their own."""
-        from bochner.loops.bins import scatter
+        from bochner.loops.bins import scatter, scatter_weighted
 
         self._check(Q)
         T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype), self.offsets
+        add = scatter if values.ndim == 1 else scatter_weighted
 
         def grids(first: int) -> None:
             stop = first + GRIDS
-            scatter(self.ids[first:stop], values[first:stop], offsets[first:stop], T, Q)
+            add(self.ids[first:stop], values[first:stop], offsets[first:stop], T, Q)
 
         in_threads(grids, range(0, len(self.ids), GRIDS), None if self.n_rows >= STEP else 1)
 
@@ -207,12 +205,18 @@ class StoredBins(Stored):
         kept, D = self.ids.T >= 0, int(self.offsets[-1])
         wide = max(D, kept.size) >= 2**31
         columns = (self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32))[kept]
-        values = np.broadcast_to(self._values(dtype).T, kept.shape)[kept]
+        values = np.broadcast_to(self.values.T.astype(dtype), kept.shape)[kept]
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         return sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
 
     def _values(self, dtype: np.dtype) -> NDArray:
-        return self.values.astype(dtype, copy=False)
+        """The values as the loops take them: of shape (P, n), or (P,) where each grid has one."""
+        if self.values.shape[1] > 1:
+            return self.values.astype(dtype, copy=False)
+        values = self.values[:, 0].astype(dtype)
+        if len(values) % 2:
+            values[-1] /= 2  # it is added twice
+        return values
 
     def _check(self, vectors: NDArray) -> None:
         require_length(vectors.T, int(self.offsets[-1]))

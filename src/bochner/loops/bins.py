@@ -7,7 +7,7 @@ bin k, and `slots` an open-addressing table of the numbers, -1 where empty, of w
 
 import numpy as np
 
-from bochner.loops.compile import compiled, compiled_exactly, use_wide_vectors
+from bochner.loops.compile import compiled, compiled_exactly, compiled_inside, use_wide_vectors
 
 _FAR = 2.0**62 - 512  # coordinates beyond share a bin; with 9 trailing zero bits its hash is random, with 62 it is not
 _NEAR, _ANCHOR = 2**50, 1.5 * 2**52
@@ -91,7 +91,7 @@ def weigh(X, inverses, shifts, smooth, out):
                 out[i] *= _BUMP * s * (1 - s)
 
 
-@compiled
+@compiled_inside
 def _slot(key, mask):
     """Scatter the bits of a hash (a finaliser of xor-shifts and multiplications), and take the last ones."""
     h = np.uint64(key)
@@ -114,24 +114,12 @@ def number(hashes, keys, counts, slots, count, ids):
         while slots[slot] >= 0 and keys[slots[slot]] != key:
             slot = (slot + 1) & mask
         if slots[slot] < 0:
-            slots[slot] = count
-            keys[count] = key
+            slots[slot], keys[count] = count, key
             count += 1
         k = slots[slot]
         counts[k] += 1
         ids[i] = k
     return count
-
-
-@compiled
-def fill(keys, slots):
-    """Enter the bins of one grid, all different, into its empty table."""
-    mask = slots.shape[0] - 1
-    for k in range(keys.shape[0]):
-        slot = _slot(keys[k], mask)
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = k
 
 
 @compiled
@@ -146,70 +134,58 @@ def bucket(hashes, n_buckets, ids):
 
 @compiled
 def gather(ids, values, offsets, V, start, stop, T):
-    """Add V Z' to T for the rows from `start` to `stop` of Z.
+    """Add V Z' to T in the rows from `start` to `stop`, where each grid has one value.
 
-    ids : int32 array of shape (P, n), -1 for no bin; values : array of shape (P, n), or (P, 1) where each grid has one;
-    offsets : array of shape (P,), the first column of each grid; V : array of shape (K, D); T : (K, stop - start).
+    ids : int32 array of shape (P, n), -1 for no bin; values : array of shape (P,), of which the last is a half where P
+    is odd: grids are added in pairs, in one pass over T, and the last one with itself. offsets : int64 array of shape
+    (P + 1,), the first column of each grid; V : array of shape (K, D); T : array of shape (K, n).
     """
-    P = ids.shape[0]
+    P, zero = ids.shape[0], T.dtype.type(0)
     for p in range(0, P, 2):
-        if values.shape[1] == 1 and p + 1 < P:
-            for k in range(V.shape[0]):
-                v, w, a, b = V[k, offsets[p] :], V[k, offsets[p + 1] :], values[p, 0], values[p + 1, 0]
-                _gather_two(ids[p, start:stop], ids[p + 1, start:stop], v, w, a, b, T[k])
-            continue
-        for q in range(p, min(p + 2, P)):
-            row, weights = ids[q, start:stop], values[q, start:stop] if values.shape[1] > 1 else values[q]
-            for k in range(V.shape[0]):
-                _gather_one(row, V[k, offsets[q] :], weights, T[k])
-
-
-@compiled
-def _gather_two(first, second, v, w, a, b, t):
-    """Add a v and b w at the rows' bins in two grids: one pass over t for both."""
-    zero = t.dtype.type(0)
-    for i in range(t.shape[0]):
-        one = v[first[i]] if first[i] >= 0 else zero
-        other = w[second[i]] if second[i] >= 0 else zero
-        t[i] += a * one + b * other
-
-
-@compiled
-def _gather_one(row, v, weights, t):
-    many = weights.shape[0] > 1
-    for i in range(t.shape[0]):
-        if row[i] >= 0:
-            t[i] += weights[i if many else 0] * v[row[i]]
+        q = min(p + 1, P - 1)
+        first, second, a, b = ids[p, start:stop], ids[q, start:stop], values[p], values[q]
+        for k in range(V.shape[0]):
+            v, w, t = V[k, offsets[p] :], V[k, offsets[q] :], T[k, start:stop]
+            for i in range(t.shape[0]):
+                j, m = first[i], second[i]
+                t[i] += a * (v[j] if j >= 0 else zero) + b * (w[m] if m >= 0 else zero)
 
 
 @compiled
 def scatter(ids, values, offsets, T, Q):
-    """Add T Z to Q, of shape (K, D); T : array of shape (K, n); the other arguments are those of `gather`."""
+    """Add T Z to Q, of shape (K, D); T : array of shape (K, n); the other arguments are those of `gather`.
+
+    The additions of two grids do not wait for one another.
+    """
     P = ids.shape[0]
     for p in range(0, P, 2):
-        if values.shape[1] == 1 and p + 1 < P:
-            for k in range(T.shape[0]):
-                v, w, a, b = Q[k, offsets[p] :], Q[k, offsets[p + 1] :], values[p, 0], values[p + 1, 0]
-                _scatter_two(ids[p], ids[p + 1], T[k], a, b, v, w)
-            continue
-        for q in range(p, min(p + 2, P)):
-            for k in range(T.shape[0]):
-                _scatter_one(ids[q], T[k], values[q], Q[k, offsets[q] :])
+        q = min(p + 1, P - 1)
+        first, second, a, b = ids[p], ids[q], values[p], values[q]
+        for k in range(T.shape[0]):
+            v, w, t = Q[k, offsets[p] :], Q[k, offsets[q] :], T[k]
+            for i in range(t.shape[0]):
+                j, m = first[i], second[i]
+                if j >= 0:
+                    v[j] += a * t[i]
+                if m >= 0:
+                    w[m] += b * t[i]
 
 
 @compiled
-def _scatter_two(first, second, t, a, b, v, w):
-    """Add a t and b t to v and w at the rows' bins in two grids, whose additions do not wait for one another."""
-    for i in range(t.shape[0]):
-        if first[i] >= 0:
-            v[first[i]] += a * t[i]
-        if second[i] >= 0:
-            w[second[i]] += b * t[i]
+def gather_weighted(ids, values, offsets, V, start, stop, T):
+    """Add V Z' to T as `gather` does, where each row has values of its own, of shape (P, n)."""
+    for p in range(ids.shape[0]):
+        for k in range(V.shape[0]):
+            for i in range(start, stop):
+                if ids[p, i] >= 0:
+                    T[k, i] += values[p, i] * V[k, offsets[p] + ids[p, i]]
 
 
 @compiled
-def _scatter_one(row, t, weights, v):
-    many = weights.shape[0] > 1
-    for i in range(t.shape[0]):
-        if row[i] >= 0:
-            v[row[i]] += weights[i if many else 0] * t[i]
+def scatter_weighted(ids, values, offsets, T, Q):
+    """Add T Z to Q as `scatter` does, where each row has values of its own, of shape (P, n)."""
+    for p in range(ids.shape[0]):
+        for k in range(T.shape[0]):
+            for i in range(T.shape[1]):
+                if ids[p, i] >= 0:
+                    Q[k, offsets[p] + ids[p, i]] += values[p, i] * T[k, i]

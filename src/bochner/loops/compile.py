@@ -1,31 +1,41 @@
 """How every loop of this package is compiled."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
-import numba
-from numba import types
-from numba.extending import intrinsic
+from bochner.loops.clock import CLOCK
+
+with CLOCK:
+    import numba
+    from numba import types
+    from numba.core import event
+    from numba.extending import intrinsic
+
+Loop = Any  # a dispatcher of Numba
+LOOPS: list[Loop] = []  # that have been imported
+_options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-def compiled(function: Callable, fastmath: frozenset[str] = frozenset({"contract"})) -> Any:
+def compiled(function: Callable, fastmath: frozenset[str] = frozenset({"contract"})) -> Loop:
     """Compile with Numba: no GIL, IEEE arithmetic with fused multiply-add, kept on disk between processes.
 
     Where no folder can be written (a read-only installation and home), the loop is compiled anew in each process.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
     try:
-        return numba.njit(cache=True, **options)(function)
+        loop = numba.njit(cache=True, fastmath=set(fastmath), **_options)(function)
     except RuntimeError:
-        return numba.njit(**options)(function)
+        loop = numba.njit(fastmath=set(fastmath), **_options)(function)
+    LOOPS.append(loop)
+    return loop
 
 
-def compiled_exactly(function: Callable) -> Any:
+def compiled_exactly(function: Callable) -> Loop:
     """Compile so that every operation is rounded by itself: the same numbers, whatever surrounds them in a loop."""
     return compiled(function, frozenset())
 
 
-def compiled_sums(function: Callable) -> Any:
+def compiled_sums(function: Callable) -> Loop:
     """Compile so that sums may be taken in any order, which lets them run in vector registers."""
     return compiled(function, frozenset({"contract", "reassoc"}))
 
@@ -44,3 +54,35 @@ def _use_wide_vectors(context: Any) -> Any:
 
 
 use_wide_vectors: Any = intrinsic(_use_wide_vectors)
+
+
+def compiled_inside(function: Callable) -> Loop:
+    """Compile as a part of the loops that call it, by their rules, and not by itself, which takes longer."""
+    return numba.njit(inline="always", **_options)(function)
+
+
+class _Compilations(event.Listener):
+    """Stops the clock of work while a loop is compiled, and says on a terminal that this happens, once."""
+
+    said = False
+
+    def on_start(self, event: event.Event) -> None:
+        CLOCK.__enter__()
+        loop = event.data["dispatcher"]
+        if not self.said and loop.py_func.__module__.startswith("bochner."):
+            self.said = True
+            _say(loop)
+
+    def on_end(self, event: event.Event) -> None:
+        CLOCK.__exit__()
+
+
+def _say(loop: Loop) -> None:
+    """Print a line on standard error; silent where that is no terminal."""
+    folder = loop.stats.cache_path
+    if sys.stderr.isatty():
+        kept = "not to be kept, as no folder can be written" if folder is None else f"kept in {folder}"
+        print(f"Compiling loops, once: some seconds, {kept}.", file=sys.stderr)
+
+
+event.register("numba:compile", _Compilations())

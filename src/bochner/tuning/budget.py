@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
+
+from bochner.loops.clock import CLOCK
 
 
 class Budget:
-    """Seconds since it was made, and those left of a limit.
+    """Seconds since it was made, and those left of a limit; those in which loops are compiled do not count.
 
     Parameters
     ----------
@@ -16,12 +16,12 @@ class Budget:
     """
 
     def __init__(self, limit: float | None = None) -> None:
-        self.limit, self.start = limit, time.perf_counter()
+        self.limit, self.start = limit, CLOCK.seconds()
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self.start
+        return CLOCK.seconds() - self.start
 
     @property
     def left(self) -> float:
