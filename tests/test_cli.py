@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,9 +132,9 @@ def test_version_and_help(run):
     for args in ((), ("--help",)):
         code, out, err = run(*args)
         assert (code, err) == (0, "")
-        assert all(name in out for name in ("demo", "fit", "predict", "evaluate", "inspect"))
+        assert all(name in out for name in ("demo", "warmup", "fit", "predict", "evaluate", "inspect"))
         assert "bochner fit houses.csv --target price" in out
-    for name in ("demo", "fit", "predict", "evaluate", "inspect"):
+    for name in ("demo", "warmup", "fit", "predict", "evaluate", "inspect"):
         assert run(name, "--help")[0] == 0
 
 
@@ -761,6 +762,21 @@ def test_failed_write_leaves_the_old_predictions(folder, done, run, monkeypatch)
     assert run("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")[0] == 130
     assert read("p.parquet") == before
     assert sorted(os.listdir()) == ["houses.csv", "model.safetensors", "p.parquet"]
+
+
+def test_warmup(run):
+    """What it has compiled once it finds again; where nothing can be kept it fails."""
+    from bochner.loops import compile
+
+    assert run("warmup")[0] == 0
+    code, out, err = run("warmup")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"Compiled 0 loops in [\d.]+ s; \d+ were there. They are in .*\.\n", out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile, "LOOPS", [])
+        code, _, err = run("warmup")
+    assert code == 1
+    assert "NUMBA_CACHE_DIR" in err
 
 
 def test_demo(run):

@@ -87,7 +87,8 @@ class TestProblem:
         assert found is None
 
     def test_one_clock(self):
-        readers = [path.name for path in PACKAGE.rglob("*.py") if "perf_counter" in path.read_text()]
+        texts = {path.name: path.read_text() for path in PACKAGE.rglob("*.py")}
+        readers = [name for name, text in texts.items() if "perf_counter" in text or "CLOCK" in text]
         assert readers == ["budget.py"]
 
     def test_every_constant_says_what_it_is(self):

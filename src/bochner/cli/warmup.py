@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from bochner.cli.errors import CommandError
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+from bochner.estimators import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
@@ -34,26 +34,32 @@ def warmup() -> dict[str, Any]:
 
     Raises CommandError where no folder can be written to keep them.
     """
-    start = time.perf_counter()
+    from bochner.loops.compile import LOOPS
+
+    start, before = time.perf_counter(), sum(_compiled(loop) for loop in LOOPS)
+    metric = learn_metric(*_rows(np.float64), metric="full", random_state=SEED)
     for dtype in (np.float32, np.float64):
-        _learn(dtype)
+        metric.coordinates(_rows(dtype)[0])
         for features in MAPS:
             _solve(features, dtype)
         FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(np.ones((2, WIDE), dtype))
-    from bochner.loops.compile import LOOPS
-
-    stats = [loop.stats for loop in LOOPS]
-    folders = sorted({one.cache_path for one in stats if one.cache_path})
+    folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
         raise CommandError("no folder can be written to keep compiled loops; name one in NUMBA_CACHE_DIR")
+    compiled = sum(_compiled(loop) for loop in LOOPS) - before
     return {
         "command": "warmup",
         "folder": folders[0],
-        "compiled": sum(sum(one.cache_misses.values()) for one in stats),
-        "kept_before": sum(sum(one.cache_hits.values()) for one in stats),
+        "compiled": compiled,
+        "kept_before": sum(len(loop.signatures) for loop in LOOPS) - compiled,
         "seconds": time.perf_counter() - start,
         "notes": [],
     }
+
+
+def _compiled(loop: Any) -> int:
+    """For how many sets of types a loop was compiled, and not found in the cache."""
+    return sum(loop.stats.cache_misses.values())
 
 
 def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
@@ -68,14 +74,6 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
         stored.backward(stored.forward(V), V)
         stored.normal(V, np.ones(ROWS, dtype), V)
         KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y)
-
-
-def _learn(dtype: DTypeLike) -> None:
-    """Learn a metric of warps, and fit by it."""
-    X, y = _rows(dtype)
-    learn_metric(X, y[:, 0], metric="full", random_state=SEED).coordinates(X)
-    KernelMachineRegressor(random_state=SEED).fit(X, y[:, 0]).predict(X)
-    KernelMachineClassifier(random_state=SEED).fit(X, y[:, 0] > 0).predict_proba(X)
 
 
 def _rows(dtype: DTypeLike) -> tuple[Any, Any]:

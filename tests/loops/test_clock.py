@@ -1,0 +1,196 @@
+"""The clock of work, what is said while loops are compiled, and that nothing is compiled after `bochner warmup`."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import suppress
+from threading import Event, Thread
+
+import pytest
+
+from bochner.loops.clock import WorkClock
+from bochner.tuning.budget import Budget
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """The moment that it is, in a list, for the test to change."""
+    moment = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: moment[0])
+    return moment
+
+
+def test_clock_stands_still_inside(now):
+    work = WorkClock()
+    start = work.seconds()
+    now[0] = 1.0
+    with work:
+        now[0] = 3.0
+        with work:
+            now[0] = 6.0
+        assert work.seconds() - start == 1.0
+        now[0] = 10.0
+    now[0] = 12.0
+    assert work.seconds() - start == 3.0
+
+
+def test_clock_stands_still_while_any_thread_is_inside(now):
+    """One inside from 1 to 4, the other from 2 to 6."""
+    work, entered, leave = WorkClock(), Event(), Event()
+    start = work.seconds()
+
+    def other():
+        with work:
+            entered.set()
+            leave.wait()
+
+    now[0] = 1.0
+    with work:
+        now[0] = 2.0
+        thread = Thread(target=other)
+        thread.start()
+        entered.wait()
+        now[0] = 4.0
+    now[0] = 6.0
+    leave.set()
+    thread.join()
+    now[0] = 7.0
+    assert work.seconds() - start == 2.0
+
+
+def test_clock_goes_on_in_a_process_that_was_forked(now):
+    work = WorkClock()
+    work.__enter__()
+    work.restart()
+    now[0] = 5.0
+    assert work.seconds() == 5.0
+
+
+def test_compilation_is_no_work(now):
+    """It takes a hundred seconds here, between the start and the end that Numba tells of."""
+    from numba.core import event
+
+    from bochner.loops.compile import LOOPS, compiled
+
+    class Slow(event.Listener):
+        def on_start(self, event):
+            now[0] += 100.0
+
+        def on_end(self, event):
+            pass
+
+    slow, loop = Slow(), compiled(lambda x: x + 1)
+    LOOPS.remove(loop)
+    budget = Budget(50.0)
+    event.register("numba:compile", slow)
+    try:
+        assert loop(1) == 2
+    finally:
+        event.unregister("numba:compile", slow)
+    assert now[0] >= 100.0
+    assert budget.elapsed == 0.0
+    assert budget.left == 50.0
+
+
+def in_process(code, cache, **options):
+    """What a new process prints on standard output, with a cache of its own."""
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, env=environment, **options)
+    assert done.returncode == 0
+    return done.stdout
+
+
+BUCKETS = """
+    import numpy as np
+    from bochner.loops.bins import bucket
+
+    for ids in np.empty((2, 3), np.int32):
+        bucket(np.arange(3), 7, ids)
+"""
+
+
+def test_compilation_is_said_on_a_terminal_once(tmp_path):
+    main, terminal = os.openpty()
+    for _ in range(2):
+        in_process(BUCKETS, tmp_path, stderr=terminal)
+    os.close(terminal)
+    said = b""
+    while not said.endswith(b"\n"):
+        said += os.read(main, 4096)
+    os.set_blocking(main, False)
+    with suppress(OSError):
+        said += os.read(main, 4096)
+    os.close(main)
+    assert said.count(b"\n") == 1
+    assert said.startswith(b"Compiling loops, once: ")
+    assert str(tmp_path).encode() in said
+
+
+def test_compilation_is_not_said_in_a_pipe(tmp_path):
+    assert in_process(BUCKETS, tmp_path, stderr=subprocess.STDOUT) == ""
+
+
+WARMUP = """
+    import importlib, pkgutil
+    import bochner.loops
+    from bochner.cli.warmup import warmup
+    from bochner.loops.compile import LOOPS
+
+    report = warmup()
+    assert report["compiled"] > 0, report
+    for module in pkgutil.iter_modules(bochner.loops.__path__):
+        importlib.import_module(f"bochner.loops.{module.name}")
+    names = {loop.py_func.__name__ for loop in LOOPS if not loop.signatures}
+    print(report["folder"], *(name for name in names if not name.startswith("_")))
+"""
+FITS = """
+    import numpy as np
+    import scipy.sparse as sp
+    from numba.core import event
+    from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+    from bochner import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.kernels import Gaussian, Laplacian, SmoothBins
+
+    compiled = []
+
+    class Names(event.Listener):
+        def on_start(self, event):
+            compiled.append((event.data["dispatcher"].py_func.__name__, event.data["args"]))
+
+        def on_end(self, event):
+            pass
+
+    event.register("numba:compile", Names())
+    X = np.random.default_rng(1).standard_normal((300, 5))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.floor(X[:, 3])
+    together = [FourierFeatures(Gaussian(2.0), 20), BinningFeatures(Laplacian(4.0), 7), LinearFeatures()]
+    for dtype in (np.float32, np.float64):
+        rows = X.astype(dtype)
+        for options in (
+            {"features": "binning", "metric": "isotropic"},
+            {"kernel": Gaussian(2.0), "n_components": 51},
+            {"kernel": Gaussian(2.0), "n_components": 50, "solver": "cg", "alpha": 0.1},
+            {"features": FourierFeatures(Gaussian(2.0), 30, paired=False)},
+            {"features": BinningFeatures(SmoothBins(4.0), 5)},
+            {"features": BinningFeatures(Laplacian(4.0), 5, n_buckets=64), "alpha": 0.1, "tol": 1e-6},
+            {"features": ConcatenatedFeatures(together)},
+            {"solver": "exact"},
+        ):
+            KernelMachineRegressor(random_state=0, **options).fit(rows, y).predict(rows[:1])
+        sparse = sp.csr_array(rows * (rows > 1))
+        KernelMachineRegressor(features="binning", n_components=5, random_state=0).fit(sparse, y).predict(sparse)
+    KernelMachineClassifier(features="hybrid", metric="full", random_state=0).fit(X, y > 0).predict_proba(X)
+    print(compiled)
+"""
+IDLE = {"interpolate"}  # loops that no path takes
+
+
+def test_nothing_is_compiled_after_warmup(tmp_path):
+    """All loops were compiled by it, and a new process takes what it needs from the cache."""
+    folder, *idle = in_process(WARMUP, tmp_path).split()
+    assert set(idle) <= IDLE
+    assert folder.startswith(str(tmp_path))
+    assert in_process(FITS, tmp_path).strip() == "[]"
