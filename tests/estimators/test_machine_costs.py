@@ -1,7 +1,11 @@
 """Costs that are measured."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from bochner import KernelMachineRegressor
 from bochner.engines.costs import COSTS, Costs, plausible
 from bochner.estimators import costs
 from bochner.estimators.costs import machine_costs, measure
@@ -41,3 +45,21 @@ def test_are_the_usual_ones_where_the_clock_stands_still(file, monkeypatch):
     monkeypatch.setattr(costs.time, "process_time", lambda: 0.0)
     assert machine_costs() == COSTS
     assert not file.exists()
+
+
+def test_decide_on_the_solver_alone(monkeypatch):
+    """The map, its size and the precision are the same on every machine."""
+    monkeypatch.setattr("bochner.estimators.solver.WORTH_MEASURING", 0)
+    monkeypatch.setattr("bochner.estimators.solver.WORTH_ROUNDING", 0)
+    options, models = {"metric": "isotropic", "features": "fourier", "alpha": 1.0, "random_state": 0}, []
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600)
+    for machine in (replace(COSTS, product=1.0), replace(COSTS, float_pass=1.0)):
+        monkeypatch.setattr("bochner.estimators.solver.machine_costs", lambda machine=machine: machine)
+        models.append(KernelMachineRegressor(**options).fit(X, y))
+    one, two = models
+    assert (one.solver_, two.solver_) == ("cg", "direct")
+    np.testing.assert_array_equal(one.features_.frequencies_, two.features_.frequencies_)
+    assert one.kernel_.get_params() == two.kernel_.get_params()
+    assert one.coef_.dtype == two.coef_.dtype

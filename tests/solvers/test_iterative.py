@@ -177,16 +177,19 @@ class TestLeverage:
         X[::50] = rng.standard_normal((40, 3)) * 6
         return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(2000)
 
+    @pytest.mark.parametrize(
+        "features", [FOURIER, ConcatenatedFeatures([FOURIER], weights=[0.3])], ids=["one", "scaled"]
+    )
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_same_solution_in_fewer_iterations(self, rare, weighted):
+    def test_same_solution_in_fewer_iterations(self, rare, weighted, features):
         """The error in the norm of the matrix of condition number 2,000 / 0.01 is below 1e-10."""
         X, y = rare
         weight = np.random.default_rng(1).integers(0, 3, len(X)).astype(float) if weighted else None
-        before, after = (ridge_on(FOURIER, X, y, weight) for _ in range(2))
+        before, after = (ridge_on(features, X, y, weight) for _ in range(2))
         after.draw_by_leverage(0.01)
         found = [ridge.fit(np.array([0.01]), 1e-10, 500) for ridge in (before, after)]
         assert found[1].solution.n_iter < found[0].solution.n_iter
-        Z = FOURIER.rows(X)
+        Z = after.design.features.transform(X)
         expected, intercept = exact.ridge(Z, y[:, None], 0.01, weight)
         predicted = [Z @ fit.solution.coef.T + fit.intercept for fit in found]
         for one in predicted:

@@ -225,8 +225,9 @@ class IterativeRidge:
         (v'z)^2 has that mean; here the first sample stands for M.
         """
         (sample,), rng = self._samples(), np.random.default_rng(self.seed)
+        dense, scale = self.maps[0].dense, self.scales[0]
         assert isinstance(sample, SampledRows)
-        dense, scale = self.design.dense, self.scales[0]
+        assert dense is not None
         weight, weights = self.design.source.total_weight, self.design.source.weights
         V = sample.draw(weight, penalty, SKETCH, rng).astype(self.dtype)
         leverage = np.concatenate([np.square(block.features.forward(V)).mean(axis=0) for block in self.blocks])
