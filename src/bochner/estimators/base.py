@@ -252,7 +252,7 @@ class KernelMachine(Interpretation, KernelParameter):
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
     @single_threaded_blas()
-    def _scores(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
+    def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
         check_is_fitted(self)
         threads = threads_of(n_jobs)
