@@ -49,7 +49,7 @@ def measure() -> Costs:
     features = FourierFeatures(Gaussian(), D, random_state=0).draw(COLUMNS)
     rows = np.ascontiguousarray(A[:, :COLUMNS])
     single = _on_each(lambda k: A @ square)
-    packed = StoredBytes(STORED[0], np.ones(STORED[1]))
+    packed = StoredBytes(STORED[0], np.ones(STORED[1]), np.zeros(STORED[1]))
     packed.Z.fill(63)  # which is 0.75 in four bytes of a number
     byte, bytes_at_once = _passes(packed)
     number, numbers_at_once = _passes(StoredFloats(packed.Z.view(np.float32)))
