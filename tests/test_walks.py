@@ -47,7 +47,7 @@ def walks_to(module, name, fit, monkeypatch):
     [
         (bins, "gather", {"features": "binning", "metric": "isotropic", "n_components": 5}),
         (trig, "cos_sin", {"kernel": Gaussian(2.0), "n_components": 20, "solver": "direct", "alpha": 1.0}),
-        (distances, "laplacian_block", {"features": "binning", "n_components": 5}),
+        (distances, "add_distances", {"features": "binning", "n_components": 5}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

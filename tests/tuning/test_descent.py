@@ -20,7 +20,7 @@ def numbered(n, size, seed=0, weight=None, kinds=("near",)):
 
 def drawn(blocks, kind):
     """Numbers of the rows of a block."""
-    B, y = blocks.draw(kind, SCALES)
+    B, y, *_ = blocks.draw(kind, SCALES)
     np.testing.assert_array_equal(B.T, blocks.rows[y[:, 0]])
     assert B.flags.c_contiguous
     assert len(np.unique(y)) == len(y) == blocks.size
@@ -208,11 +208,11 @@ class TestScales:
         X, seen, loss = normal(300, 4), [], descent.diagonal_loss
         X[:, 3] = np.arange(300) % 10 == 0
 
-        def spy(kernel, B, y, space, log_scales, log_noise):
-            seen.append(len(B))
-            assert (np.ptp(B, axis=1) > 0).all()
-            assert len(log_scales) == len(B)
-            return loss(kernel, B, y, space, log_scales, log_noise)
+        def spy(kernel, block, space, log_scales, log_noise):
+            seen.append(len(block.B))
+            assert (np.ptp(block.B, axis=1) > 0).all()
+            assert len(log_scales) == len(block.B)
+            return loss(kernel, block, space, log_scales, log_noise)
 
         monkeypatch.setattr(descent, "diagonal_loss", spy)
         learn(40, kernel=kernel, X=X, size=20)

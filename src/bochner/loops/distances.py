@@ -1,4 +1,4 @@
-"""Weighted L1 distances of the rows of small blocks, and the gradients of sums over them.
+"""L1 distances of the rows of small blocks, and the gradients of sums over them.
 
 Blocks are transposed, (p, rows), so that a coordinate of all rows is contiguous.
 """
@@ -9,17 +9,14 @@ from bochner.loops.compile import compiled_sums
 
 
 @compiled_sums
-def laplacian_block(A, B, scales, K):
-    """Write exp(-sum_m scales_m |a_m - b_m|) for all pairs of rows into K, of shape (rows of A, rows of B)."""
+def add_distances(A, B, D):
+    """Add sum_m |a_m - b_m| for all pairs of rows to D, of shape (rows of A, rows of B)."""
     for i in range(A.shape[1]):
-        row = K[i]
-        row[:] = 0
+        row = D[i]
         for m in range(A.shape[0]):
-            a, s, b = A[m, i], scales[m], B[m]
+            a, b = A[m, i], B[m]
             for j in range(row.shape[0]):
-                row[j] += s * np.abs(a - b[j])
-        for j in range(row.shape[0]):
-            row[j] = np.exp(-row[j])
+                row[j] += np.abs(a - b[j])
 
 
 @compiled_sums

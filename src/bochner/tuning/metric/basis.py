@@ -40,6 +40,8 @@ class Basis:
         Logarithms of scales to begin with.
     numeric : int array
         Columns of X with more than two values.
+    n_pairs : int
+        The first so many columns of the points are values, whose ranks follow.
     """
 
     def __init__(self, X: NDArray, column_groups: NDArray, parts: str, rng: np.random.Generator) -> None:
@@ -63,7 +65,7 @@ class Basis:
         Z = (values - mean) / deviation
         P = (X[:, self.plain] - origin[self.plain]) / self.unit
         kept = [Z, R] if parts == "both" else [Z]
-        self.parts = parts
+        self.parts, self.n_pairs = parts, len(self.numeric) if parts == "both" else 0
         self.points = np.concatenate([*kept, P], axis=1, dtype=np.float32)
         free = np.arange(len(self.numeric) * len(kept))
         _, tied = np.unique(column_groups[self.plain], return_inverse=True)

@@ -22,6 +22,36 @@ from scipy.linalg import LinAlgError
 
 from bochner.engines import lapack
 
+SINGLE_NOISE = 1e-2  # ridge term, of whose matrix the factors in single precision are accurate enough for a gradient
+
+
+class Block(NamedTuple):
+    """Rows of a block, and what is known of their columns.
+
+    Attributes
+    ----------
+    B : array of shape (p, rows)
+        The block, transposed; the rows to fit first. Its dtype is that of the work.
+    y : array of shape (rows, K)
+    n_pairs : int
+        The first so many columns and as many after them are two rising functions of the same numbers.
+    binary : int array
+        Columns of 0 and one other number, which is positive.
+    """
+
+    B: NDArray
+    y: NDArray
+    n_pairs: int = 0
+    binary: NDArray = np.empty(0, np.intp)
+
+    def varying(self) -> tuple[Block, NDArray[np.intp]]:
+        """The columns that vary in this block, and their numbers."""
+        varies = np.flatnonzero(np.ptp(self.B, axis=1) > 0)
+        if len(varies) == len(self.B):
+            return self, varies
+        n_pairs = int(np.searchsorted(varies, self.n_pairs))
+        return Block(self.B[varies], self.y, n_pairs, np.flatnonzero(np.isin(varies, self.binary))), varies
+
 
 class BlockGradient(NamedTuple):
     """Loss of a block and its derivatives.
@@ -49,109 +79,145 @@ class Workspace:
     ----------
     rows, n_fit : int
     dtype : dtype
-        Of the distances and their sums.
+        Of the distances, and of all work but the factors of nearly singular matrices.
     """
 
     def __init__(self, rows: int, n_fit: int, dtype: DTypeLike) -> None:
-        self.K, self.W = np.empty((rows, n_fit), dtype), np.empty((rows, n_fit), dtype)
-        self.C, self.A = np.empty((rows, n_fit)), np.empty((n_fit, n_fit), order="F")
+        self.K, self.W, self.D = (np.empty((rows, n_fit), dtype) for _ in range(3))
+        self.factors = {np.dtype(own): np.empty((n_fit, n_fit), own, order="F") for own in (dtype, np.float64)}
         self.n_fit = n_fit
 
 
-def diagonal_loss(
-    kernel: str, B: NDArray, y: NDArray, space: Workspace, log_scales: NDArray, log_noise: float
-) -> BlockGradient:
+def diagonal_loss(kernel: str, block: Block, space: Workspace, log_scales: NDArray, log_noise: float) -> BlockGradient:
     """Loss and gradient for one scale a column.
 
     Parameters
     ----------
     kernel : {"laplacian", "gaussian"}
         exp(-sum_m s_m |x_m - y_m|), or exp(-sum_m s_m^2 (x_m - y_m)^2 / 2).
-    B : array of shape (p, rows)
-        The block, transposed; the rows to fit first. Its dtype is that of the work of O(rows^2 p).
-    y : array of shape (rows, K)
-    space : Workspace
+    block : Block
     log_scales : array of shape (p,)
         log s.
     log_noise : float
         log lambda.
     """
     s, n_fit = np.exp(log_scales), space.n_fit
+    scaled = block.B * s[:, np.newaxis].astype(block.B.dtype)
     if kernel == "laplacian":
-        from bochner.loops.distances import distance_sums, laplacian_block
+        from bochner.loops.distances import add_distances
 
-        scales = s.astype(B.dtype)
-        fit = np.ascontiguousarray(B[:, :n_fit])
-        laplacian_block(B, fit, scales, space.K)
-        loss, W, log_noise_gradient = _weights(space, y, log_noise)
-        sums = np.zeros(len(B))
-        distance_sums(B, fit, W, sums)
-        return BlockGradient(loss, -s * sums, log_noise_gradient)
-    X = B * s[:, np.newaxis].astype(B.dtype)
-    _gaussian(X, space)
-    loss, W, log_noise_gradient = _weights(space, y, log_noise)
-    fit = X[:, :n_fit]
-    squares = np.square(X) @ W.sum(axis=1) + np.square(fit) @ W.sum(axis=0) - 2 * ((X @ W) * fit).sum(axis=1)
+        loose = _begin(scaled, block, space)
+        add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
+        np.exp(np.negative(space.D, out=space.K), out=space.K)
+        loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
+        return BlockGradient(loss, -_weighted_distances(scaled, block.binary, W), log_noise_gradient)
+    _gaussian(scaled, space)
+    loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
+    fit = scaled[:, :n_fit]
+    squares = np.square(scaled) @ W.sum(axis=1) + np.square(fit) @ W.sum(axis=0) - 2 * ((scaled @ W) * fit).sum(axis=1)
     return BlockGradient(loss, -squares.astype(np.float64), log_noise_gradient)
 
 
 def linear_loss(
-    kernel: str, B: NDArray, y: NDArray, space: Workspace, A: NDArray, size: float, log_noise: float
+    kernel: str, block: Block, space: Workspace, A: NDArray, size: float, log_noise: float
 ) -> BlockGradient:
     """Loss and gradient for a linear map of the first columns, as `diagonal_loss` does for scales.
 
     Parameters
     ----------
     A : array of shape (q, q)
-        With z = size (A x_1, x_2), x_1 the first q columns: exp(-|z - z'|_1), or exp(-|z - z'|_2^2 / 2).
+        With z = size (A x_1, x_2), x_1 the first q columns, none of them binary: exp(-|z - z'|_1), or
+        exp(-|z - z'|_2^2 / 2).
     size : float
         Its logarithm's derivative is the last entry of `metric`, after those by the entries of A.
     """
-    q, n_fit = len(A), space.n_fit
+    B, q, n_fit = block.B, len(A), space.n_fit
     Z = B * B.dtype.type(size)
     Z[:q] = A.astype(B.dtype) @ Z[:q]
-    fit = np.ascontiguousarray(Z[:, :n_fit])
     if kernel == "laplacian":
-        from bochner.loops.distances import laplacian_block, sign_sums
+        from bochner.loops.distances import add_distances, sign_sums
 
-        laplacian_block(Z, fit, np.ones(len(Z), B.dtype), space.K)
-        loss, W, log_noise_gradient = _weights(space, y, log_noise)
-        V, U = np.zeros_like(Z), np.zeros_like(fit)
-        sign_sums(Z, fit, W, V, U)
+        loose = _begin(Z, block, space)
+        add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
+        np.exp(np.negative(space.D, out=space.K), out=space.K)
     else:
         _gaussian(Z, space)
-        loss, W, log_noise_gradient = _weights(space, y, log_noise)
-        V = Z * W.sum(axis=1) - fit @ W.T
-        U = Z @ W - fit * W.sum(axis=0)
-    by_size = (U * fit).sum(dtype=np.float64) - (V * Z).sum(dtype=np.float64)
-    gradient = size * (U[:q] @ B[:q, :n_fit].T - V[:q] @ B[:q].T).astype(np.float64)
+    loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
+    mixed, fit = Z[:q], np.ascontiguousarray(Z[:q, :n_fit])
+    if kernel == "laplacian":
+        V, U = np.zeros_like(mixed), np.zeros_like(fit)
+        sign_sums(mixed, fit, W, V, U)
+    else:
+        V, U = mixed * W.sum(axis=1) - fit @ W.T, mixed @ W - fit * W.sum(axis=0)
+    degree = 1 if kernel == "laplacian" else 2
+    by_size = -degree * float(np.vdot(W, space.D))
+    gradient = size * (U @ B[:q, :n_fit].T - V @ B[:q].T).astype(np.float64)
     return BlockGradient(loss, np.append(gradient, by_size), log_noise_gradient)
 
 
+def _begin(X: NDArray, block: Block, space: Workspace) -> NDArray:
+    """Write the L1 distances by the binary columns of X, products of matrices; the other columns, pairs as one."""
+    q, D, n_fit = block.n_pairs, space.D, space.n_fit
+    T, loose = X[block.binary], np.delete(X, block.binary, axis=0)
+    if len(T):
+        ends = T.sum(axis=0)
+        np.matmul((-2 * T / _tops(T)).T, T[:, :n_fit], out=D)
+        D += ends[:, np.newaxis]
+        D += ends[:n_fit]
+        np.maximum(D, 0, out=D)  # equal rows have rounding errors
+    else:
+        D[:] = 0
+    return np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]]) if q else loose
+
+
+def _weighted_distances(X: NDArray, binary: NDArray, W: NDArray) -> NDArray[np.float64]:
+    """Sum_ij W_ij |x_im - x_jm| of each column m, shape (p,)."""
+    from bochner.loops.distances import distance_sums
+
+    n_fit, sums = W.shape[1], np.zeros(len(X))
+    loose, T = np.delete(X, binary, axis=0), X[binary]
+    own = np.zeros(len(loose))
+    distance_sums(loose, np.ascontiguousarray(loose[:, :n_fit]), W, own)
+    sums[np.delete(np.arange(len(X)), binary)] = own
+    fit = T[:, :n_fit]
+    sums[binary] = T @ W.sum(axis=1) + fit @ W.sum(axis=0) - 2 * ((T / _tops(T) @ W) * fit).sum(axis=1)
+    return sums
+
+
+def _tops(T: NDArray) -> NDArray:
+    """The greater number of each binary column, shape (b, 1)."""
+    tops = T.max(axis=1, keepdims=True)
+    return np.where(tops > 0, tops, T.dtype.type(1))
+
+
 def _gaussian(X: NDArray, space: Workspace) -> None:
-    """Write the Gaussian kernel of the columns of X into the workspace."""
-    D, squares = space.K, np.square(X).sum(axis=0)
-    np.matmul(X.T, X[:, : space.n_fit], out=D)
-    D -= squares[:, np.newaxis] / 2
-    D -= squares[: space.n_fit] / 2
-    np.exp(np.minimum(D, 0, out=D), out=D)
+    """Write half of the squared distances of the columns of X and their Gaussian kernel into the workspace."""
+    D, squares = space.D, np.square(X).sum(axis=0) / 2
+    np.matmul(-X.T, X[:, : space.n_fit], out=D)
+    D += squares[:, np.newaxis]
+    D += squares[: space.n_fit]
+    np.maximum(D, 0, out=D)
+    np.exp(np.negative(D, out=space.K), out=space.K)
 
 
 def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDArray, float]:
     """Loss, dL/dK * K in the dtype of K, and the derivative by the logarithm of the ridge term."""
-    noise, n_fit, C, A = np.exp(log_noise), space.n_fit, space.C, space.A
-    np.add(space.K, 1.0, out=C)
-    A[:] = C[:n_fit].T
-    A[np.diag_indices(n_fit)] += noise
+    noise, n_fit, K, W = float(np.exp(log_noise)), space.n_fit, space.K, space.W
+    dtype = K.dtype if noise > SINGLE_NOISE else np.dtype(np.float64)
+    A = space.factors[dtype]
+    np.add(K[:n_fit], 1.0, out=A.T, dtype=dtype)
+    A[np.diag_indices(n_fit)] += dtype.type(noise)
     try:
         lapack.potrf(A)
     except LinAlgError:
-        space.W[:] = 0
-        return np.nan, space.W, 0.0
-    lapack.potrs(A, a := np.array(y[:n_fit], np.float64, order="F"))
-    e = C[n_fit:] @ a - y[n_fit:]
-    u = e * (2 / len(e))
-    lapack.potrs(A, b := np.asfortranarray(C[n_fit:].T @ u))
-    np.matmul(np.concatenate([-b, u]).astype(space.W.dtype), a.T.astype(space.W.dtype), out=space.W)
-    np.multiply(space.W, space.K, out=space.W)
-    return float(np.square(e).sum() / len(e)), space.W, float(-noise * (b * a).sum())
+        W[:] = 0
+        return np.nan, W, 0.0
+    y, out = y.astype(dtype), K[n_fit:]
+    lapack.potrs(A, a := np.array(y[:n_fit], order="F"))
+    e = out @ a + a.sum(axis=0) - y[n_fit:]
+    u = e * dtype.type(2 / len(e))
+    lapack.potrs(A, b := np.asfortranarray(out.T @ u + u.sum(axis=0)))
+    both, a = np.concatenate([-b, u]).astype(W.dtype), a.astype(W.dtype)
+    (np.multiply if a.shape[1] == 1 else np.matmul)(both, a.T, out=W)  # the first is faster for one output
+    np.multiply(W, K, out=W)
+    return float(np.square(e).sum() / len(e)), W, float(-noise * np.vdot(b, a))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.local import pause
-from bochner.tuning.metric.blocks import Workspace, diagonal_loss, linear_loss
+from bochner.tuning.metric.blocks import Block, Workspace, diagonal_loss, linear_loss
 from bochner.tuning.policy import POLICY
 
 
@@ -41,10 +41,21 @@ class Blocks:
     seed : int
     weight : array of shape (n,), optional
         By which rows are drawn, and those to which others are near.
+    n_pairs : int, default=0
+        The first so many columns and as many after them are two rising functions of the same numbers.
     """
 
-    def __init__(self, rows: NDArray, y: NDArray, schedule: Schedule, seed: int, weight: NDArray | None = None) -> None:
-        self.rows, self.y, self.schedule = rows, y, schedule
+    def __init__(
+        self,
+        rows: NDArray,
+        y: NDArray,
+        schedule: Schedule,
+        seed: int,
+        weight: NDArray | None = None,
+        n_pairs: int = 0,
+    ) -> None:
+        self.y, self.schedule, self.n_pairs = y, schedule, n_pairs
+        self.rows, self.binary = _from_zero(rows)
         self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
         self.rng = np.random.default_rng(seed)
         self.size = min(schedule.block, len(rows))
@@ -52,8 +63,8 @@ class Blocks:
         self.space = Workspace(self.size, n_fit, rows.dtype)
         self._distances = np.empty(len(rows), rows.dtype)
 
-    def draw(self, kind: str, scales: NDArray) -> tuple[NDArray, NDArray]:
-        """Rows of a block, transposed, and their targets; the rows to fit come first.
+    def draw(self, kind: str, scales: NDArray) -> Block:
+        """A block.
 
         Parameters
         ----------
@@ -62,7 +73,7 @@ class Blocks:
             Of the L1 distance by which rows are near.
         """
         chosen = self._choose(kind, scales)
-        return np.ascontiguousarray(self.rows[chosen].T), self.y[chosen]
+        return Block(np.ascontiguousarray(self.rows[chosen].T), self.y[chosen], self.n_pairs, self.binary)
 
     def _choose(self, kind: str, scales: NDArray) -> NDArray:
         n = len(self.rows)
@@ -96,6 +107,17 @@ class Blocks:
         if len(near) <= space:
             return np.argpartition(D, space)[:space]
         return near[np.argpartition(D[near], space)[:space]]
+
+
+def _from_zero(rows: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
+    """Rows whose columns of two values have zero as the lesser one, and these columns."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    varying = np.flatnonzero(low < high)
+    binary = np.array([j for j in varying if ((rows[:, j] == low[j]) | (rows[:, j] == high[j])).all()], np.intp)
+    if low[binary].any():
+        rows = rows.copy()
+        rows[:, binary] -= low[binary]
+    return rows, binary
 
 
 class Adam:
@@ -168,11 +190,10 @@ def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDA
         pause()
         q = step % Q
         log_scales = x[column_groups]
-        B, y = blocks.draw(kinds[q], np.exp(log_scales))
-        varies = np.flatnonzero(np.ptp(B, axis=1) > 0)
+        block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
         gradient = np.zeros_like(x)
         if len(varies):
-            own = diagonal_loss(kernel, B[varies], y, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
+            own = diagonal_loss(kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
             np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
         adam.step(gradient)
@@ -201,9 +222,9 @@ def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> NDAr
     for step in range(steps):
         pause()
         k = step % Q
-        B, y = blocks.draw(kinds[k], ones)
+        block = blocks.draw(kinds[k], ones)
         A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
-        own = linear_loss(kernel, B, y, blocks.space, A, size, noise)
+        own = linear_loss(kernel, block, blocks.space, A, size, noise)
         entries.step(own.metric[:-1])
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise

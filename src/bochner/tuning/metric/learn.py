@@ -102,7 +102,7 @@ def learn(lesson: Lesson) -> Learned:
     basis = Basis(X, lesson.column_groups, lesson.parts, np.random.default_rng(lesson.seed))
     if not basis.points.shape[1]:
         raise ValueError("All columns are constant, which leaves no distance to learn: give a column that varies.")
-    blocks = Blocks(basis.points, y, lesson.schedule, lesson.seed, weight)
+    blocks = Blocks(basis.points, y, lesson.schedule, lesson.seed, weight, basis.n_pairs)
     log_scales, sizes = learn_scales(lesson.kernel, blocks, basis.start, basis.column_groups)
     mixable = lesson.kernel == "laplacian" or lesson.parts == "value"
     metric = with_relevance(basis.coordinates(lesson.kernel, log_scales), X, lesson.seed)
