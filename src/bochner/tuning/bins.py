@@ -11,7 +11,7 @@ from bochner.data.sources import Block
 from bochner.features import BinningFeatures
 from bochner.features.coordinates import MetricFeatures
 from bochner.kernels import Laplacian
-from bochner.tuning.comparison import Comparison, Maps
+from bochner.tuning.comparison import Maps
 from bochner.tuning.judge import Trial
 from bochner.tuning.metric.learn import Learned, Lesson, learn_full, map_schedule, schedule
 from bochner.tuning.policy import POLICY
@@ -23,28 +23,32 @@ from bochner.tuning.search import coarser_minimum, walk_downhill
 class SizedMetric:
     """A metric in the size that suits the rows: the logarithm to base 2 of the factor on its coordinates.
 
-    Seconds are those of a trial; a grid splits a column with probability `column_share`.
+    Seconds are those of a trial; a grid splits a column with probability `column_share`. The trial is that of the best
+    size, and `tried` are all sizes with their losses.
     """
 
     learned: Learned
     size: float
+    trial: Trial
     loss: float
-    alpha: float
     seconds: float
+    tried: list[tuple[float, float]]
     column_share: float = 1.0
 
+    @property
+    def alpha(self) -> float:
+        """The best ridge term of the trial."""
+        return float(self.trial.penalty[0])
 
-def search_size(
-    so_far: Comparison, name: str, learned: Learned, start: float | None = None, share: float = 1.0
-) -> SizedMetric:
+
+def search_size(problem: Problem, learned: Learned, start: float | None = None, share: float = 1.0) -> SizedMetric:
     """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2.
 
     Between these it is where a parabola through the best size and its neighbours is least, or coarser by as much as
     raises it by half a standard error of the paired losses: of sizes that are as good within the noise the coarser one
     has fewer bins.
     """
-    problem, judge = so_far.problem, so_far.judge
-    quick, step = problem.is_large, POLICY.size_step
+    judge, step = problem.judge, POLICY.size_step
     U, V = learned.metric.coordinates(judge.X), learned.metric.coordinates(judge.X_out)
     tried: dict[float, Trial] = {}
 
@@ -52,14 +56,12 @@ def search_size(
         bins = BinningFeatures(
             Laplacian(2.0**-size), problem.n_trial_grids, column_share=share, random_state=problem.seed
         )
-        steps = POLICY.quick_steps if quick else POLICY.trial_steps
-        return judge.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), steps)
+        return judge.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), POLICY.trial_steps)
 
     def loss(size: float) -> float:
         if size not in tried:
-            tried[size] = at(size, POLICY.quick_alphas if quick else POLICY.trial_alphas)
-            so_far.note_size(name, float(size), tried[size])
-        return so_far.loss(tried[size])
+            tried[size] = at(size, POLICY.trial_alphas)
+        return judge.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
     for width in (1.0, step):
@@ -67,9 +69,11 @@ def search_size(
     if best - step in tried and best + step in tried:
         noise = judge.standard_error(tried[best - step].losses - tried[best].losses)
         best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), POLICY.clear * noise, step)
-    final = tried[min(tried, key=lambda size: abs(size - best))] if quick else at(best, POLICY.fine_alphas)
+    nearest = min(tried, key=lambda size: abs(size - best))
+    final = tried[nearest] if problem.is_large else at(best, POLICY.fine_alphas)
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
-    return SizedMetric(learned, best, so_far.loss(final), float(final.penalty[0]), seconds, share)
+    sizes = [(size, loss(size)) for size in tried]
+    return SizedMetric(learned, best, final, judge.average(final.losses), seconds, sizes, share)
 
 
 def why_no_map(problem: Problem, n_mixed: int) -> str | None:
@@ -84,17 +88,13 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     return f"there are more than {POLICY.most_mixed} numeric columns" if n_mixed > POLICY.most_mixed else None
 
 
-def add_linear_map(so_far: Comparison, sample: Block, base: SizedMetric) -> list[SizedMetric]:
-    """The same metric with a linear map learned on top, in its size; none where there is too little or too much."""
-    problem = so_far.problem
-    if problem.space.metric == "ard" or why_no_map(problem, base.learned.n_mixed) is not None:
-        return []
-    with so_far.stage("metric"):
-        plan = schedule(problem.n_rows)
-        lesson = Lesson("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
-        full = learn_full(lesson, base.learned, map_schedule(plan))
-    with so_far.stage("sizes"):
-        return [search_size(so_far, "linear map", full, base.size)]
+def with_linear_map(problem: Problem, sample: Block, base: SizedMetric) -> SizedMetric:
+    """The same metric with a linear map learned on top, in its size."""
+    plan = schedule(problem.n_rows)
+    lesson = Lesson("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
+    learned = learn_full(lesson, base.learned, map_schedule(plan))
+    larger = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
+    return search_size(problem, learned, base.size + round(2 * larger) / 2)
 
 
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:

@@ -1,13 +1,14 @@
-"""The six candidates for a model: when each of them applies, and what it proposes.
+"""The six candidates for a model: when each of them applies, and how it is fitted.
 
-Metrics that are learned are shared by several of them, and sizes are found by trials with few grids or features.
+They are fitted at a small size, and those that may still win at the next. Metrics that are learned are shared by
+several of them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -20,8 +21,8 @@ from bochner.features.coordinates import MetricFeatures
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Kernel, Stationary
 from bochner.kernels.named import NAMED
-from bochner.tuning.bins import SizedMetric, grids, search_size
-from bochner.tuning.comparison import Comparison, Entry, Maps, Proposal, concatenate
+from bochner.tuning.bins import SizedMetric, grids
+from bochner.tuning.comparison import Comparison, Entry, Maps, concatenate
 from bochner.tuning.judge import Judge
 from bochner.tuning.kernel import choose_kernel
 from bochner.tuning.metric.learn import Learned
@@ -39,8 +40,12 @@ class Known:
     ----------
     metrics : mapping of str to Learned
         By the names of what they are for.
-    bins : list of SizedMetric
-        Metrics for bins, the best one first, and that one with a linear map on top last.
+    scaled : list of SizedMetric
+        Metrics for bins, the best one first.
+    mapped : SizedMetric or None
+        The first of them with a linear map on top.
+    halves : SizedMetric or None
+        The first of them for grids that split each column with probability 1/2.
     common_unit : Stationary or None
         The kernel of columns that had better keep their common unit.
     n_grids : int
@@ -48,74 +53,91 @@ class Known:
     """
 
     metrics: Mapping[str, Learned]
-    bins: list[SizedMetric]
+    scaled: list[SizedMetric]
+    mapped: SizedMetric | None
+    halves: SizedMetric | None
     common_unit: Stationary | None
     n_grids: int
 
     @property
-    def scaled(self) -> list[SizedMetric]:
-        """Those without a linear map."""
-        return [one for one in self.bins if not one.learned.metric.linear_.size]
+    def bins(self) -> list[SizedMetric]:
+        """Metrics of all grids that split every column."""
+        return [*self.scaled, self.mapped] if self.mapped else self.scaled
 
 
 class CandidateModel(Protocol):
     """A candidate for a model."""
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Whether it is to be tried, after what was tried and in the time that is left."""
+        """Whether it is to be tried, by what is known and in the time that is left."""
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal | None:
-        """Find its size by trials; None where these tell that it will not win."""
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        """Fit it at a small size."""
 
 
-def _bins(so_far: Comparison, name: str, parts: list[SizedMetric], n_grids: int) -> Proposal:
+class Bins(ABC):
     """Bins with the grids shared among metrics."""
-    problem, judge = so_far.problem, so_far.judge
 
-    def fit() -> Entry:
-        maps = grids(parts, n_grids, problem.seed + 1)
-        features = concatenate(maps).draw(problem.n_columns)
+    name: str
+    rank: int
+
+    @abstractmethod
+    def parts(self, known: Known) -> list[SizedMetric]:
+        """The metrics; none where it does not apply."""
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        return so_far.problem.space.features != "hybrid" and bool(self.parts(known))
+
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        least, larger = grids_of_trials(so_far.problem, known.n_grids)
+        entry = self._fit(so_far, known, least)
+        return replace(entry, larger=partial(self._fit, so_far, known, larger)) if larger > least else entry
+
+    def _fit(self, so_far: Comparison, known: Known, n_grids: int) -> Entry:
+        """Fit with so many grids."""
+        judge, parts = so_far.judge, self.parts(known)
+        of_size = partial(grids, parts, seed=so_far.problem.seed + 1)
+        features = concatenate(of_size(n_grids)).draw(so_far.problem.n_columns)
         penalties = np.full((1, len(parts)), parts[-1].alpha)
         trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.final_steps)
-        return Entry(name, 1 + len(parts), n_grids, maps, trial)
-
-    return Proposal(fit)
+        return Entry(self.name, self.rank, n_grids, of_size(n_grids), trial, of_size=of_size)
 
 
-class ScaledBins:
+def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
+    """Grids of the small and of the next size."""
+    least = min(problem.n_trial_grids, n_grids)
+    return least, min(round(least * POLICY.growth), n_grids)
+
+
+class ScaledBins(Bins):
     """Bins with learned scales, in grids of two starts of the learning; unless they are to have a linear map."""
 
+    name, rank = "bins, learned scales", 2
+
+    def parts(self, known: Known) -> list[SizedMetric]:
+        return known.scaled
+
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        space, mapped = so_far.problem.space, len(known.bins) > len(known.scaled)
-        return bool(known.bins) and space.features != "hybrid" and not (space.metric == "full" and mapped)
-
-    def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        return _bins(so_far, "bins, learned scales", known.scaled, known.n_grids)
+        asked = so_far.problem.space.metric == "full" and known.mapped
+        return not asked and super().applies(so_far, known)
 
 
-class MappedBins:
+class MappedBins(Bins):
     """Bins with learned scales, some of the grids with a linear map on top, where one was learned."""
 
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        return len(known.bins) > len(known.scaled) and so_far.problem.space.features != "hybrid"
+    name, rank = "bins, learned scales and linear map", 3
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        return _bins(so_far, "bins, learned scales and linear map", known.bins, known.n_grids)
+    def parts(self, known: Known) -> list[SizedMetric]:
+        return known.bins if known.mapped else []
 
 
-class HalfColumnBins:
-    """Bins of which each grid splits a column with probability 1/2; of many rows and some columns, with time left."""
+class HalfColumnBins(Bins):
+    """Bins of which each grid splits a column with probability 1/2, where that was sized."""
 
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        problem = so_far.problem
-        many = problem.n_columns >= POLICY.fewest_halved and problem.n_rows >= POLICY.rows_for_full_learning
-        wanted = bool(known.bins) and problem.space.features != "hybrid" and problem.space.metric != "full"
-        return wanted and many and problem.budget.has(POLICY.patient_share)
+    name, rank = "bins, random halves of the columns", 2
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal:
-        best = known.scaled[0]
-        halves = search_size(so_far, "random halves", best.learned, best.size + 1, 0.5)
-        return _bins(so_far, "bins, random halves of the columns", [halves], known.n_grids)
+    def parts(self, known: Known) -> list[SizedMetric]:
+        return [known.halves] if known.halves else []
 
 
 def isotropic(problem: Problem) -> Stationary:
@@ -160,25 +182,27 @@ class FourierCandidate(ABC):
         trial = so_far.screened.solve(concatenate(maps).draw(problem.n_columns), shares, problem.alphas)
         return Entry(family.name, self.rank, n_components, maps, trial)
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal:
+    def small(self, so_far: Comparison, known: Known) -> Entry:
         """The best size by fits with few features; around the lengthscales of a metric it is looked for."""
         family, D, shares = self.family(so_far, known), n_features(so_far.problem), np.array(POLICY.shares)
-        few = max(min(D // 4, POLICY.trial_features), 1)
+        few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
         tried: dict[float, Entry] = {}
 
         def loss(size: float) -> float:
             if size not in tried:
                 tried[size] = self.fit(so_far, family, size, few, shares)
-                so_far.note_size(f"{family.name}, {few} features", -float(np.log2(size)), tried[size].trial)
-            return so_far.loss(tried[size].trial)
+            return so_far.loss(tried[size])
 
         best = start = min(family.sizes, key=loss)
         if family.metric is not None:
             best = start * 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
-        small = tried[best]
-        nearest = int(np.argmin(np.abs(np.log(shares / small.trial.share))))
-        fit = partial(self.fit, so_far, family, best, D, shares[max(nearest - 2, 0) : nearest + 2])
-        return Proposal(fit if few < D else lambda: small, small)
+        entry = tried[best]
+        sizes = [(-float(np.log2(size)), loss(size)) for size in tried]
+        if few == more:
+            return replace(entry, sizes=sizes)
+        nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
+        fit = partial(self.fit, so_far, family, best, more, shares[max(nearest - 2, 0) : nearest + 2])
+        return replace(entry, sizes=sizes, larger=fit)
 
 
 class IsotropicFourier(FourierCandidate):
@@ -210,69 +234,79 @@ class ScaledFourier(FourierCandidate):
 class Hybrid:
     """Bins and Fourier features side by side, each in its metrics; where asked for, or of few rows, with time left.
 
-    A trial with few grids tells the ridge terms of both. It favours it: what does not even win there is left out.
+    A trial with few grids tells the ridge terms of both, by some of the rows where they are many.
     """
 
-    name = "Fourier features and bins"
-
-    def may_apply(self, problem: Problem, binned: bool) -> bool:
-        """Whether it is left open, and the rows are not too many."""
-        auto = problem.space.features == "auto" and binned and problem.n_rows <= POLICY.hybrid_rows
-        return auto or problem.space.features == "hybrid"
+    name, rank = "Fourier features and bins", 4
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
-        budget, asked = so_far.problem.budget, so_far.problem.space.features == "hybrid"
-        needed = POLICY.hybrid_fits * so_far.longest if budget.limit else 0.0
-        timely = budget.has(POLICY.hasty_share) and budget.left > needed
-        return asked or (self.may_apply(so_far.problem, bool(known.bins)) and timely)
+        problem = so_far.problem
+        if problem.space.features == "hybrid":
+            return True
+        wanted = problem.space.features == "auto" and bool(known.bins) and problem.n_rows <= POLICY.hybrid_rows
+        timely = wanted and problem.budget.has(POLICY.patient_share)
+        return timely and not (so_far.judge.classes and self._is_uneven(so_far))
 
-    def propose(self, so_far: Comparison, known: Known) -> Proposal | None:
-        problem, judge, given = so_far.problem, so_far.judge, so_far.problem.space.n_components
-        D = max(2, min(POLICY.hybrid_features, problem.n_rows // 4)) if given is None else given
-        learned, bins = known.metrics["fourier"], known.bins
+    def _is_uneven(self, so_far: Comparison) -> bool:
+        """Whether of bins and of Fourier features, which were tried, one are clearly behind the others."""
+        groups = [[one for one in so_far.entries if (one.of_size is None) == dense] for dense in (True, False)]
+        if not all(groups):
+            return True
+        one, other = (min(group, key=so_far.loss) for group in groups)
+        return so_far.better(one, other, POLICY.uneven) or so_far.better(other, one, POLICY.uneven)
+
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        judge, given, n_rows = so_far.judge, so_far.problem.space.n_components, so_far.problem.n_rows
+        smooth = so_far.problem.penalties(POLICY.hybrid_alphas)
+        rough = so_far.problem.penalties((POLICY.hybrid_bin_alpha,))
+        pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
+        least, larger = grids_of_trials(so_far.problem, known.n_grids)
+        D = max(2, min(POLICY.hybrid_features, n_rows // 4)) if given is None else given
+        few = judge.subsample(POLICY.compared_rows)
+        entry = self._fit(so_far, known, (max(D // 2, 1), least), few, pairs)
+        return replace(
+            entry, larger=partial(self._fit, so_far, known, (D, larger), judge, entry.trial.penalty[np.newaxis])
+        )
+
+    def _fit(self, so_far: Comparison, known: Known, sizes: tuple[int, int], judge: Judge, penalties: NDArray) -> Entry:
+        """Fit with so many features and grids on the rows of a judge."""
+        problem, learned, (D, n_grids) = so_far.problem, known.metrics["fourier"], sizes
         kernel = Gaussian(float(np.exp(-learned.sizes[0])))
         fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
 
-        def fit(n_grids: int, seed: int, on: Judge, penalties: NDArray, steps: int) -> Entry:
-            maps: Maps = [(1.0, fourier), *grids(bins, n_grids, seed)]
-            drawn = concatenate(maps).draw(problem.n_columns)
-            return Entry(self.name, 4, D + n_grids, maps, on.iterate(drawn, on.X, on.X_out, penalties, steps))
+        def of_size(n_grids: int) -> Maps:
+            return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
 
-        smooth, rough = (problem.penalties(own)[:, 0] for own in (POLICY.hybrid_alphas, POLICY.hybrid_bin_alphas))
-        pairs = np.array([[a] + [b] * len(bins) for a in smooth for b in rough])
-        few, n_grids = judge.subsample(POLICY.compared_rows), problem.n_trial_grids
-        trial = fit(n_grids, problem.seed, few, pairs, POLICY.hybrid_steps // 2).trial
-        loss = so_far.note_size(f"{self.name}, {n_grids} grids", 0.0, trial)
-        behind = few is judge and loss > min(part.loss for part in bins)
-        if behind and judge.classes and problem.space.features == "auto":
-            return None
-        penalties = trial.penalty[np.newaxis]
-        return Proposal(partial(fit, known.n_grids, problem.seed + 1, judge, penalties, POLICY.hybrid_steps))
+        features = concatenate(of_size(n_grids)).draw(problem.n_columns)
+        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.hybrid_steps // len(penalties))
+        return Entry(self.name, self.rank, n_grids, of_size(n_grids), trial, of_size=of_size)
 
 
-# In the order in which they are tried; trials of those in one round are compared before any of them is fitted.
-ROUNDS: tuple[tuple[CandidateModel, ...], ...] = (
-    (ScaledBins(),),
-    (MappedBins(),),
-    (HalfColumnBins(),),
-    (IsotropicFourier(), ScaledFourier()),
-    (Hybrid(),),
-)
+def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateModel]]:
+    """Those that apply, in two rounds: bins beside Fourier features come second where it matters how these compare."""
+    alone: list[CandidateModel] = [ScaledFourier(), IsotropicFourier(), MappedBins(), ScaledBins(), HalfColumnBins()]
+    hybrid: list[CandidateModel] = [Hybrid()]
+    for some in [alone, hybrid] if so_far.judge.classes else [hybrid + alone]:
+        yield [one for one in some if one.applies(so_far, known)]
 
 
 def enlarge(so_far: Comparison, entry: Entry) -> Maps:
-    """The same Fourier features, more of them where doubling them paid: for images, thousands of them.
+    """The same Fourier features; twice as many where doubling them paid, or more: for images, thousands of them.
 
     A time limit makes them fewer, but not fewer than trials take.
     """
     ((weight, features),) = entry.maps
     problem, judge, D = so_far.problem, so_far.screened, n_features(so_far.problem)
-    if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
-        return entry.maps
-    half = with_size(features, D // 2).draw(problem.n_columns)
+    if problem.space.n_components is not None:
+        return [(weight, with_size(features, problem.space.n_components))]
+    if problem.n_rows < POLICY.rows_a_feature * D:
+        return [(weight, with_size(features, D))]
+    half = with_size(features, max(entry.size // 2, 1)).draw(problem.n_columns)
     trial = judge.solve(half, entry.trial.share * np.array(POLICY.around), None)
-    ratio = so_far.loss(entry.trial) / max(judge.average(trial.losses), 1e-300)
-    factor = 2 ** sum(ratio <= pays for pays in POLICY.pays)
+    before, after = judge.average(trial.losses), so_far.loss(entry)
+    if (before - after) / 2 < POLICY.unnoticed * judge.standard_error(entry.losses):  # errors fall as one over the size
+        return entry.maps
+    factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
     timed = problem.budget.limit is not None
     work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
     most = max(int(np.sqrt(work / problem.n_rows)), POLICY.trial_features if timed else D)

@@ -1,12 +1,14 @@
 """The model chosen from the data: metric, map, size and ridge terms, on rows held out before anything is learned.
 
-Metrics are learned on blocks of rows, sizes found by trials with few grids or features, and each candidate is fitted
-once at its final size on all rows but those that judge.
+Metrics are learned on blocks of rows, sizes found by trials with few grids or features, and candidates race: what is
+clearly behind at a small size is not fitted at a larger one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,10 +22,9 @@ from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
 from bochner.kernels.named import SEPARABLE
-from bochner.tuning.bins import add_linear_map, grids, search_size, why_no_map
-from bochner.tuning.candidates import ROUNDS, Hybrid, Known, enlarge, isotropic
+from bochner.tuning.bins import SizedMetric, grids, search_size, why_no_map, with_linear_map
+from bochner.tuning.candidates import Known, candidates, enlarge, isotropic
 from bochner.tuning.comparison import Comparison, Entry, concatenate
-from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.metric.descent import Schedule
 from bochner.tuning.metric.learn import Learned, Lesson, learn, learning_sample, map_schedule, schedule
 from bochner.tuning.policy import POLICY
@@ -45,8 +46,6 @@ class Model:
         Not drawn.
     alpha : float or None
         None for Fourier features, which may be solved directly.
-    n_iter : int or None
-        Iterations of conjugate gradients; None where they are to be chosen on the rows held out.
     report : Report
     alpha_per_weight : float
         Of Fourier features: the ridge term for a unit of weight.
@@ -56,7 +55,6 @@ class Model:
 
     features: FeatureMap
     alpha: float | None
-    n_iter: int | None
     report: Report
     alpha_per_weight: float = 0.0
     unmapped: str | None = None
@@ -66,13 +64,11 @@ class Model:
 class Verdict:
     """What the rows held out tell beside the model, for its last fit on all rows.
 
-    Losses are a function of predictions of these rows, of shape (K, m). Predictions are there where the model made them
-    at its final size.
+    Losses are a function of predictions of these rows, of shape (K, m).
     """
 
     split: Split
     losses: Losses
-    predictions: HeldOutPredictions | None = None
 
 
 class Choice(NamedTuple):
@@ -89,25 +85,22 @@ def choose(problem: Problem) -> Choice:
     common_unit = _common_unit(so_far)
     lessons = _lessons(problem, sample, common_unit)
     with so_far.stage("metric"):
-        metrics = dict(zip(lessons, in_threads(learn, list(lessons.values())), strict=True))
-    known = _known(so_far, sample, metrics, common_unit)
+        known = _learned(so_far, sample, lessons, common_unit)
     if problem.is_large and known.bins and space.features != "hybrid":
-        model, predictions = _unjudged(so_far, known), None
+        model = _unjudged(so_far, known)
     else:
         with so_far.stage("candidates"):
-            for candidates in ROUNDS:
-                applicable = [one for one in candidates if one.applies(so_far, known)]
-                proposals = [one.propose(so_far, known) for one in applicable]
-                so_far.fit([proposal for proposal in proposals if proposal is not None])
+            for some in candidates(so_far, known):
+                so_far.enter([partial(one.small, so_far, known) for one in some])
+            so_far.enlarge(known.n_grids)
         entry, reason = so_far.decide()
         report = so_far.report(entry.name, reason)
-        if entry.trial.n_iter:
-            model, predictions = _iterated(so_far, entry, report)
-        else:
-            model, predictions = _solved_directly(so_far, entry, report), None
+        model = (
+            _iterated(so_far, known, entry, report) if entry.trial.n_iter else _solved_directly(so_far, entry, report)
+        )
     if space.metric == "full":
-        model = replace(model, unmapped=_why_unmapped(problem, model, metrics))
-    return Choice(model, Verdict(problem.split, problem.judge.final_losses, predictions))
+        model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
+    return Choice(model, Verdict(problem.split, problem.judge.final_losses))
 
 
 def _common_unit(so_far: Comparison) -> Stationary | None:
@@ -163,43 +156,58 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _known(so_far: Comparison, sample: Block, metrics: dict[str, Learned], common_unit: Stationary | None) -> Known:
+def _learned(so_far: Comparison, sample: Block, lessons: Mapping[str, Lesson], common_unit: Stationary | None) -> Known:
     """The metrics, those for bins in their best sizes, and the number of grids."""
-    problem, n_grids = so_far.problem, 0
-    with so_far.stage("sizes"):
-        bins = [search_size(so_far, name, own) for name, own in metrics.items() if name != "fourier"]
-    bins.sort(key=lambda one: one.loss)
-    if bins:
-        seconds = bins[0].seconds
-        if problem.budget.has(POLICY.patient_share):
-            bins += add_linear_map(so_far, sample, bins[0])
-        n_grids = problem.n_grids(seconds, len(bins) + Hybrid().may_apply(problem, True))
-    return Known(metrics, bins, common_unit, n_grids)
+    problem = so_far.problem
+
+    def learn_and_size(name: str) -> tuple[Learned, SizedMetric | None]:
+        learned = learn(lessons[name])
+        return learned, None if name == "fourier" else search_size(problem, learned)
+
+    found = dict(zip(lessons, in_threads(learn_and_size, list(lessons)), strict=True))
+    metrics = {name: learned for name, (learned, _) in found.items()}
+    scaled = {name: one for name, (_, one) in found.items() if one is not None}
+    more: dict[str, Callable[[], SizedMetric]] = {}
+    best = sorted(scaled.values(), key=lambda one: one.loss)
+    if best and problem.budget.has(POLICY.patient_share):
+        if problem.space.metric != "ard" and why_no_map(problem, best[0].learned.n_mixed) is None:
+            more["linear map"] = partial(with_linear_map, problem, sample, best[0])
+        if _halves_apply(problem):
+            more["random halves"] = partial(search_size, problem, best[0].learned, best[0].size + 1, 0.5)
+    others = dict(zip(more, in_threads(lambda find: find(), list(more.values())), strict=True))
+    for name, one in (scaled | others).items():
+        so_far.note_sizes(name, one.tried)
+    n_grids = problem.n_grids(best[0].seconds) if best else 0
+    return Known(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
+
+
+def _halves_apply(problem: Problem) -> bool:
+    """Whether random halves of the columns are tried: of many rows and some columns, and no linear map asked for."""
+    many = problem.n_columns >= POLICY.fewest_halved and problem.n_rows >= POLICY.rows_for_full_learning
+    return many and not problem.is_large and problem.space.features != "hybrid" and problem.space.metric != "full"
 
 
 def _unjudged(so_far: Comparison, known: Known) -> Model:
     """Bins without a comparison, which would take as long as the fit itself."""
     reason = f"the model for more than {POLICY.rows_for_bins_alone:,} rows"
-    report, problem, best = so_far.report("bins, learned scales", reason), so_far.problem, known.bins[0]
+    report, problem, best = so_far.report("bins, learned scales", reason), so_far.problem, known.scaled[0]
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
-    return Model(features, best.alpha * problem.split.largest_weight, None, report)
+    return Model(features, best.alpha * problem.split.largest_weight, report)
 
 
 def _solved_directly(so_far: Comparison, entry: Entry, report: Report) -> Model:
     """Fourier features, as many as pay."""
     per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
-    return Model(clone(concatenate(enlarge(so_far, entry))), None, None, report, per_weight)
+    return Model(clone(concatenate(enlarge(so_far, entry))), None, report, per_weight)
 
 
-def _iterated(so_far: Comparison, entry: Entry, report: Report) -> tuple[Model, HeldOutPredictions | None]:
-    """Maps weighted so that one ridge term serves all of them, and what was predicted where no outputs were mixed."""
-    judge, trial, predictions = so_far.judge, entry.trial, None
-    if judge.targets.shape == trial.predicted.shape:
-        predictions = HeldOutPredictions(judge.unscaled(trial.predicted), judge.targets, judge.weight_out)
-    least = trial.penalty.min()
-    maps = [(weight * least / own, part) for (weight, part), own in zip(entry.maps, trial.penalty, strict=True)]
-    alpha = float(least) * so_far.problem.split.largest_weight
-    return Model(clone(concatenate(maps)), alpha, trial.n_iter, report), predictions
+def _iterated(so_far: Comparison, known: Known, entry: Entry, report: Report) -> Model:
+    """Maps weighted so that one ridge term serves all of them, with as many grids as pay."""
+    assert entry.of_size is not None
+    maps, penalty = entry.of_size(so_far.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
+    least = penalty.min()
+    weighted = [(weight * least / own, part) for (weight, part), own in zip(maps, penalty, strict=True)]
+    return Model(clone(concatenate(weighted)), float(least) * so_far.problem.split.largest_weight, report)
 
 
 def _why_unmapped(problem: Problem, model: Model, metrics: dict[str, Learned]) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bochner.engines.local import in_threads
 from bochner.features import ConcatenatedFeatures
 from bochner.features.base import FeatureMap
 from bochner.tuning.judge import Judge, Trial
@@ -17,6 +19,7 @@ from bochner.tuning.problem import Problem
 from bochner.tuning.report import Candidate, Report
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
+Sizes = Sequence[tuple[float, float]]
 
 
 def concatenate(maps: Maps) -> FeatureMap:
@@ -28,21 +31,39 @@ def concatenate(maps: Maps) -> FeatureMap:
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate that was fitted and judged, its maps not drawn; simpler ones have lower ranks."""
+    """A candidate that was fitted and judged; simpler ones have lower ranks.
+
+    Attributes
+    ----------
+    name : str
+    rank, size : int
+    maps : list of (float, FeatureMap)
+        Weights, and maps that are not drawn, of that size.
+    trial : Trial
+    larger : callable () -> Entry, optional
+        Fits it at its next size.
+    of_size : callable (size) -> list of (float, FeatureMap), optional
+        Maps of another size, where the loss falls as one over it: those of bins.
+    gain : float
+        By how much its loss is expected to fall yet, until it has its final size.
+    sizes : sequence of (float, float)
+        Logarithms to base 2 of the factors on its coordinates that were tried, and their losses.
+    """
 
     name: str
     rank: int
     size: int
     maps: Maps
     trial: Trial
+    larger: Callable[[], Entry] | None = None
+    of_size: Callable[[int], Maps] | None = None
+    gain: float = 0.0
+    sizes: Sizes = ()
 
-
-@dataclass(frozen=True)
-class Proposal:
-    """A candidate to be fitted at its final size, or the trial that stands for it where this is far behind."""
-
-    fit: Callable[[], Entry]
-    small: Entry | None = None
+    @property
+    def losses(self) -> NDArray:
+        """Of the held-out rows, as they are expected at the final size."""
+        return self.trial.losses - self.gain
 
 
 class Comparison:
@@ -61,6 +82,10 @@ class Comparison:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + self.problem.budget.elapsed - start
 
+    def note_sizes(self, name: str, sizes: Sizes) -> None:
+        """Note the sizes that were tried for something, and their losses."""
+        self.sizes += [(name, *one) for one in sizes]
+
     @cached_property
     def screened(self) -> Judge:
         """The trials of dense features: on 50,000 rows at most, fewer where a time limit asks for that."""
@@ -69,56 +94,77 @@ class Comparison:
             most = int(np.clip(POLICY.screened_rate * self.problem.budget.left, least, most))
         return self.judge.subsample(most)
 
-    def loss(self, trial: Trial) -> float:
-        """Mean held-out loss of a trial."""
-        return self.judge.average(trial.losses)
+    def loss(self, entry: Entry) -> float:
+        """Mean held-out loss that is expected at the final size."""
+        return self.judge.average(entry.losses)
 
-    def _mean(self, trial: Trial) -> tuple[float, float]:
-        """Mean held-out loss, and its standard error."""
-        return self.loss(trial), self.judge.standard_error(trial.losses)
+    def enter(self, candidates: Sequence[Callable[[], Entry]]) -> None:
+        """Fit candidates at a small size, side by side."""
+        for entry in in_threads(lambda fit: fit(), candidates):
+            self.entries.append(entry)
+            self.note_sizes(entry.name, entry.sizes)
 
-    def note_size(self, name: str, size: float, trial: Trial) -> float:
-        """Note a trial of a size, and return its loss."""
-        self.sizes.append((name, size, self.loss(trial)))
-        return self.sizes[-1][-1]
+    def enlarge(self, n_grids: int) -> None:
+        """Fit those that may still win at their next size, side by side; bins have `n_grids` grids in the end."""
+        left = [k for k in self._left() if self.entries[k].larger]
+        larger = in_threads(lambda k: self._larger(self.entries[k], n_grids), left)
+        for k, entry in zip(left, larger, strict=True):
+            self.entries[k] = entry
 
-    def fit(self, proposals: Sequence[Proposal]) -> None:
-        """Fit what may still win at its final size, and note it; of the others their trials.
+    def _left(self) -> list[int]:
+        """Numbers of the entries that may still win: what is preferred to the best one has more patience."""
+        best = min(self.entries, key=self.loss)
+        kept = [POLICY.hopeless if self._preferred(entry, best) else POLICY.clear for entry in self.entries]
+        return [k for k, entry in enumerate(self.entries) if entry is best or not self.better(best, entry, kept[k])]
 
-        That is what is within 15 % (log loss: 4 %) of the least loss so far.
-        """
-        trials = [one.small.trial for one in proposals if one.small] + [entry.trial for entry in self.entries]
-        bound = POLICY.promising[self.judge.classes] * min([self.loss(trial) for trial in trials], default=np.inf)
-        for one in proposals:
-            fitted = one.small is None or self.loss(one.small.trial) <= bound
-            self.entries.append(one.fit() if fitted or one.small is None else one.small)
+    def _larger(self, entry: Entry, n_grids: int) -> Entry:
+        """The same candidate at its next size. The losses of bins fall as one over the number of grids."""
+        assert entry.larger is not None
+        found = entry.larger()
+        if found.of_size is None or not entry.size < found.size < n_grids:
+            return found
+        slope = (self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size)
+        return replace(found, gain=max(slope, 0.0) * (1 / found.size - 1 / n_grids))
 
-    @property
-    def longest(self) -> float:
-        """Seconds of the fit that took longest."""
-        return max((entry.trial.seconds for entry in self.entries), default=0.0)
+    def grids_that_pay(self, entry: Entry, n_grids: int) -> int:
+        """Grids, `n_grids` at most, beyond which the loss falls by less than a tenth of its standard error."""
+        if entry.size >= n_grids:
+            return n_grids
+        slope = entry.gain / (1 / entry.size - 1 / n_grids)
+        unnoticed = POLICY.unnoticed * self.judge.standard_error(entry.trial.losses)
+        enough = int(np.ceil(slope / (unnoticed + slope / n_grids)))
+        return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
 
     def decide(self) -> tuple[Entry, str]:
         """The least loss, but of several that are as good within the noise the one that is preferred; and why.
 
         Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
         """
-        best = min(self.entries, key=lambda entry: self.loss(entry.trial))
+        best = min(self.entries, key=self.loss)
         preferred = sorted(self.entries, key=lambda entry: entry.rank if self.judge.classes else -entry.rank)
-        chosen = next(entry for entry in preferred if not self._clearly_better(best, entry))
+        chosen = next(entry for entry in preferred if not self.better(best, entry, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, "the only candidate that the arguments leave"
         if chosen is best:
             return chosen, "the least loss on the rows held out"
         return chosen, f"within the noise of the least loss on the rows held out, that of {best.name}, and preferred"
 
-    def _clearly_better(self, one: Entry, other: Entry) -> bool:
-        """Whether one candidate's held-out losses are lower than another's by more than their noise."""
-        gain = other.trial.losses - one.trial.losses
-        return self.judge.average(gain) > POLICY.clear * self.judge.standard_error(gain)
+    def _preferred(self, one: Entry, other: Entry) -> bool:
+        """Whether one candidate is preferred to another that is as good."""
+        return one.rank < other.rank if self.judge.classes else one.rank > other.rank
+
+    def better(self, one: Entry, other: Entry, clear: float) -> bool:
+        """Whether a candidate's held-out losses are lower than another's by so many standard errors."""
+        gain = other.losses - one.losses
+        return self.judge.average(gain) > clear * self.judge.standard_error(gain)
 
     def report(self, chosen: str, reason: str) -> Report:
         """What was tried, and why the choice fell as it did."""
         criterion = "log loss" if self.judge.classes else "squared error"
-        candidates = [Candidate(one.name, one.size, *self._mean(one.trial), one.trial.seconds) for one in self.entries]
+        candidates = [
+            Candidate(
+                one.name, one.size, self.loss(one), self.judge.standard_error(one.trial.losses), one.trial.seconds
+            )
+            for one in self.entries
+        ]
         return Report(criterion, len(self.judge.weight_out), candidates, chosen, reason, self.sizes, self.seconds)

@@ -128,8 +128,7 @@ def choose_kernel(
     for candidate in names if binned else ():
         NAMED[candidate]().pitch_measure()  # refused where there is none
     n_components = choose_n_components(source.n_rows, source.weights)
-    few = source.n_rows < POLICY.rows_for_full_learning
-    n_rows, most = POLICY.quick_rounds[not few] if quick else POLICY.rounds[0]
+    n_rows, most = POLICY.quick_round if quick else POLICY.rounds[0]
     trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned)
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < POLICY.fewest_distinct or not trials.spread.any():

@@ -21,6 +21,12 @@ class Policy:
     n_folds: int = 5  # or a fifth of the rows
     folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to judge
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
+    hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
+    uneven: float = (
+        2.0  # the same, from which bins and Fourier features are too unlike to stand side by side for classes
+    )
+    unnoticed: float = 0.1  # the same, of a loss, that is given up for a smaller model
+    growth: float = 4.0  # ratio of the next size of bins to the small one
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
     mixed_outputs: int = 16  # beyond which combinations of the outputs are judged
@@ -39,9 +45,8 @@ class Policy:
     # A time limit.
     learning_share: float = 0.2  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
-    hasty_share: float = 0.4  # of the limit, that must be left for bins and Fourier features
-    hybrid_fits: int = 25  # of bins, which bins and Fourier features may cost
-    timed_share: float = 0.6  # of the time left, for all fits of bins
+    timed_share: float = 0.6  # of the time left, for the fit of bins
+    timed_trials: float = 3.0  # of a trial's seconds for each grid, that a fit takes
     timed_grids: Range = (10, 2_000)  # of a model under a limit
     screened_rate: float = 5_000.0  # rows of a comparison of Fourier features for each second left
     direct_share: float = 0.125  # of the limit, for the Gram matrix of given features
@@ -51,6 +56,8 @@ class Policy:
     learned_rows: int = 100_000  # more showed the same metric
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
     fewest_steps: int = 20  # of the learning, however little time is left
+    window: int = 48  # blocks, whose losses tell whether the learning goes on
+    falling: float = 0.02  # by what share they must fall from one window to the next
     map_steps: int = 300  # of a linear map, which begins at a metric that is learned already
     gaussian_block: int = 384  # rows; smooth kernels need fewer
     fit_share: float = 0.75  # of a block, the rest of which judges
@@ -83,34 +90,31 @@ class Policy:
 
     # Bins.
     trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
-    trial_grids: Range = (6, 100)  # of a trial, however many rows there are
+    trial_grids: Range = (6, 64)  # of a trial, however many rows there are
     final_entries: int = 50_000_000  # bins of the model
     final_grids: Range = (50, 800)  # of the model, however many rows there are
     outputs_for_half: int = 4  # outputs beyond the first, for which there are half as many
-    trial_alphas: Numbers = (0.03, 0.3)  # times what a distinct row weighs
     fine_alphas: Numbers = (0.03, 0.1, 0.3, 1.0)  # the same at the size that was found
-    quick_alphas: Numbers = (0.1,)  # the same of so many rows that only bins are fitted
-    trial_steps: int = 12  # iterations of a trial
-    quick_steps: int = 8  # the same of so many rows that only bins are fitted
+    trial_alphas: Numbers = (0.1,)  # times what a distinct row weighs
+    trial_steps: int = 8  # iterations of a trial
     final_steps: int = 24  # iterations of a candidate at its final size, the best of which is taken
     farthest_size: float = 20.0  # powers of 2
     size_step: float = 0.5  # the last one of the search, in powers of 2
 
     # Fourier features.
     screened_rows: Range = (5_000, 50_000)  # on which they are compared
-    trial_features: int = 512  # of a trial; a quarter of the final ones at most
+    trial_features: int = 256  # of a trial; an eighth of the final ones at most
     octaves: float = 4.0  # how far a lengthscale is looked for
-    promising: tuple[float, float] = (1.15, 1.04)  # times the least loss, of squares and of logarithms
     around: Numbers = (0.3, 1.0, 3.0)  # times a share that was the best
     most_features: int = 8_192  # however much they pay: the Gram matrix takes half a gigabyte
     rows_a_feature: int = 4  # from which on more features are tried
     grown_seconds: float = 25.0  # of the Gram matrix
-    pays: tuple[float, float] = (0.98, 0.93)  # gains by twice the features, for which twice or four times are taken
+    pays: tuple[float, float] = (0.97, 0.90)  # gains by twice the features, for which twice or four times are taken
     hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
-    hybrid_steps: int = 48  # iterations of both together; of a trial half as many
+    hybrid_steps: int = 48  # iterations of both together, shared by the ridge terms that are tried
     hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0)  # of the Fourier features
-    hybrid_bin_alphas: Numbers = (0.3, 1.0)  # of the bins beside them
+    hybrid_bin_alpha: float = 0.3  # of the bins beside them
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next
@@ -118,7 +122,7 @@ class Policy:
     farthest: int = 12  # steps
     kernel_grids: int = 32  # of a trial of bins
     rounds: tuple[Range, Range] = ((4_096, 512), (16_384, 1_024))  # rows and features of the trials
-    quick_rounds: tuple[Range, Range] = ((1_024, 128), (2_048, 256))  # of fewer than 2,000 rows, and of more
+    quick_round: Range = (1_024, 128)  # the same, where one look is enough
     fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
 

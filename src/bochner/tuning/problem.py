@@ -99,11 +99,10 @@ class Problem:
         """Grids of a trial."""
         return int(np.clip(POLICY.trial_entries / self.judge.n_rows, *POLICY.trial_grids))
 
-    def n_grids(self, seconds: float, n_fits: int) -> int:
+    def n_grids(self, seconds: float) -> int:
         """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
 
-        That is by the seconds of a trial, which runs over the rows to fit in some 12 iterations, and by the candidates
-        that are still to be fitted, after which the model itself is.
+        That is by the seconds of a trial, which runs over the rows to fit in some 12 iterations.
         """
         if self.space.n_components is not None:
             return self.space.n_components
@@ -112,7 +111,7 @@ class Problem:
             usual /= 1 + (self.judge.targets.shape[1] - 1) / POLICY.outputs_for_half
             return int(np.clip(usual, *POLICY.final_grids))
         each = seconds / self.n_trial_grids * self.split.n_solved / self.judge.n_rows
-        return int(np.clip(POLICY.timed_share * self.budget.left / (each * (n_fits + 2)), *POLICY.timed_grids))
+        return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
 
 
 def prepare(

@@ -80,10 +80,7 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
 
 def _judged_by_rows(task: RidgeTask) -> bool:
     """Whether rows that are held out are to be predicted."""
-    choice = task.choice
-    if choice is None:
-        return task.calibrated
-    return choice.model.n_iter is None or (task.calibrated and choice.verdict.predictions is None)
+    return task.calibrated or task.choice is not None
 
 
 def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, searched: bool) -> Penalty:
@@ -114,26 +111,6 @@ def _by_leverage(ridge: IterativeRidge, penalty: Penalty, task: RidgeTask) -> bo
 def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     """Stop as a choice says or an earlier fit did; where rows held out are predicted best; or at the tolerance."""
     if task.choice is not None:
-        model, verdict = task.choice
-        n_iter, predictions = model.n_iter, verdict.predictions
-        if held is not None:
-            run = held.trace(penalty.terms, 0.0, verdict.losses)
-            predictions, n_iter = run.predictions, run.n_iter if n_iter is None else n_iter
-        assert n_iter is not None
-        return Stop(0.0, n_iter, predictions)
-    if task.n_iter is not None:
-        return Stop(0.0, task.n_iter)
-    most = round(POLICY.most_iterations * max(1.0, np.log(task.tol) / np.log(USUAL_TOL)))
-    if held is None or not held.folds:
-        return Stop(task.tol, most)
-    traced = task.alphas is None and not held.ridge.is_dense
-    if not (traced or task.calibrated):
-        return Stop(task.tol, most)
-    if not traced:
-        settled = task.tol >= USUAL_TOL and (task.chosen or task.is_open)
-        run = held.solve(penalty.terms, task.tol, settled)
-        return Stop(run.error, most, run.predictions, run.coef)
-    run = held.trace(penalty.terms, task.tol)
-    if run.n_iter < POLICY.traced_iterations - 1:
+        assert held is not None
+        run = held.trace(penalty.terms, 0.0, task.choice.verdict.losses)
         return Stop(0.0, run.n_iter, run.predictions)
-    return Stop(task.tol, most, run.predictions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ class Schedule:
     Attributes
     ----------
     steps, block : int
-        Gradient steps, and rows of a block.
+        Most gradient steps, and rows of a block.
     kinds : tuple of {"uniform", "wide", "near"}
         Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest to a random row; the nearest.
     """
@@ -120,21 +121,62 @@ def _from_zero(rows: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
     return rows, binary
 
 
-class Adam:
-    """Steps of Adam (Kingma and Ba, 2015) with the rate falling to zero over the second half, within bounds.
+class Course:
+    """The steps of a descent: how many there are, and how long each may be.
 
-    The result is the mean over that half.
+    They have their full length until the losses of the blocks no longer fall, half of the most steps at most; in as
+    many steps more the length falls to zero. Losses are compared in windows, which have blocks of all kinds.
+
+    Parameters
+    ----------
+    steps : int
+        The most.
+
+    Attributes
+    ----------
+    length : float
+        Of the step that is being taken, over the full length.
     """
 
-    def __init__(
-        self, x: NDArray, steps: int, rate: float = POLICY.rate, floor: float = 0.0, low: Any = None, high: Any = None
-    ) -> None:
-        self.x, self.steps, self.rate, self.floor, self.low, self.high = x, steps, rate, floor, low, high
-        self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-        self.done = 0
+    def __init__(self, steps: int) -> None:
+        self.turn, self.length, self.losses = -(-steps // 2), 1.0, list[float]()
 
-    def step(self, gradient: NDArray) -> None:
-        """Take a step; gradients that are no numbers are passed over."""
+    def __iter__(self) -> Iterator[int]:
+        """Number the steps."""
+        done = 0
+        while done < 2 * self.turn:
+            pause()
+            self.length = min(1.0, 2 * (1 - (done + 1) / (2 * self.turn + 1)))
+            yield done
+            done += 1
+            if done < self.turn and self._stalls():
+                self.turn = done
+
+    def note(self, loss: float) -> None:
+        """Note the loss of a block."""
+        self.losses.append(loss)
+
+    def _stalls(self) -> bool:
+        """Whether the last window of blocks has brought little over the one before."""
+        n = POLICY.window
+        if len(self.losses) % n or len(self.losses) < 2 * n:
+            return False
+        before, last = (float(np.nanmean(part)) for part in np.split(np.array(self.losses[-2 * n :]), 2))
+        return not last < (1 - POLICY.falling) * before
+
+
+class Adam:
+    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over the shortened ones."""
+
+    def __init__(
+        self, x: NDArray, rate: float = POLICY.rate, floor: float = 0.0, low: Any = None, high: Any = None
+    ) -> None:
+        self.x, self.rate, self.floor, self.low, self.high = x, rate, floor, low, high
+        self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+        self.done = self.summed = 0
+
+    def step(self, gradient: NDArray, length: float = 1.0) -> None:
+        """Take a step of some share of the full length; gradients that are no numbers are passed over."""
         if not np.isfinite(gradient).all():
             gradient = np.zeros_like(gradient)
         self.done += 1
@@ -142,24 +184,24 @@ class Adam:
         self.m += (1 - fast) * (gradient - self.m)
         self.v += (1 - slow) * (np.square(gradient) - self.v)
         v = self.v / (1 - slow**self.done)
-        left = min(1.0, 2 * (1 - self.done / (self.steps + 1)))
         scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
-        self.x -= self.rate * left * self.m / (1 - fast**self.done) / scale
+        self.x -= self.rate * length * self.m / (1 - fast**self.done) / scale
         if self.low is not None:
             np.clip(self.x, self.low, self.high, out=self.x)
-        if self.done > self.steps // 2:
+        if length < 1:
+            self.summed += 1
             self.total += self.x
 
     @property
     def mean(self) -> NDArray:
-        """Mean over the steps of the second half."""
-        return self.total / max(self.done - self.steps // 2, 1)
+        """Mean over the shortened steps; where there is none, the last one."""
+        return self.total / self.summed if self.summed else self.x
 
 
-def _adam(x: NDArray, steps: int, *bounds: tuple[int, tuple[float, float]]) -> Adam:
+def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
     """Steps of Adam for so many entries within each of some bounds."""
     low, high = (np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds]) for k in (0, 1))
-    return Adam(x, steps, low=low, high=high)
+    return Adam(x, low=low, high=high)
 
 
 def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDArray) -> tuple[NDArray, NDArray]:
@@ -185,9 +227,9 @@ def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDA
     Q = len(kinds)
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, POLICY.first_noise
-    adam = _adam(x, blocks.schedule.steps, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
-    for step in range(blocks.schedule.steps):
-        pause()
+    adam = _adam(x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    course = Course(blocks.schedule.steps)
+    for step in course:
         q = step % Q
         log_scales = x[column_groups]
         block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
@@ -196,11 +238,12 @@ def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDA
             own = diagonal_loss(kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
             np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
-        adam.step(gradient)
+            course.note(own.loss)
+        adam.step(gradient, course.length)
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
-def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> NDArray:
+def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> tuple[NDArray, NDArray]:
     """Learn a linear map of the first columns of the rows, in which the scales are one; the others keep theirs.
 
     Parameters
@@ -213,20 +256,21 @@ def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> NDAr
     Returns
     -------
     array of shape (q, q)
+    sizes : array, one for each kind
     """
     kinds, q, steps = blocks.schedule.kinds, n_mixed, blocks.schedule.steps
     Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
-    entries = Adam(np.eye(q).ravel(), steps, POLICY.map_rate * POLICY.rate, POLICY.map_floor)
+    entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free = _adam(start, steps, (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
-    for step in range(steps):
-        pause()
+    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(steps)
+    for step in course:
         k = step % Q
         block = blocks.draw(kinds[k], ones)
         A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
         own = linear_loss(kernel, block, blocks.space, A, size, noise)
-        entries.step(own.metric[:-1])
+        course.note(own.loss)
+        entries.step(own.metric[:-1], course.length)
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
-        free.step(gradient)
-    return entries.mean.reshape(q, q)
+        free.step(gradient, course.length)
+    return entries.mean.reshape(q, q), free.mean[:Q]

@@ -116,8 +116,8 @@ def learn_full(lesson: Lesson, base: Learned, plan: Schedule) -> Learned:
     U = base.metric.coordinates(X)
     U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
     blocks = Blocks(U, y, plan, lesson.seed, weight)
-    metric = base.metric.mixed(learn_map(lesson.kernel, blocks, base.n_mixed, base.sizes))
-    return base._replace(metric=with_relevance(metric, X, lesson.seed))
+    linear, sizes = learn_map(lesson.kernel, blocks, base.n_mixed, base.sizes)
+    return Learned(with_relevance(base.metric.mixed(linear), X, lesson.seed), sizes, base.n_mixed)
 
 
 def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) -> Learned:
