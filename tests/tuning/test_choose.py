@@ -2,6 +2,8 @@
 
 import ast
 import dataclasses
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +12,11 @@ import pytest
 import bochner.tuning
 from bochner.data.hashes import row_hashes
 from bochner.data.sources import ArraySource
+from bochner.features.leaves import leaves
 from bochner.tuning.budget import Budget
-from bochner.tuning.candidates import ROUNDS
+from bochner.tuning.candidates import Hybrid, Known, candidates
 from bochner.tuning.choose import choose
-from bochner.tuning.comparison import Comparison, Entry, Proposal
+from bochner.tuning.comparison import Comparison, Entry
 from bochner.tuning.judge import Trial
 from bochner.tuning.policy import POLICY, Policy
 from bochner.tuning.problem import SearchSpace, prepare
@@ -136,26 +139,89 @@ class TestDecision:
         assert compared.decide()[0].name == "good"
         assert str(compared.report("good", "why")).startswith("good: why.")
 
-    def test_what_is_far_behind_is_not_fitted(self):
-        compared = Comparison(problem_of())
-        n, fitted = len(compared.judge.weight_out), []
-        trials = [
-            entry("first", 0, np.full(n, 1.0)),
-            entry("near", 1, np.full(n, 1.1)),
-            entry("far", 2, np.full(n, 1.2)),
-        ]
 
-        def proposal(trial):
-            return Proposal(lambda: fitted.append(trial.name) or trial, trial)
+class TestRace:
+    """Entries of 10 grids whose losses fall as one over their number."""
 
-        compared.fit([proposal(trial) for trial in trials])
-        assert fitted == ["first", "near"]
-        assert [one.name for one in compared.entries] == ["first", "near", "far"]
+    def race(self, levels, classes=False, n_grids=800, slope=1.0, noise=0.1):
+        """Fit candidates of such losses and ranks at two sizes; what was fitted at the second one."""
+        compared, fitted = Comparison(problem_of(classes)), []
+        shape = len(compared.judge.weight_out)
+        rng = np.random.default_rng(0)
+
+        def enter(name, rank, least, size):
+            losses = least + slope / size + noise * rng.standard_normal(shape)
+            losses += least + slope / size - losses.mean()
+            if size > 10:
+                fitted.append(name)
+            trial = Trial(losses, np.ones(1), 1, np.zeros((shape, 1)), 0.1)
+            larger = partial(enter, name, rank, least, 4 * size) if size == 10 else None
+            return Entry(name, rank, size, [], trial, larger, lambda size: [])
+
+        compared.enter([partial(enter, name, rank, least, 10) for name, rank, least in levels])
+        compared.enlarge(n_grids)
+        return compared, fitted
+
+    def test_what_is_clearly_behind_is_not_fitted_again(self):
+        _, fitted = self.race([("best", 1, 1.0), ("near", 1, 1.001), ("behind", 1, 1.5)])
+        assert fitted == ["best", "near"]
+
+    @pytest.mark.parametrize(("classes", "expected"), [(False, ["best", "complex"]), (True, ["simple", "best"])])
+    def test_what_is_preferred_has_more_patience(self, classes, expected):
+        """A difference of some one and a half standard errors."""
+        levels = [("simple", 0, 1.0), ("best", 1, 0.975), ("complex", 2, 1.0)]
+        _, fitted = self.race(levels, classes)
+        assert sorted(fitted) == sorted(expected)
+
+    def test_losses_are_those_that_are_expected_at_the_final_size(self):
+        compared, _ = self.race([("only", 1, 1.0)])
+        assert compared.entries[0].size == 40
+        assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 800)
+        assert compared.report("only", "why").candidates[0].loss == pytest.approx(1 + 1 / 800)
+
+    def test_no_gain_is_expected_beyond_the_final_size(self):
+        compared, _ = self.race([("only", 1, 1.0)], n_grids=40)
+        assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 40)
+        assert compared.grids_that_pay(compared.entries[0], 40) == 40
+
+    def test_grids_that_pay(self):
+        """Beyond them the loss falls by less than a fiftieth of its standard error."""
+        compared, _ = self.race([("only", 1, 1.0)], noise=0.3)
+        (entry,) = compared.entries
+        unnoticed = compared.judge.standard_error(entry.losses) * POLICY.unnoticed
+        found = compared.grids_that_pay(entry, 800)
+        assert 50 < found < 800
+        assert 1 / found - 1 / 800 <= unnoticed < 1 / (found - 1) - 1 / 800
+
+    def test_as_many_grids_as_there_may_be_where_all_pay(self):
+        compared, _ = self.race([("only", 1, 1.0)], slope=100.0, noise=0.01)
+        assert compared.grids_that_pay(compared.entries[0], 800) > 700
+
+    def test_few_grids_where_no_more_pay(self):
+        compared, _ = self.race([("only", 1, 1.0)], slope=0.0)
+        assert compared.grids_that_pay(compared.entries[0], 800) == 50
 
 
 def test_there_are_six_candidates():
-    names = [type(candidate).__name__ for candidates in ROUNDS for candidate in candidates]
-    assert len(set(names)) == len(names) == 6
+    found = set()
+    for classes, budget in ((True, None), (False, None)):
+        so_far = Comparison(problem_of(classes, budget))
+        known = Known({}, ["scaled"], "mapped", "halves", None, 50)
+        found |= {type(one).__name__ for some in candidates(so_far, known) for one in some}
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(("dense", "applies"), [(1.01, True), (2.0, False)])
+def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
+    """Where neither part is clearly behind."""
+    so_far = Comparison(problem_of(classes=True))
+    known = Known({}, ["scaled"], None, None, None, 50)
+    rounds = candidates(so_far, known)
+    assert Hybrid not in {type(one) for one in next(rounds)}
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.judge.weight_out))
+    binned = replace(entry("bins", 2, 1 + noise), of_size=lambda size: [])
+    so_far.entries += [binned, entry("waves", 0, dense - noise)]
+    assert [type(one) for one in next(rounds)] == [Hybrid] * applies
 
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])
@@ -165,6 +231,6 @@ def test_the_model_knows_no_rows(features):
     assert not any(len(value) == 400 for value in vars(model).values() if isinstance(value, np.ndarray))
     assert not hasattr(model.features, "n_features_in_")
     assert verdict.split is problem.split
-    assert (verdict.predictions is None) == (features == "fourier")
+    assert sum(getattr(one.features, "n_grids", 0) or one.features.n_components for one in leaves(model.features)) == 20
     targets = problem.judge.targets
     assert verdict.losses(targets.T).max() < 1e-12

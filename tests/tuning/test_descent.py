@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.tuning.metric import descent
-from bochner.tuning.metric.descent import Adam, Blocks, Schedule, learn_map, learn_scales
+from bochner.tuning.metric.descent import Adam, Blocks, Course, Schedule, learn_map, learn_scales
 
 SCALES = np.array([1.0, 0.2, 3.0])
 
@@ -153,15 +153,16 @@ class TestAdam:
         gradients = np.random.default_rng(0).standard_normal((steps, 4)) * [1, 100, 1e-3, 5]
         start = np.array([1.0, -2.0, 0.5, 0.0])
         points, mean = adam(start, gradients, rate, floor)
-        own = Adam(start.copy(), steps, rate, floor)
-        for gradient, point in zip(gradients, points, strict=True):
-            own.step(gradient)
+        own, course = Adam(start.copy(), rate, floor), Course(steps)
+        for step in course:
+            own.step(gradients[step], course.left)
+            point = points[step]
             np.testing.assert_allclose(own.x, point, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(own.mean, mean, rtol=1e-7, atol=1e-9)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     def test_gradients_that_are_no_numbers(self, bad):
-        one, other = Adam(np.zeros(2), 3), Adam(np.zeros(2), 3)
+        one, other = Adam(np.zeros(2)), Adam(np.zeros(2))
         for own, gradient in ((one, [1.0, bad]), (other, [0.0, 0.0])):
             own.step(np.array([1.0, 2.0]))
             own.step(np.array(gradient))
@@ -169,11 +170,40 @@ class TestAdam:
         assert np.isfinite(one.x).all()
 
     def test_what_has_no_gradient_stays(self):
-        own = Adam(np.array([3.0, 3.0]), 5)
+        own = Adam(np.array([3.0, 3.0]))
         for _ in range(5):
             own.step(np.array([0.0, -1.0]))
         assert own.x[0] == 3
         assert own.x[1] > 3
+
+
+class TestCourse:
+    """Windows are of 48 blocks, and losses must fall by 2 % from one to the next."""
+
+    def steps(self, most, loss):
+        course, taken = Course(most), []
+        for step in course:
+            course.note(loss(step))
+            taken.append(course.left)
+        return taken
+
+    @pytest.mark.parametrize("most", [1, 2, 7, 95, 450])
+    def test_all_steps_while_losses_fall(self, most):
+        taken = self.steps(most, lambda step: 0.999**step)
+        assert len(taken) == most
+        np.testing.assert_allclose(taken, 2 * (1 - np.arange(1, most + 1) / (most + 1)), rtol=1e-12)
+
+    @pytest.mark.parametrize(("stall", "steps"), [(0, 192), (47, 288), (96, 384), (110, 450), (200, 450)])
+    def test_an_end_where_they_stall(self, stall, steps):
+        """After the first whole window without a gain, in as many steps as there were till then."""
+        taken = self.steps(450, lambda step: 0.99 ** min(step, stall))
+        assert len(taken) == steps
+        assert taken[-1] == pytest.approx(2 / (steps + 1))
+
+    def test_losses_that_are_no_numbers(self):
+        assert len(self.steps(300, lambda step: np.nan if step % 7 else 0.999**step)) == 300
+        with pytest.warns(RuntimeWarning, match="empty"):
+            assert len(self.steps(300, lambda step: np.nan)) == 192
 
 
 def learn(steps=30, seed=0, kernel="laplacian", column_groups=(0, 1, 2, 3), X=None, size=64, kinds=("uniform", "near")):
@@ -237,7 +267,9 @@ class TestMap:
         X = normal(400, 4)
         y = np.sin(2 * (X[:, :1] + X[:, 1:2])).astype(float)
         blocks = Blocks(X, y, Schedule(steps, 96, kinds), seed)
-        return learn_map(kernel, blocks, 3, np.zeros(len(kinds)))
+        linear, sizes = learn_map(kernel, blocks, 3, np.zeros(len(kinds)))
+        assert sizes.shape == (len(kinds),)
+        return linear
 
     def test_the_direction_that_matters_grows(self, kernel):
         A = self.learn(kernel, 150)

@@ -210,7 +210,7 @@ def _iterated(so_far: Comparison, known: Known, entry: Entry, report: Report) ->
     return Model(clone(concatenate(weighted)), float(least) * so_far.problem.split.largest_weight, report)
 
 
-def _why_unmapped(problem: Problem, model: Model, metrics: dict[str, Learned]) -> str | None:
+def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, Learned]) -> str | None:
     """Why no metric of the chosen map has a linear map, if that is so."""
     parts = [leaf for leaf in leaves(model.features) if leaf.metrics]
     if any(metric.linear_.size for part in parts for metric in part.metrics):

@@ -127,7 +127,7 @@ class Comparison:
         return replace(found, gain=max(slope, 0.0) * (1 / found.size - 1 / n_grids))
 
     def grids_that_pay(self, entry: Entry, n_grids: int) -> int:
-        """Grids, `n_grids` at most, beyond which the loss falls by less than a tenth of its standard error."""
+        """Grids, `n_grids` at most, beyond which the loss falls by less than a fiftieth of its standard error."""
         if entry.size >= n_grids:
             return n_grids
         slope = entry.gain / (1 / entry.size - 1 / n_grids)

@@ -21,13 +21,11 @@ class Policy:
     n_folds: int = 5  # or a fifth of the rows
     folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to judge
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
-    hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
-    uneven: float = (
-        2.0  # the same, from which bins and Fourier features are too unlike to stand side by side for classes
-    )
-    unnoticed: float = 0.1  # the same, of a loss, that is given up for a smaller model
-    growth: float = 4.0  # ratio of the next size of bins to the small one
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
+    hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
+    uneven: float = 2.0  # the same, from which bins and Fourier features do not go together for classes
+    unnoticed: float = 0.02  # the same, of a loss, that is given up for a smaller model
+    growth: float = 4.0  # ratio of the next size of bins to the small one
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
     mixed_outputs: int = 16  # beyond which combinations of the outputs are judged
     mixtures: int = 4  # so many

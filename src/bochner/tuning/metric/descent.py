@@ -134,23 +134,23 @@ class Course:
 
     Attributes
     ----------
-    length : float
-        Of the step that is being taken, over the full length.
+    left : float
+        At the step that is being taken, the share of all steps that are left, twice.
     """
 
     def __init__(self, steps: int) -> None:
-        self.turn, self.length, self.losses = -(-steps // 2), 1.0, list[float]()
+        self.turn, self.end, self.left, self.losses = steps // 2, steps, 1.0, list[float]()
 
     def __iter__(self) -> Iterator[int]:
         """Number the steps."""
         done = 0
-        while done < 2 * self.turn:
+        while done < self.end:
             pause()
-            self.length = min(1.0, 2 * (1 - (done + 1) / (2 * self.turn + 1)))
+            self.left = 2 * (1 - (done + 1) / (self.end + 1))
             yield done
             done += 1
             if done < self.turn and self._stalls():
-                self.turn = done
+                self.turn, self.end = done, 2 * done
 
     def note(self, loss: float) -> None:
         """Note the loss of a block."""
@@ -166,7 +166,7 @@ class Course:
 
 
 class Adam:
-    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over the shortened ones."""
+    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over those of the second half."""
 
     def __init__(
         self, x: NDArray, rate: float = POLICY.rate, floor: float = 0.0, low: Any = None, high: Any = None
@@ -175,8 +175,8 @@ class Adam:
         self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
         self.done = self.summed = 0
 
-    def step(self, gradient: NDArray, length: float = 1.0) -> None:
-        """Take a step of some share of the full length; gradients that are no numbers are passed over."""
+    def step(self, gradient: NDArray, left: float = 1.0) -> None:
+        """Take a step, shortened to `left` where that is below 1; gradients that are no numbers are passed over."""
         if not np.isfinite(gradient).all():
             gradient = np.zeros_like(gradient)
         self.done += 1
@@ -185,17 +185,17 @@ class Adam:
         self.v += (1 - slow) * (np.square(gradient) - self.v)
         v = self.v / (1 - slow**self.done)
         scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
-        self.x -= self.rate * length * self.m / (1 - fast**self.done) / scale
+        self.x -= self.rate * min(left, 1.0) * self.m / (1 - fast**self.done) / scale
         if self.low is not None:
             np.clip(self.x, self.low, self.high, out=self.x)
-        if length < 1:
+        if left <= 1:
             self.summed += 1
             self.total += self.x
 
     @property
     def mean(self) -> NDArray:
-        """Mean over the shortened steps; where there is none, the last one."""
-        return self.total / self.summed if self.summed else self.x
+        """Mean over the steps at which `left` was at most 1."""
+        return self.total / max(self.summed, 1)
 
 
 def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
@@ -239,7 +239,7 @@ def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDA
             np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
             course.note(own.loss)
-        adam.step(gradient, course.length)
+        adam.step(gradient, course.left)
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
@@ -269,8 +269,8 @@ def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> tupl
         A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
         own = linear_loss(kernel, block, blocks.space, A, size, noise)
         course.note(own.loss)
-        entries.step(own.metric[:-1], course.length)
+        entries.step(own.metric[:-1], course.left)
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
-        free.step(gradient, course.length)
+        free.step(gradient, course.left)
     return entries.mean.reshape(q, q), free.mean[:Q]
