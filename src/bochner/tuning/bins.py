@@ -13,7 +13,8 @@ from bochner.features.coordinates import MetricFeatures
 from bochner.kernels import Laplacian
 from bochner.tuning.comparison import Maps
 from bochner.tuning.judge import Trial
-from bochner.tuning.metric.learn import Learned, Lesson, learn_full, map_schedule, schedule
+from bochner.tuning.metric.descent import Schedule
+from bochner.tuning.metric.learn import Learned, Lesson, learn_full
 from bochner.tuning.policy import POLICY
 from bochner.tuning.problem import Problem
 from bochner.tuning.search import coarser_minimum, walk_downhill
@@ -88,11 +89,10 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     return f"there are more than {POLICY.most_mixed} numeric columns" if n_mixed > POLICY.most_mixed else None
 
 
-def with_linear_map(problem: Problem, sample: Block, base: SizedMetric) -> SizedMetric:
+def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: SizedMetric) -> SizedMetric:
     """The same metric with a linear map learned on top, in its size."""
-    plan = schedule(problem.n_rows)
     lesson = Lesson("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
-    learned = learn_full(lesson, base.learned, map_schedule(plan))
+    learned = learn_full(lesson, base.learned, plan)
     larger = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
     return search_size(problem, learned, base.size + round(2 * larger) / 2)
 

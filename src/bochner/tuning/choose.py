@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.data.sources import Block
-from bochner.engines.costs import COSTS
-from bochner.engines.local import in_threads
+from bochner.engines.local import in_threads, n_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
@@ -92,7 +91,8 @@ def choose(problem: Problem) -> Choice:
         with so_far.stage("candidates"):
             for some in candidates(so_far, known):
                 so_far.enter([partial(one.small, so_far, known) for one in some])
-            so_far.enlarge(known.n_grids)
+            if problem.budget.has(POLICY.hasty_share):
+                so_far.enlarge(known.n_grids)
         entry, reason = so_far.decide()
         report = so_far.report(entry.name, reason)
         model = (
@@ -144,10 +144,11 @@ def _fourier_lesson(problem: Problem, sample: Block, plan: Schedule, common_unit
 
 
 def _limited(plan: Schedule, problem: Problem, n_lessons: int) -> Schedule:
-    """A schedule with fewer steps, where a fifth of the time left asks for that."""
-    each = COSTS.gradient_step * (plan.block / 512) ** 2 * (1 + problem.n_columns / 30) * n_lessons
-    affordable = POLICY.learning_share * problem.budget.left / each
-    return replace(plan, steps=int(np.clip(affordable, POLICY.fewest_steps, plan.steps)))
+    """A schedule within a share of the time left, for lessons that are learned side by side."""
+    if problem.budget.limit is None:
+        return plan
+    rounds = -(-n_lessons // n_threads())
+    return replace(plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1))
 
 
 def _mostly_numeric(X: NDArray) -> bool:
@@ -171,7 +172,8 @@ def _learned(so_far: Comparison, sample: Block, lessons: Mapping[str, Lesson], c
     best = sorted(scaled.values(), key=lambda one: one.loss)
     if best and problem.budget.has(POLICY.patient_share):
         if problem.space.metric != "ard" and why_no_map(problem, best[0].learned.n_mixed) is None:
-            more["linear map"] = partial(with_linear_map, problem, sample, best[0])
+            plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
+            more["linear map"] = partial(with_linear_map, problem, sample, plan, best[0])
         if _halves_apply(problem):
             more["random halves"] = partial(search_size, problem, best[0].learned, best[0].size + 1, 0.5)
     others = dict(zip(more, in_threads(lambda find: find(), list(more.values())), strict=True))

@@ -44,8 +44,8 @@ class Entry:
         Fits it at its next size.
     of_size : callable (size) -> list of (float, FeatureMap), optional
         Maps of another size, where the loss falls as one over it: those of bins.
-    gain : float
-        By how much its loss is expected to fall yet, until it has its final size.
+    gain : float or None
+        By how much its loss is expected to fall yet, until it has its final size; None where that is not known.
     sizes : sequence of (float, float)
         Logarithms to base 2 of the factors on its coordinates that were tried, and their losses.
     """
@@ -57,13 +57,13 @@ class Entry:
     trial: Trial
     larger: Callable[[], Entry] | None = None
     of_size: Callable[[int], Maps] | None = None
-    gain: float = 0.0
+    gain: float | None = None
     sizes: Sizes = ()
 
     @property
     def losses(self) -> NDArray:
         """Of the held-out rows, as they are expected at the final size."""
-        return self.trial.losses - self.gain
+        return self.trial.losses - (self.gain or 0.0)
 
 
 class Comparison:
@@ -128,7 +128,7 @@ class Comparison:
 
     def grids_that_pay(self, entry: Entry, n_grids: int) -> int:
         """Grids, `n_grids` at most, beyond which the loss falls by less than a fiftieth of its standard error."""
-        if entry.size >= n_grids:
+        if entry.gain is None or entry.size >= n_grids:
             return n_grids
         slope = entry.gain / (1 / entry.size - 1 / n_grids)
         unnoticed = POLICY.unnoticed * self.judge.standard_error(entry.trial.losses)

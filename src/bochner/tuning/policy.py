@@ -43,6 +43,8 @@ class Policy:
     # A time limit.
     learning_share: float = 0.2  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
+    hasty_share: float = 0.4  # of the limit, that must be left for a comparison at larger sizes
+    timed_entries: float = 2_000_000  # bins of a trial for each second of the limit
     timed_share: float = 0.6  # of the time left, for the fit of bins
     timed_trials: float = 3.0  # of a trial's seconds for each grid, that a fit takes
     timed_grids: Range = (10, 2_000)  # of a model under a limit

@@ -96,8 +96,11 @@ class Problem:
 
     @property
     def n_trial_grids(self) -> int:
-        """Grids of a trial."""
-        return int(np.clip(POLICY.trial_entries / self.judge.n_rows, *POLICY.trial_grids))
+        """Grids of a trial; under a time limit fewer."""
+        entries = POLICY.trial_entries
+        if self.budget.limit is not None:
+            entries = min(entries, int(POLICY.timed_entries * self.budget.limit))
+        return int(np.clip(entries / self.judge.n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:
         """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.local import pause
+from bochner.tuning.budget import Budget
 from bochner.tuning.metric.blocks import Block, Workspace, diagonal_loss, linear_loss
 from bochner.tuning.policy import POLICY
 
@@ -24,11 +25,14 @@ class Schedule:
         Most gradient steps, and rows of a block.
     kinds : tuple of {"uniform", "wide", "near"}
         Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest to a random row; the nearest.
+    seconds : float or None
+        The most.
     """
 
     steps: int
     block: int
     kinds: tuple[str, ...] = ("uniform", "wide", "near")
+    seconds: float | None = None
 
 
 class Blocks:
@@ -124,12 +128,15 @@ def _from_zero(rows: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
 class Course:
     """The steps of a descent: how many there are, and how long each may be.
 
-    They have their full length until the losses of the blocks no longer fall, half of the most steps at most; in as
-    many steps more the length falls to zero. Losses are compared in windows, which have blocks of all kinds.
+    They have their full length until the losses of the blocks no longer fall, half of the most steps or of the most
+    seconds at most; in as many steps more the length falls to zero. Losses are compared in windows, which have blocks
+    of all kinds.
 
     Parameters
     ----------
     steps : int
+        The most.
+    seconds : float, optional
         The most.
 
     Attributes
@@ -138,7 +145,8 @@ class Course:
         At the step that is being taken, the share of all steps that are left, twice.
     """
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, seconds: float | None = None) -> None:
+        self.clock = Budget(seconds)
         self.turn, self.end, self.left, self.losses = steps // 2, steps, 1.0, list[float]()
 
     def __iter__(self) -> Iterator[int]:
@@ -149,12 +157,16 @@ class Course:
             self.left = 2 * (1 - (done + 1) / (self.end + 1))
             yield done
             done += 1
-            if done < self.turn and self._stalls():
+            if done < self.turn and (self._stalls() or self._is_late(done)):
                 self.turn, self.end = done, 2 * done
 
     def note(self, loss: float) -> None:
         """Note the loss of a block."""
         self.losses.append(loss)
+
+    def _is_late(self, done: int) -> bool:
+        """Whether half of the time is over, after the fewest steps."""
+        return 2 * done >= POLICY.fewest_steps and not self.clock.has(0.5)
 
     def _stalls(self) -> bool:
         """Whether the last window of blocks has brought little over the one before."""
@@ -228,7 +240,7 @@ def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDA
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, POLICY.first_noise
     adam = _adam(x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
-    course = Course(blocks.schedule.steps)
+    course = Course(blocks.schedule.steps, blocks.schedule.seconds)
     for step in course:
         q = step % Q
         log_scales = x[column_groups]
@@ -262,7 +274,7 @@ def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> tupl
     Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
     entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(steps)
+    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(steps, blocks.schedule.seconds)
     for step in course:
         k = step % Q
         block = blocks.draw(kinds[k], ones)
