@@ -253,7 +253,7 @@ class Hybrid:
         if not all(groups):
             return True
         one, other = (min(group, key=so_far.loss) for group in groups)
-        return so_far.better(one, other, POLICY.uneven) or so_far.better(other, one, POLICY.uneven)
+        return so_far.better(one, other, POLICY.clear) or so_far.better(other, one, POLICY.clear)
 
     def small(self, so_far: Comparison, known: Known) -> Entry:
         judge, given, n_rows = so_far.judge, so_far.problem.space.n_components, so_far.problem.n_rows

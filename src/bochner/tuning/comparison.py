@@ -44,8 +44,10 @@ class Entry:
         Fits it at its next size.
     of_size : callable (size) -> list of (float, FeatureMap), optional
         Maps of another size, where the loss falls as one over it: those of bins.
-    gain : float or None
-        By how much its loss is expected to fall yet, until it has its final size; None where that is not known.
+    slope : float or None
+        Of the loss over one by the size; None where that is not known.
+    gain : float
+        By how much its loss is expected to fall yet, until it has its final size.
     sizes : sequence of (float, float)
         Logarithms to base 2 of the factors on its coordinates that were tried, and their losses.
     """
@@ -57,13 +59,14 @@ class Entry:
     trial: Trial
     larger: Callable[[], Entry] | None = None
     of_size: Callable[[int], Maps] | None = None
-    gain: float | None = None
+    slope: float | None = None
+    gain: float = 0.0
     sizes: Sizes = ()
 
     @property
     def losses(self) -> NDArray:
         """Of the held-out rows, as they are expected at the final size."""
-        return self.trial.losses - (self.gain or 0.0)
+        return self.trial.losses - self.gain
 
 
 class Comparison:
@@ -118,21 +121,21 @@ class Comparison:
         return [k for k, entry in enumerate(self.entries) if entry is best or not self.better(best, entry, kept[k])]
 
     def _larger(self, entry: Entry, n_grids: int) -> Entry:
-        """The same candidate at its next size. The losses of bins fall as one over the number of grids."""
+        """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
         assert entry.larger is not None
         found = entry.larger()
         if found.of_size is None or not entry.size < found.size < n_grids:
             return found
-        slope = (self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size)
-        return replace(found, gain=max(slope, 0.0) * (1 / found.size - 1 / n_grids))
+        slope = max((self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size), 0.0)
+        gain = 0.0 if self.judge.classes else slope * (1 / found.size - 1 / n_grids)
+        return replace(found, slope=slope, gain=gain)
 
     def grids_that_pay(self, entry: Entry, n_grids: int) -> int:
-        """Grids, `n_grids` at most, beyond which the loss falls by less than a fiftieth of its standard error."""
-        if entry.gain is None or entry.size >= n_grids:
+        """Grids, `n_grids` at most, beyond which the loss falls by less than a hundredth of its standard error."""
+        if entry.slope is None or entry.size >= n_grids:
             return n_grids
-        slope = entry.gain / (1 / entry.size - 1 / n_grids)
         unnoticed = POLICY.unnoticed * self.judge.standard_error(entry.trial.losses)
-        enough = int(np.ceil(slope / (unnoticed + slope / n_grids)))
+        enough = int(np.ceil(entry.slope / (unnoticed + entry.slope / n_grids)))
         return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
 
     def decide(self) -> tuple[Entry, str]:

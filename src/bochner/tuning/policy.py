@@ -23,8 +23,7 @@ class Policy:
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
-    uneven: float = 2.0  # the same, from which bins and Fourier features do not go together for classes
-    unnoticed: float = 0.02  # the same, of a loss, that is given up for a smaller model
+    unnoticed: float = 0.01  # the same, of a loss, that is given up for a smaller model
     growth: float = 4.0  # ratio of the next size of bins to the small one
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
     mixed_outputs: int = 16  # beyond which combinations of the outputs are judged
