@@ -89,6 +89,17 @@ class TestProblem:
         found = prepare(ArraySource(X, np.ones((400, 1))), np.arange(3), None, SearchSpace(), False, 0, Budget())
         assert found is None
 
+    def test_many_outputs_have_fewer_grids(self, policy):
+        """Coefficients are K x D: hundreds of classes on 800 grids would take gigabytes."""
+        policy(final_entries=320_000)
+        X, y = rows()
+        found = []
+        for K in (1, 61):
+            targets = np.tile(y, (1, K)) + np.arange(K) * X[:, :1]
+            problem = prepare(ArraySource(X, targets), np.arange(3), None, SearchSpace(), False, 0, Budget())
+            found.append(problem.n_grids(0.1))
+        assert found == [800, 50]
+
     def test_one_clock(self):
         texts = {path.name: path.read_text() for path in PACKAGE.rglob("*.py")}
         readers = [name for name, text in texts.items() if "perf_counter" in text or "CLOCK" in text]

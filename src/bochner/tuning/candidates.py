@@ -293,7 +293,7 @@ def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateModel
 def enlarge(so_far: Comparison, entry: Entry) -> Maps:
     """The same Fourier features; twice as many where doubling them paid, or more: for images, thousands of them.
 
-    A time limit makes them fewer, but not fewer than trials take.
+    A time limit makes them fewer, but not fewer than 512.
     """
     ((weight, features),) = entry.maps
     problem, judge, D = so_far.problem, so_far.screened, n_features(so_far.problem)
@@ -309,7 +309,7 @@ def enlarge(so_far: Comparison, entry: Entry) -> Maps:
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
     timed = problem.budget.limit is not None
     work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
-    most = max(int(np.sqrt(work / problem.n_rows)), POLICY.trial_features if timed else D)
+    most = max(int(np.sqrt(work / problem.n_rows)), POLICY.fewest_affordable if timed else D)
     return [(weight, with_size(features, min(D * factor, POLICY.most_features, most)))]
 
 
