@@ -6,10 +6,10 @@ clearly behind at a small size is not fitted at a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from bochner.tuning.split import Split
 from bochner.tuning.trace import Losses
 
 SECOND_START = "bins, second start"
+T, R = TypeVar("T"), TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ def choose(problem: Problem) -> Choice:
     common_unit = _common_unit(so_far)
     lessons = _lessons(problem, sample, common_unit)
     with so_far.stage("metric"):
-        known = _learned(so_far, sample, lessons, common_unit)
+        first = list(lessons)[:2]
+        metrics = dict(zip(first, in_threads(learn, [lessons[name] for name in first]), strict=True))
+        known = _known(so_far, sample, lessons, metrics, common_unit)
     if problem.is_large and known.bins and space.features != "hybrid":
         model = _unjudged(so_far, known)
     else:
@@ -157,17 +160,20 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _learned(so_far: Comparison, sample: Block, lessons: Mapping[str, Lesson], common_unit: Stationary | None) -> Known:
-    """The metrics, those for bins in their best sizes, and the number of grids."""
+def _known(
+    so_far: Comparison,
+    sample: Block,
+    lessons: Mapping[str, Lesson],
+    learned: Mapping[str, Learned],
+    common_unit: Stationary | None,
+) -> Known:
+    """The metrics, those for bins in their best sizes, and the number of grids; beside the sizes the last is learned."""
     problem = so_far.problem
-
-    def learn_and_size(name: str) -> tuple[Learned, SizedMetric | None]:
-        learned = learn(lessons[name])
-        return learned, None if name == "fourier" else search_size(problem, learned)
-
-    found = dict(zip(lessons, in_threads(learn_and_size, list(lessons)), strict=True))
-    metrics = {name: learned for name, (learned, _) in found.items()}
-    scaled = {name: one for name, (_, one) in found.items() if one is not None}
+    binned, later = [name for name in lessons if name != "fourier"], [name for name in lessons if name not in learned]
+    work = [partial(search_size, problem, learned[name]) for name in binned]
+    sized, rest = _side_by_side(work, [partial(learn, lessons[name]) for name in later])
+    metrics = {**learned, **dict(zip(later, rest, strict=True))}
+    scaled = dict(zip(binned, sized, strict=True))
     more: dict[str, Callable[[], SizedMetric]] = {}
     best = sorted(scaled.values(), key=lambda one: one.loss)
     if best and problem.budget.has(POLICY.patient_share):
@@ -181,6 +187,12 @@ def _learned(so_far: Comparison, sample: Block, lessons: Mapping[str, Lesson], c
         so_far.note_sizes(name, one.tried)
     n_grids = problem.n_grids(best[0].seconds) if best else 0
     return Known(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
+
+
+def _side_by_side(some: Sequence[Callable[[], T]], others: Sequence[Callable[[], R]]) -> tuple[list[T], list[R]]:
+    """The results of two kinds of work."""
+    results: list[Any] = in_threads(lambda work: work(), [*some, *others])
+    return results[: len(some)], results[len(some) :]
 
 
 def _halves_apply(problem: Problem) -> bool:
