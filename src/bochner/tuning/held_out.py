@@ -42,15 +42,15 @@ class HeldOutRun(NamedTuple):
     n_iter : int
         Iterations that were best for the rows; the most that there may be where they were not traced.
     predictions : HeldOutPredictions
-    coef : array of shape (K, D) or None
-        Mean over the folds; None where iterations were traced.
+    coef : array of shape (K, D)
+        Mean over the folds; where iterations were traced, those after the last one.
     error : float
         Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
     """
 
     n_iter: int
     predictions: HeldOutPredictions
-    coef: NDArray | None = None
+    coef: NDArray
     error: float = 0.0
 
 
@@ -164,3 +164,94 @@ class HeldOut:
         losses : callable (predictions of shape (K, n)) -> array of shape (n,), optional
             By which it is best, instead of the squared error; of a single fold.
         """
+        traces = [self._trace(k, 1, self._most_traced, losses=losses) for k in range(len(self.folds))]
+        for trace in traces:
+            trace.run(self.ridge, penalty[np.newaxis], tol, self._stalls)
+        n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
+        coef = np.mean([trace.coef for trace in traces], axis=0) if len(traces) > 1 else traces[0].coef
+        return HeldOutRun(n_iter, self._predictions([trace.predicted for trace in traces]), coef)
+
+    def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
+        """Predict the held-out rows by solutions of a given relative error.
+
+        Parameters
+        ----------
+        penalty : array of shape (M,)
+            Ridge terms of the maps.
+        tol : float
+        settled : bool, default=False
+            Stop before where the predictions have settled.
+        """
+        coefs, predicted, errors = [], [], []
+        for k in range(len(self.folds)):
+            trace = self._trace(k, 1, 1)
+            visit = Settling(trace) if settled else lambda coef, n_iter: False
+            columns = np.tile(penalty, (len(trace.rhs), 1))
+            found = self.ridge.solve(trace.fold.equations, columns, tol, POLICY.most_iterations, visit=visit)
+            trace.visit(found.coef, 1)
+            coefs.append(found.coef)
+            predicted.append(trace.predicted)
+            errors.append(max(found.error, tol))
+        n_iter, coef = POLICY.most_iterations, np.mean(coefs, axis=0)
+        return HeldOutRun(n_iter, self._predictions(predicted), coef, max(errors) if settled else tol)
+
+    def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
+        """Those of all folds together, given with shape (K, n) for each."""
+        parts = [(F.T, y, weight) for F, (_, y, weight) in zip(predicted, self._rows, strict=True)]
+        return HeldOutPredictions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def compared(design: Design, seed: int) -> Design | None:
+    """Return a design of 16,384 of the rows, on which ridge terms are compared; None where there are no more."""
+    sample = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed))
+    return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
+
+
+def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
+    """Ridge terms to try, shape (A,).
+
+    For dense features shares of the centred trace of Z'WZ, from where rounding would show. For bins from 0.01 to 10
+    times the kernel's variance and what a distinct row weighs, equal ones taken together.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+    weight : float, optional
+        Sum of the weights of all rows, where `ridge` has some of them.
+    """
+    binned = [not part.is_dense for part in ridge.maps]
+    if not any(binned):
+        equations = ridge.equations()
+        trace = float(equations.diagonal().sum()) or 1.0
+        return np.array(POLICY.shares) * trace * (1.0 if weight is None else weight / equations.weight)
+    squared = np.zeros(int(ridge.edges[-1]))
+    for features, _, weight_of_rows in ridge.blocks:
+        features.squares(weight_of_rows, squared)
+    trace = sum(squared[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
+    distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)]))
+    mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
+    return np.array(POLICY.bin_alphas) * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16
+
+
+def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
+    """Choose alpha, and where several maps are to be weighted a factor on it for each, one after the other.
+
+    Parameters
+    ----------
+    alphas : array of shape (A,)
+
+    Returns
+    -------
+    penalty : array of shape (M,)
+        Ridge terms of the maps.
+    scores : array of shape (A,)
+        Of the alphas.
+    """
+    n_maps = len(held_out.ridge.maps)
+    scores = held_out.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
+    penalty = np.full(n_maps, best_alpha(alphas, scores))
+    for m in range(n_maps if held_out.ridge.design.features.learns_weights else 0):
+        tried = np.tile(penalty, (1 + len(POLICY.weight_steps), 1))
+        tried[1:, m] *= POLICY.weight_steps
+        penalty = tried[np.nanargmin(held_out.scores(tried))]
+    return penalty, scores

@@ -65,7 +65,7 @@ class Trace:
     """Mean losses of candidates after each iteration, and the predictions of the best candidate when it was best.
 
     Where there is nothing to solve for, and so no iteration, they are those of the mean. `curves`, of shape (steps, A),
-    are the least losses up to an iteration.
+    are the least losses up to an iteration, and `coef` those after the last one.
 
     Parameters
     ----------
@@ -85,6 +85,7 @@ class Trace:
         self.predicted = np.tile(mean[:, np.newaxis], len(fold.weight))
         self.losses = fold.losses(self.predicted)
         self.curves = np.full((steps, n_candidates), average(self.losses, fold.weight))
+        self.coef = np.zeros_like(self.rhs)
         self.least = np.full(n_candidates, np.inf)  # none before the first iteration
 
     def run(self, ridge: IterativeRidge, penalties: NDArray, tol: float, stalls: Stalls = never) -> Trace:
@@ -103,7 +104,7 @@ class Trace:
             self.visit(coef, n_iter)
             return stalls(self.curves[:n_iter].min(axis=1))
 
-        ridge.solve(self.fold.equations, columns, tol, len(self.curves), self.rhs, visit)
+        self.coef = ridge.solve(self.fold.equations, columns, tol, len(self.curves), self.rhs, visit).coef
         return self
 
     def visit(self, coef: NDArray, n_iter: int) -> None:

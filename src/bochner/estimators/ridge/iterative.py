@@ -28,12 +28,16 @@ class Penalty(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """When to stop: at a relative error, or after so many iterations; and what was found without rows held out."""
+    """When to stop: at a relative error, or after so many iterations; and what was found without rows held out.
+
+    From there as many serve as `n_from_zero` without a start, where that is given.
+    """
 
     tol: float
     n_iter: int
     predictions: HeldOutPredictions | None = None
     start: NDArray | None = None
+    n_from_zero: int | None = None
 
 
 def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
@@ -58,7 +62,8 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
         features = features.with_weights(least / penalty.terms)
         coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
     path = least, penalty.alphas, penalty.scores, stop.predictions
-    return Fitted(features, coef, found.intercept, *path, solution.n_iter, solution.residual)
+    n_iter = stop.n_from_zero or solution.n_iter
+    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual)
 
 
 def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
@@ -113,4 +118,20 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     if task.choice is not None:
         assert held is not None
         run = held.trace(penalty.terms, 0.0, task.choice.verdict.losses)
+        return Stop(0.0, -(-run.n_iter // 2), run.predictions, run.coef, run.n_iter)
+    if task.n_iter is not None:
+        return Stop(0.0, task.n_iter)
+    most = round(POLICY.most_iterations * max(1.0, np.log(task.tol) / np.log(USUAL_TOL)))
+    if held is None or not held.folds:
+        return Stop(task.tol, most)
+    traced = task.alphas is None and not held.ridge.is_dense
+    if not (traced or task.calibrated):
+        return Stop(task.tol, most)
+    if not traced:
+        settled = task.tol >= USUAL_TOL and (task.chosen or task.is_open)
+        run = held.solve(penalty.terms, task.tol, settled)
+        return Stop(run.error, most, run.predictions, run.coef)
+    run = held.trace(penalty.terms, task.tol)
+    if run.n_iter < POLICY.traced_iterations - 1:
         return Stop(0.0, run.n_iter, run.predictions)
+    return Stop(task.tol, most, run.predictions, run.coef)
