@@ -33,7 +33,8 @@ from bochner.tuning.split import Split
 from bochner.tuning.trace import Losses
 
 SECOND_START = "bins, second start"
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def _known(
     learned: Mapping[str, Learned],
     common_unit: Stationary | None,
 ) -> Known:
-    """The metrics, those for bins in their best sizes, and the number of grids; beside the sizes the last is learned."""
+    """The metrics, those for bins in their best sizes, and the number of grids; lessons that are left are learned."""
     problem = so_far.problem
     binned, later = [name for name in lessons if name != "fourier"], [name for name in lessons if name not in learned]
     work = [partial(search_size, problem, learned[name]) for name in binned]
