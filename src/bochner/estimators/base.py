@@ -158,7 +158,8 @@ class KernelMachine(Interpretation, KernelParameter):
         source = encoded_source(self.encoder_, X, y, weights, dtype, targets)
         features = fixed(self.features_)
         draw(features, self.encoder_, source, seed)
-        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=None if features.is_dense else self.n_iter_)
+        n_iter = None if features.is_dense else self.n_iter_
+        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=n_iter, resumed=bool(n_iter and self.report_))
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](Design(source, features, dtype, advance), task)
         self._keep(fitted)

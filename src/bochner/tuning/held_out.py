@@ -46,12 +46,15 @@ class HeldOutRun(NamedTuple):
         Mean over the folds; where iterations were traced, those after the last one.
     error : float
         Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
+    n_done : int
+        Iterations that were traced, of the first fold.
     """
 
     n_iter: int
     predictions: HeldOutPredictions
     coef: NDArray
     error: float = 0.0
+    n_done: int = 0
 
 
 class Settling:
@@ -152,7 +155,7 @@ class HeldOut:
             curves.append(trace.run(self.ridge, penalties, 1e-3, self._stalls).curves)
         return np.average(curves, axis=0, weights=weights).min(axis=0)
 
-    def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None) -> HeldOutRun:
+    def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None, steps: int | None = None) -> HeldOutRun:
         """Predict the held-out rows at the number of iterations, at least 1, that is best for them.
 
         Parameters
@@ -163,13 +166,16 @@ class HeldOut:
             Relative error at which to stop anyway.
         losses : callable (predictions of shape (K, n)) -> array of shape (n,), optional
             By which it is best, instead of the squared error; of a single fold.
+        steps : int, optional
+            Iterations to do, instead of those until the losses stall.
         """
-        traces = [self._trace(k, 1, self._most_traced, losses=losses) for k in range(len(self.folds))]
+        traces = [self._trace(k, 1, steps or self._most_traced, losses=losses) for k in range(len(self.folds))]
         for trace in traces:
-            trace.run(self.ridge, penalty[np.newaxis], tol, self._stalls)
+            trace.run(self.ridge, penalty[np.newaxis], tol, never if steps else self._stalls)
         n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
         coef = np.mean([trace.coef for trace in traces], axis=0) if len(traces) > 1 else traces[0].coef
-        return HeldOutRun(n_iter, self._predictions([trace.predicted for trace in traces]), coef)
+        predictions = self._predictions([trace.predicted for trace in traces])
+        return HeldOutRun(n_iter, predictions, coef, n_done=traces[0].n_done)
 
     def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
         """Predict the held-out rows by solutions of a given relative error.

@@ -65,7 +65,7 @@ class Trace:
     """Mean losses of candidates after each iteration, and the predictions of the best candidate when it was best.
 
     Where there is nothing to solve for, and so no iteration, they are those of the mean. `curves`, of shape (steps, A),
-    are the least losses up to an iteration, and `coef` those after the last one.
+    are the least losses up to an iteration, and `coef` those after the last of `n_done`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Trace:
         if mix is not None:
             rhs, mean = mix.T.astype(equations.dtype) @ rhs, mix.T @ mean
         self.rhs, self.mean = np.tile(rhs, (n_candidates, 1)), np.tile(mean, n_candidates)
-        self.candidate, self.n_iter = 0, 0
+        self.candidate, self.n_iter, self.n_done = 0, 0, 0
         self.predicted = np.tile(mean[:, np.newaxis], len(fold.weight))
         self.losses = fold.losses(self.predicted)
         self.curves = np.full((steps, n_candidates), average(self.losses, fold.weight))
@@ -113,7 +113,7 @@ class Trace:
         F = (self.fold.features.forward(coef) - offset[:, np.newaxis]).reshape(self.n_candidates, *self.predicted.shape)
         each = [self.fold.losses(f) for f in F]
         means = np.array([average(losses, self.fold.weight) for losses in each])
-        best = int(np.argmin(means))
+        best, self.n_done = int(np.argmin(means)), n_iter
         if n_iter == 1 or means[best] < self.least.min():
             self.candidate, self.n_iter = best, n_iter
             self.losses, self.predicted = each[best], F[best].copy()

@@ -12,7 +12,7 @@ from bochner.estimators.ridge.task import Fitted, RidgeTask
 from bochner.estimators.solver import Task, by_leverage
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
-from bochner.tuning.held_out import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, compared
+from bochner.tuning.held_out import HeldOut, HeldOutPredictions, HeldOutRun, alphas_to_try, choose_penalty, compared
 from bochner.tuning.policy import POLICY
 from bochner.tuning.split import rows_held_out
 
@@ -30,14 +30,14 @@ class Penalty(NamedTuple):
 class Stop(NamedTuple):
     """When to stop: at a relative error, or after so many iterations; and what was found without rows held out.
 
-    From there as many serve as `n_from_zero` without a start, where that is given.
+    `n_before` are the iterations of that, where these decide how many follow.
     """
 
     tol: float
     n_iter: int
     predictions: HeldOutPredictions | None = None
     start: NDArray | None = None
-    n_from_zero: int | None = None
+    n_before: int | None = None
 
 
 def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
@@ -62,7 +62,7 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
         features = features.with_weights(least / penalty.terms)
         coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
     path = least, penalty.alphas, penalty.scores, stop.predictions
-    n_iter = stop.n_from_zero or solution.n_iter
+    n_iter = stop.n_before or solution.n_iter
     return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual)
 
 
@@ -71,9 +71,11 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
     source, held_out = design.source, task.held_out
     if task.choice is not None:
         first_duplicate = task.choice.verdict.split.first_duplicate
-    elif task.n_iter is not None:
+    elif task.n_iter is not None and not task.resumed:
         first_duplicate = source.first_duplicates(design.row_hashes)
-    elif held_out is not None or design.features.is_dense or source.n_counted <= POLICY.folded_rows:
+    elif not task.resumed and (
+        held_out is not None or design.features.is_dense or source.n_counted <= POLICY.folded_rows
+    ):
         return design, held_out
     else:
         held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
@@ -85,7 +87,7 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
 
 def _judged_by_rows(task: RidgeTask) -> bool:
     """Whether rows that are held out are to be predicted."""
-    return task.calibrated or task.choice is not None
+    return task.calibrated or task.choice is not None or task.resumed
 
 
 def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, searched: bool) -> Penalty:
@@ -117,8 +119,9 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     """Stop as a choice says or an earlier fit did; where rows held out are predicted best; or at the tolerance."""
     if task.choice is not None:
         assert held is not None
-        run = held.trace(penalty.terms, 0.0, task.choice.verdict.losses)
-        return Stop(0.0, -(-run.n_iter // 2), run.predictions, run.coef, run.n_iter)
+        return _half_as_many(held.trace(penalty.terms, 0.0, task.choice.verdict.losses))
+    if task.resumed and held is not None and held.folds:
+        return _half_as_many(held.trace(penalty.terms, 0.0, steps=task.n_iter))
     if task.n_iter is not None:
         return Stop(0.0, task.n_iter)
     most = round(POLICY.most_iterations * max(1.0, np.log(task.tol) / np.log(USUAL_TOL)))
@@ -134,4 +137,9 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     run = held.trace(penalty.terms, task.tol)
     if run.n_iter < POLICY.traced_iterations - 1:
         return Stop(0.0, run.n_iter, run.predictions)
-    return Stop(task.tol, most, run.predictions, run.coef)
+    return Stop(task.tol, most, run.predictions)
+
+
+def _half_as_many(run: HeldOutRun) -> Stop:
+    """Go on from a run without some rows that were held out: with them half as many iterations suffice."""
+    return Stop(0.0, -(-run.n_done // 2), run.predictions, run.coef, run.n_done)

@@ -35,6 +35,8 @@ class RidgeTask:
         The model that was chosen, where that settles when conjugate gradients stop.
     n_iter : int or None
         Iterations that served an earlier fit of the same model.
+    resumed : bool
+        Whether they were those without some rows that were held out, and half as many followed with them.
     chosen : bool
         Whether a single ridge term was chosen before, by rows held out.
     """
@@ -47,6 +49,7 @@ class RidgeTask:
     choice: Choice | None = None
     n_iter: int | None = None
     chosen: bool = False
+    resumed: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
