@@ -179,7 +179,7 @@ def test_rows_that_repeat_do_not_leak():
 def test_imbalance_and_class_weight():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((1500, 5))
-    y = X[:, 0] + X[:, 1] ** 2 + rng.standard_normal(1500) > 4.0
+    y = X[:, 0] + X[:, 1] ** 2 + 2 * rng.standard_normal(1500) > 4.0
     later = rng.standard_normal((4000, 5))
     truth = later[:, 0] + later[:, 1] ** 2 > 4.0
     options = {"features": "binning", "metric": "ard", **QUICK}

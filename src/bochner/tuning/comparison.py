@@ -135,7 +135,7 @@ class Comparison:
         if entry.slope is None or entry.size >= n_grids:
             return n_grids
         unnoticed = POLICY.unnoticed * self.judge.standard_error(entry.trial.losses)
-        enough = int(np.ceil(entry.slope / (unnoticed + entry.slope / n_grids)))
+        enough = int(np.ceil(1 / (unnoticed / entry.slope + 1 / n_grids))) if entry.slope else 0
         return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
 
     def decide(self) -> tuple[Entry, str]:
