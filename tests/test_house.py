@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
 LAYERS = [
-    {"kernels", "data", "engines", "loops"},
+    {"engines", "loops"},
+    {"kernels", "data"},
     {"features", "vectors", "moments"},
     {"design", "normal", "theory"},
     {"solvers"},

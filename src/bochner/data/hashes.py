@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.columns import is_missing
+from bochner.engines.local import for_rows
 
-TILE_ROWS = 1 << 12
+TILE_ENTRIES = 1 << 16  # half a megabyte of numbers, which stay in a core's cache
 NAN = np.float64("nan").view(np.uint64)
 
 
@@ -29,8 +30,15 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
         return mixed(sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape) @ multipliers)
     if not isinstance(X, np.ndarray):
         return mixed(_frame_bits(X) @ multipliers)
-    sums = [(_bits(X[a : a + TILE_ROWS]) * multipliers).sum(axis=1) for a in range(0, len(X), TILE_ROWS)]
-    return mixed(np.concatenate(sums or [np.empty(0, np.uint64)]))
+    sums, tile = np.empty(len(X), np.uint64), max(TILE_ENTRIES // max(X.shape[1], 1), 1)
+
+    def loop(start: int, stop: int) -> None:
+        for a in range(start, stop, tile):
+            rows = slice(a, min(a + tile, stop))
+            sums[rows] = (_bits(X[rows]) * multipliers).sum(axis=1)
+
+    for_rows(loop, len(X), tile)
+    return mixed(sums)
 
 
 def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:

@@ -12,8 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.draws import draw_rows
 from bochner.data.hashes import row_hashes
 from bochner.data.weights import are_one, are_unit, unit_weights, weights_of
+from bochner.engines.local import in_threads
 
-HASHED_ROWS, STORED_ROWS = 1 << 14, 1 << 18
+HASHED_ROWS, FEWEST_ENCODED, ENCODED_ENTRIES = 1 << 14, 1 << 12, 1 << 22
 PART_ROWS, MOST_PARTS = 256, 4096
 DISTINCT_SHARE = 0.8
 
@@ -139,7 +140,9 @@ class ArraySource:
 
     def encoded(self, dtype: DTypeLike) -> ArraySource:
         """Return the same rows with X encoded already, and held in memory."""
-        blocks = [self._encoded(slice(a, a + STORED_ROWS)) for a in range(0, self.n_rows, STORED_ROWS)]
+        step = max(ENCODED_ENTRIES // max(self.X.shape[1], 1), FEWEST_ENCODED)
+        parts = [slice(a, a + step) for a in range(0, self.n_rows, step)]
+        blocks = in_threads(self._encoded, parts, None if isinstance(self.X, np.ndarray) else 1)
         X = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
         return ArraySource(
             X.astype(dtype, copy=False), self.y, self.weights, targets=self.targets, content=self.content

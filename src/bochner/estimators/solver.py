@@ -12,7 +12,7 @@ from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
-from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, MOST_SAMPLED, PACKED_ENTRIES, SKETCH
+from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 from bochner.tuning.policy import POLICY
 
@@ -204,12 +204,12 @@ def _sample_seconds(D: int, costs: Costs) -> float:
     """Of the matrix of the rows that are sampled for the preconditioner."""
     if D <= GRAM_LIMIT:
         return 4 * D**3 * costs.gram + 4 / 3 * D**3 * costs.reduction
-    return min(D // 2, MOST_SAMPLED) ** 2 * D * costs.gram
+    return sampled_rows(D) ** 2 * D * costs.gram
 
 
 def _factor_seconds(D: int, costs: Costs) -> float:
     """Of its factors for a ridge term."""
-    return 0.0 if D <= GRAM_LIMIT else min(D // 2, MOST_SAMPLED) ** 3 / 2 * costs.product
+    return 0.0 if D <= GRAM_LIMIT else sampled_rows(D) ** 3 / 2 * costs.product
 
 
 def _step_seconds(rows: int, D: int, columns: int, task: Task, costs: Costs) -> float:
@@ -218,5 +218,5 @@ def _step_seconds(rows: int, D: int, columns: int, task: Task, costs: Costs) -> 
     entry *= costs.double if task.wide else 1.0
     if rows * D > PACKED_ENTRIES:
         entry = costs.byte_pass + (columns - 1) * costs.byte_column
-    m = D if D <= GRAM_LIMIT else min(D // 2, MOST_SAMPLED)
+    m = D if D <= GRAM_LIMIT else sampled_rows(D)
     return rows * D * entry + m * (2 * D + m) * (costs.factor_entry + 5 * costs.product * (columns - 1))

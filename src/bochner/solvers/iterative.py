@@ -37,6 +37,11 @@ EVEN_SHARE = 0.25  # of the leverage that is spread evenly, for it is an estimat
 Sample = SampledGram | SampledRows | LeverageGram
 
 
+def sampled_rows(n_features: int) -> int:
+    """Rows of the preconditioner of so many dense features, more than `GRAM_LIMIT`, beside those that tell the tail."""
+    return min(n_features // 4, MOST_SAMPLED)
+
+
 class RidgeFit(NamedTuple):
     """A solution, of which the coefficients, (K, D), are those of the features of a map, and intercepts, shape (K,)."""
 
@@ -244,14 +249,14 @@ class IterativeRidge:
         """What a sample of rows tells of the features of a dense map."""
         D = part.n_features_out
         small = D <= GRAM_LIMIT
-        size = max(4 * D, FEWEST_SAMPLED) if small else min(D // 2, MOST_SAMPLED) + JUDGES
+        size = max(4 * D, FEWEST_SAMPLED) if small else sampled_rows(D) + JUDGES
         rng = np.random.default_rng(self.seed)
         X, _, weight = self._sample(size, rng)
-        Z = part.rows(X)
-        weight = weight / weight.mean()
+        order = np.arange(len(weight)) if small else rng.permutation(len(weight))
+        Z, weight = part.rows(X[order]), weight[order] / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
-        return SampledGram(Z) if small else SampledRows(Z[rng.permutation(len(Z))])
+        return SampledGram(Z) if small else SampledRows(Z)
 
 
 class Without:
