@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.loops.distances import add_distances, distance_sums, interpolate, nearness, sign_sums
+from bochner.loops.distances import add_distances, distance_sums, nearness, sign_sums
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPES = pytest.mark.parametrize(("p", "rows", "fit"), [(1, 1, 1), (1, 9, 7), (5, 1, 1), (6, 40, 31), (3, 17, 17)])
@@ -72,44 +72,3 @@ def test_loops_read_what_is_frozen(frozen):
     given = A, B, W, np.ascontiguousarray(A.T), scales
     for one, other in zip(all_of(*given), all_of(*frozen(*given)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-14)  # sums may be taken in another order
-
-
-def line(x, knots, levels, slope):
-    """`np.interp`, carried on with a slope."""
-    x = x.astype(float)
-    beyond = np.minimum(x - knots[0], 0) + np.maximum(x - knots[-1], 0)
-    return np.interp(x, knots, levels) + slope * beyond
-
-
-class TestInterpolate:
-    @PRECISIONS
-    @pytest.mark.parametrize("k", [1, 2, 3, 64])
-    @pytest.mark.parametrize("padding", [0, 5])
-    def test_is_interp(self, k, padding, dtype):
-        rng = np.random.default_rng(k)
-        knots, levels = np.sort(rng.uniform(-2, 2, k)), np.cumsum(rng.exponential(size=k))
-        x = np.concatenate([rng.uniform(-5, 5, 300), knots]).astype(dtype)
-        out = np.full(len(x), np.nan, dtype)
-        interpolate(x, np.pad(knots, (0, padding), mode="edge"), np.pad(levels, (0, padding), mode="edge"), 0.7, out)
-        # Levels differ by at most `steepest` a unit of x, whose rounding at 5 is the larger part of the error.
-        steepest = np.max(np.diff(levels) / np.diff(knots), initial=0.7)
-        tolerance = 4 * np.finfo(float).eps * 5 * steepest + 2 * np.finfo(dtype).eps * (np.abs(levels).max() + 5)
-        np.testing.assert_allclose(out, line(x, knots, levels, 0.7), rtol=0, atol=tolerance)
-
-    def test_knots_have_their_levels(self):
-        knots, levels, out = np.array([-1.0, 0.5, 2.0]), np.array([3.0, 4.0, 9.0]), np.empty(3)
-        interpolate(knots, knots, levels, 1.0, out)
-        np.testing.assert_array_equal(out, levels)
-
-    def test_frozen_columns_of_larger_arrays(self, frozen):
-        knots, levels = frozen(np.array([0.0, 1.0, 4.0]), np.array([0.0, 3.0, 4.0]))
-        X = frozen(np.random.default_rng(0).uniform(-2, 6, (50, 3)))
-        out = np.zeros((50, 4))
-        interpolate(X[:, 1], knots, levels, 0.25, out[:, 2])
-        np.testing.assert_allclose(out[:, 2], line(X[:, 1], knots, levels, 0.25), rtol=1e-14, atol=1e-14)
-        np.testing.assert_array_equal(out[:, [0, 1, 3]], 0)
-
-    def test_what_is_no_number_stays_visible(self):
-        out = np.zeros(1)
-        interpolate(np.array([np.nan]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 1.0, out)
-        assert np.isnan(out[0])

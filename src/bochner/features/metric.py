@@ -124,19 +124,28 @@ class Metric:
         return product(U, mixed) if q == U.shape[1] else np.hstack([product(U[:, :q], mixed), U[:, q:]])
 
     def _unmixed(self, X: NDArray) -> NDArray:
-        from bochner.loops.coordinates import write_coordinates
-
-        X, U = np.ascontiguousarray(X), np.empty((len(X), len(self.source_)), X.dtype)
-        scale, warps = self.scale_.astype(X.dtype), (self.warped_, self.knots_, self.levels_, self.slopes_)
+        U, scale = np.empty((len(X), len(self.source_)), X.dtype), self.scale_.astype(X.dtype)
+        in_order = np.array_equal(self.source_, np.arange(X.shape[1]))
 
         def write(start: int, stop: int) -> None:
-            write_coordinates(X[start:stop], self.source_, scale, warps, U[start:stop])
+            rows, out = X[start:stop], U[start:stop]
+            np.multiply(rows if in_order else rows.take(self.source_, axis=1, out=out, mode="clip"), scale, out=out)
+            if len(self.warped_):
+                out[:, self.warped_] = self._warps(rows).T
 
         if len(X) <= TILE_ROWS:
             write(0, len(X))
         else:
             for_rows(write, len(X), TILE_ROWS)
         return U
+
+    def _warps(self, rows: NDArray) -> NDArray:
+        """Coordinates that are warped, of shape (w, rows), in double precision."""
+        from bochner.loops.coordinates import warp
+
+        V = rows[:, self.source_[self.warped_]].T.astype(np.float64, order="C")
+        warp(V, self.knots_, self.levels_, self.slopes_)
+        return V
 
     def mixed(self, linear: NDArray) -> Metric:
         """Return this metric with a linear map of its first coordinates in their place."""

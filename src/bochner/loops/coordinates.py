@@ -1,47 +1,36 @@
-"""Columns to coordinates that are scaled or warped."""
+"""Warps of columns."""
 
 import numpy as np
 
 from bochner.loops.compile import compiled
 
-TILE_ROWS = 256  # whose columns stay in the cache
+TILE_ROWS = 256  # of which a column and its knots stay in the cache
 
 
 @compiled
-def write_coordinates(X, source, scale, warps, U):
-    """Write coordinate i of the rows of X, scale_i x_j with j = source_i, or its warp, into column i of U.
+def warp(V, knots, levels, slopes):
+    """Overwrite row w of V by its piecewise linear function through (knots_w, levels_w); slope_w beyond it.
 
-    X : array of shape (n, d); source : int64 array of shape (m,); scale : array of shape (m,); U : shape (n, m).
-    warps : coordinates that are warped, int64 array of shape (w,), knots and levels of shape (w, k), slopes (w,).
+    V : float64 array of shape (w, n), a row for each column; knots, levels : arrays of shape (w, k); slopes (w,).
+
+    All entries of a tile go through the halvings of the knots together, in vector registers: branches that depend on
+    the values would cost eight times as much. `low` becomes the last knot below each.
     """
-    warped, knots, levels, slopes = warps
-    low = np.empty(TILE_ROWS, np.uint64)
-    for a in range(0, X.shape[0], TILE_ROWS):
-        rows, out = X[a : a + TILE_ROWS], U[a : a + TILE_ROWS]
-        for r in range(rows.shape[0]):
-            for i in range(source.shape[0]):
-                out[r, i] = rows[r, source[i]] * scale[i]
-        for w in range(warped.shape[0]):
-            i = warped[w]
-            _warp(rows[:, source[i]], knots[w], levels[w], slopes[w], low[: rows.shape[0]], out[:, i])
-
-
-@compiled
-def _warp(x, knots, levels, slope, low, out):
-    """Write the piecewise linear function through (knots, levels) at x into out; `slope` beyond it.
-
-    All rows go through the halvings of the knots together, in vector registers: branches that depend on the values
-    would cost eight times as much. low : uint64 array of the length of x, which becomes the last knot below each.
-    """
-    low[:], size, last = 0, knots.shape[0], np.uint64(knots.shape[0] - 1)
-    while size > 1:
-        half = np.uint64(size // 2)
-        for r in range(x.shape[0]):
-            low[r] += half if x[r] >= knots[low[r] + half] else np.uint64(0)
-        size -= size // 2
-    for r in range(x.shape[0]):
-        v, i, j = np.float64(x[r]), low[r], min(low[r] + np.uint64(1), last)
-        inside = levels[i] + (v - knots[i]) / (knots[j] - knots[i]) * (levels[j] - levels[i])
-        above = levels[last] + slope * (v - knots[last])
-        below = levels[0] + slope * (v - knots[0])
-        out[r] = below if v < knots[0] else (above if v >= knots[last] else inside)
+    low, last = np.empty(TILE_ROWS, np.uint64), np.uint64(knots.shape[1] - 1)
+    for w in range(V.shape[0]):
+        knot, level, slope = knots[w], levels[w], slopes[w]
+        for a in range(0, V.shape[1], TILE_ROWS):
+            x, size = V[w, a : a + TILE_ROWS], knot.shape[0]
+            low[:] = 0
+            while size > 1:
+                half = np.uint64(size // 2)
+                for r in range(x.shape[0]):
+                    low[r] += half if x[r] >= knot[low[r] + half] else np.uint64(0)
+                size -= size // 2
+            for r in range(x.shape[0]):
+                v, i = x[r], low[r]
+                j = min(i + np.uint64(1), last)
+                inside = level[i] + (v - knot[i]) / (knot[j] - knot[i]) * (level[j] - level[i])
+                above = level[last] + slope * (v - knot[last])
+                below = level[0] + slope * (v - knot[0])
+                x[r] = below if v < knot[0] else (above if v >= knot[last] else inside)

@@ -57,25 +57,3 @@ def nearness(rows, anchor, scales, out):
         for m in range(x.shape[0]):
             total += scales[m] * np.abs(x[m] - anchor[m])
         out[i] = total
-
-
-@compiled_sums
-def interpolate(x, knots, levels, slope, out):
-    """Write the piecewise linear function through (knots, levels) at x into out; `slope` beyond it."""
-    last = knots.shape[0] - 1
-    for i in range(x.shape[0]):
-        v = x[i]
-        if v <= knots[0]:
-            out[i] = levels[0] + slope * (v - knots[0])
-        elif v >= knots[last]:
-            out[i] = levels[last] + slope * (v - knots[last])
-        else:
-            low, high = 0, last
-            while high - low > 1:
-                middle = (low + high) // 2
-                if v >= knots[middle]:
-                    low = middle
-                else:
-                    high = middle
-            share = (v - knots[low]) / (knots[high] - knots[low])
-            out[i] = levels[low] + share * (levels[high] - levels[low])
