@@ -8,9 +8,32 @@ look-up takes half the time.
 import numpy as np
 
 from bochner.loops.bins import _cell, hash_dense
-from bochner.loops.compile import compiled, compiled_exactly
+from bochner.loops.compile import compiled, compiled_exactly, compiled_inside
 
 _ONE, _MIX = np.uint64(1), np.uint64(0xD6E8FEB86659FD93)
+
+
+@compiled_inside
+def _shift(slots):
+    """Bits of a hash beyond those that name a slot."""
+    return np.uint64(64) - np.uint64(np.log2(slots.shape[0]))
+
+
+@compiled_inside
+def _slot(key, shift):
+    """The first slot to look at: the leading bits of a product, on which all bits of the hash have an effect."""
+    return (np.uint64(key) * _MIX) >> shift
+
+
+@compiled_inside
+def _find(key, shift, keys, slots):
+    """The number of a bin, -1 for none."""
+    slot, mask = _slot(key, shift), np.uint64(slots.shape[0] - 1)
+    k = slots[slot]
+    while k >= 0 and keys[np.uint32(k)] != key:
+        slot = (slot + _ONE) & mask
+        k = slots[slot]
+    return k
 
 
 @compiled
@@ -27,29 +50,6 @@ def fill_tables(keys, offsets, starts, slots):
             while table[slot] >= 0:
                 slot = (slot + _ONE) & mask
             table[slot] = k
-
-
-@compiled
-def _shift(slots):
-    """Bits of a hash beyond those that name a slot."""
-    return np.uint64(64) - np.uint64(np.log2(slots.shape[0]))
-
-
-@compiled
-def _slot(key, shift):
-    """The first slot to look at: the leading bits of a product, on which all bits of the hash have an effect."""
-    return (np.uint64(key) * _MIX) >> shift
-
-
-@compiled
-def _find(key, shift, keys, slots):
-    """The number of a bin, -1 for none."""
-    slot, mask = _slot(key, shift), np.uint64(slots.shape[0] - 1)
-    k = slots[slot]
-    while k >= 0 and keys[np.uint32(k)] != key:
-        slot = (slot + _ONE) & mask
-        k = slots[slot]
-    return k
 
 
 @compiled
