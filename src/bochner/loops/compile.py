@@ -1,5 +1,6 @@
 """How every loop of this package is compiled."""
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -62,19 +63,31 @@ def compiled_inside(function: Callable) -> Loop:
 
 
 class _Compilations(event.Listener):
-    """Stops the clock of work while a loop is compiled, and says on a terminal that this happens, once."""
+    """Stops the clock of work while a loop is compiled, and says on a terminal that this happens, once.
 
-    said = False
+    Garbage is not collected meanwhile either: most objects of a compilation live to its end, and to look through them
+    and all modules again and again takes a sixth of its time. Numba compiles one loop at a time, in whatever thread.
+    """
+
+    said, collecting_after = False, None
 
     def on_start(self, event: event.Event) -> None:
         CLOCK.__enter__()
         loop = event.data["dispatcher"]
-        if not self.said and loop.py_func.__module__.startswith("bochner."):
+        if not loop.py_func.__module__.startswith("bochner."):
+            return
+        if gc.isenabled():
+            gc.disable()
+            self.collecting_after = loop
+        if not self.said:
             self.said = True
             _say(loop)
 
     def on_end(self, event: event.Event) -> None:
         CLOCK.__exit__()
+        if event.data["dispatcher"] is self.collecting_after:
+            self.collecting_after = None
+            gc.enable()
 
 
 def _say(loop: Loop) -> None:

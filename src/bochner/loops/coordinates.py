@@ -1,4 +1,4 @@
-"""Warps of columns."""
+"""Warps of columns: coordinates by piecewise linear functions."""
 
 import numpy as np
 
