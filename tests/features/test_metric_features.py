@@ -118,6 +118,11 @@ class TestMetric:
         assert METRICS["warped"].n_features_out_ == 5
         assert found.n_features_out_ == 4
 
+    def test_rows_beyond_all_numbers(self):
+        metric = Metric(2, [1, 0], [10.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 4.0]], slopes=[2.0])
+        far = metric.transform(np.full((1, 2), 3e38, np.float32))
+        np.testing.assert_array_equal(far, [[np.inf, np.inf]])
+
     def test_wrong_rows(self, name):
         with pytest.raises(ValueError, match="X has 3 columns, but the metric was learned on 4"):
             METRICS[name].transform(np.ones((2, 3)))

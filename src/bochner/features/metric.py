@@ -129,9 +129,11 @@ class Metric:
 
         def write(start: int, stop: int) -> None:
             rows, out = X[start:stop], U[start:stop]
-            np.multiply(rows if in_order else rows.take(self.source_, axis=1, out=out, mode="clip"), scale, out=out)
-            if len(self.warped_):
-                out[:, self.warped_] = self._warps(rows).T
+            columns = rows if in_order else rows.take(self.source_, axis=1, out=out, mode="clip")
+            with np.errstate(over="ignore"):  # rows far beyond those of the fit
+                np.multiply(columns, scale, out=out)
+                if len(self.warped_):
+                    out[:, self.warped_] = self._warps(rows).T
 
         if len(X) <= TILE_ROWS:
             write(0, len(X))
