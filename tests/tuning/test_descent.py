@@ -153,7 +153,7 @@ class TestAdam:
         gradients = np.random.default_rng(0).standard_normal((steps, 4)) * [1, 100, 1e-3, 5]
         start = np.array([1.0, -2.0, 0.5, 0.0])
         points, mean = adam(start, gradients, rate, floor)
-        own, course = Adam(start.copy(), rate, floor), Course(steps)
+        own, course = Adam(start.copy(), rate, floor), Course(Schedule(steps, 8))
         for step in course:
             own.step(gradients[step], course.left)
             point = points[step]
@@ -181,7 +181,7 @@ class TestCourse:
     """Windows are of 48 blocks, and losses must fall by 2 % from one to the next."""
 
     def steps(self, most, loss):
-        course, taken = Course(most), []
+        course, taken = Course(Schedule(most, 8)), []
         for step in course:
             course.note(loss(step))
             taken.append(course.left)

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from bochner.engines.costs import COSTS
 from bochner.features import FourierFeatures
@@ -193,9 +194,8 @@ class FourierCandidate(ABC):
                 tried[size] = self.fit(so_far, family, size, few, shares)
             return so_far.loss(tried[size])
 
-        best = start = min(family.sizes, key=loss)
-        if family.metric is not None:
-            best = start * 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
+        start = min(family.sizes, key=loss)
+        best = start * 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
         entry = tried[best]
         sizes = [(-float(np.log2(size)), loss(size)) for size in tried]
         if few == more:
@@ -215,7 +215,11 @@ class IsotropicFourier(FourierCandidate):
 
     def family(self, so_far: Comparison, known: Known) -> Family:
         kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
-        return Family("Fourier features, one lengthscale", None, lambda size: kernel, [1.0])
+
+        def make(size: float) -> Kernel:
+            return clone(kernel).set_params(lengthscale=np.asarray(kernel.lengthscale) * size)
+
+        return Family("Fourier features, one lengthscale", None, make, [1.0])
 
 
 class ScaledFourier(FourierCandidate):

@@ -27,12 +27,15 @@ class Schedule:
         Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest to a random row; the nearest.
     seconds : float or None
         The most.
+    window : int
+        Blocks, whose losses tell whether the learning goes on.
     """
 
     steps: int
     block: int
     kinds: tuple[str, ...] = ("uniform", "wide", "near")
     seconds: float | None = None
+    window: int = POLICY.window
 
 
 class Blocks:
@@ -134,10 +137,7 @@ class Course:
 
     Parameters
     ----------
-    steps : int
-        The most.
-    seconds : float, optional
-        The most.
+    schedule : Schedule
 
     Attributes
     ----------
@@ -145,9 +145,9 @@ class Course:
         At the step that is being taken, the share of all steps that are left, twice.
     """
 
-    def __init__(self, steps: int, seconds: float | None = None) -> None:
-        self.clock = Budget(seconds)
-        self.turn, self.end, self.left, self.losses = steps // 2, steps, 1.0, list[float]()
+    def __init__(self, schedule: Schedule) -> None:
+        self.clock, self.window = Budget(schedule.seconds), schedule.window
+        self.turn, self.end, self.left, self.losses = schedule.steps // 2, schedule.steps, 1.0, list[float]()
 
     def __iter__(self) -> Iterator[int]:
         """Number the steps."""
@@ -170,7 +170,7 @@ class Course:
 
     def _stalls(self) -> bool:
         """Whether the last window of blocks has brought little over the one before."""
-        n = POLICY.window
+        n = self.window
         if len(self.losses) % n or len(self.losses) < 2 * n:
             return False
         before, last = (float(np.nanmean(part)) for part in np.split(np.array(self.losses[-2 * n :]), 2))
@@ -240,7 +240,7 @@ def learn_scales(kernel: str, blocks: Blocks, start: NDArray, column_groups: NDA
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, POLICY.first_noise
     adam = _adam(x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
-    course = Course(blocks.schedule.steps, blocks.schedule.seconds)
+    course = Course(blocks.schedule)
     for step in course:
         q = step % Q
         log_scales = x[column_groups]
@@ -270,11 +270,11 @@ def learn_map(kernel: str, blocks: Blocks, n_mixed: int, sizes: NDArray) -> tupl
     array of shape (q, q)
     sizes : array, one for each kind
     """
-    kinds, q, steps = blocks.schedule.kinds, n_mixed, blocks.schedule.steps
+    kinds, q = blocks.schedule.kinds, n_mixed
     Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
     entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(steps, blocks.schedule.seconds)
+    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(blocks.schedule)
     for step in course:
         k = step % Q
         block = blocks.draw(kinds[k], ones)

@@ -74,7 +74,9 @@ def schedule(n_rows: int) -> Schedule:
         return Schedule(120, 512, ("wide", "near"))
     if n_rows >= POLICY.rows_for_shorter_learning:
         return Schedule(300, 512, ("wide", "near"))
-    return Schedule(450, 512) if n_rows >= POLICY.rows_for_full_learning else Schedule(225, 256)
+    if n_rows >= POLICY.rows_for_full_learning:
+        return Schedule(450, 512)
+    return Schedule(225, 256, window=POLICY.window // 2)
 
 
 def map_schedule(plan: Schedule) -> Schedule:
