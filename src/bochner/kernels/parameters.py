@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from copy import deepcopy
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ class Parametrised:
 
     @classmethod
     def _parameters(cls) -> list[str]:
-        return list(inspect.signature(cls).parameters)
+        return _names(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor parameters by name; with `deep`, those of inner kernels too, as ``left__lengthscale``."""
@@ -65,6 +66,12 @@ class Parametrised:
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={_short(value)}" for name, value in self.get_params(deep=False).items())
         return f"{type(self).__name__}({inside})"
+
+
+@cache
+def _names(cls: type) -> list[str]:
+    """Names of the parameters of a class."""
+    return list(inspect.signature(cls).parameters)
 
 
 def _hashable(value: Any) -> Any:
