@@ -384,6 +384,26 @@ class TestBins:
         features.finalize()
         np.testing.assert_array_equal(features.keys_, reference.keys_)
 
+    def test_rows_stored_in_an_order_of_their_own(self, features, monkeypatch):
+        """In products and as a matrix they are those that the map gives."""
+        monkeypatch.setattr("bochner.features.binning.ORDERED_ROWS", 90)
+        monkeypatch.setattr("bochner.features.binning.ORDERED_GRIDS", 1)
+        monkeypatch.setattr("bochner.features.grids.MANY_OWN", 0.0)
+        X, blocks = normal(300, 3), (slice(0, 200), slice(200, 300))
+        features.draw(3)
+        held = [features.fit_store(X[rows]) for rows in blocks]
+        features.finalize()
+        V, T = normal(2, features.n_features_out), normal(2, 300, seed=1)
+        for stored, rows in zip(held, blocks, strict=True):
+            Z = features.transform(X[rows])
+            assert not np.array_equal(stored.order, np.arange(stored.n_rows))
+            assert same(stored.to_csr(X.dtype), Z)
+            Q = np.zeros_like(V)
+            stored.backward(T[:, rows], Q)
+            bound = 310 * EPS
+            assert np.all(np.abs(stored.forward(V) - V @ Z.T) <= bound * (np.abs(V) @ abs(Z).T))
+            assert np.all(np.abs(Q - T[:, rows] @ Z) <= bound * (np.abs(T[:, rows]) @ abs(Z)))
+
     def test_pickled_while_numbering(self, features):
         X = normal(60, 3)
         reference = clone(features).fit(X)
@@ -419,6 +439,24 @@ class TestBins:
         held = fitted.store(normal(10, 3).astype(np.float32))
         size = held.ids.nbytes + (held.values.nbytes if held.values.shape[1] > 1 else 0)
         assert size == 10 * fitted.stored_bytes(np.dtype(np.float32), False)
+
+
+class TestOrder:
+    """Of many rows with many bins, along the column that the grids cut most often."""
+
+    def test_is_that_of_the_widest_column_in_pitches(self):
+        X = normal(500, 3) * [1.0, 100.0, 10.0]
+        features = BinningFeatures(Laplacian([0.1, 100.0, 0.1]), 20, random_state=0).draw(3)
+        np.testing.assert_array_equal(features._loops().order(X), np.argsort(X[:, 2], kind="stable"))
+
+    def test_few_bins_need_none(self):
+        assert BinningFeatures(Laplacian(100.0), 20, random_state=0).draw(3)._loops().order(normal(500, 3)) is None
+
+    def test_of_values_beyond_all_sums(self):
+        X = normal(500, 2)
+        X[:, 1] *= 1e308 / np.abs(X[:, 1]).max()
+        order = BinningFeatures(Laplacian([0.1, 1e300]), 20, random_state=0).draw(2)._loops().order(X)
+        np.testing.assert_array_equal(np.sort(order), np.arange(500))
 
 
 def same(A, B):

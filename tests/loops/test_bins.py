@@ -144,6 +144,14 @@ def bins(P, n, sizes, dtype, weighted, seed=0):
     return StoredBins(ids, values, offsets), Z
 
 
+def bins_in_order(dtype, weighted):
+    """The same, stored in another order of the rows."""
+    held, Z = bins(3, 50, (3, 9, 31), dtype, weighted)
+    order = np.random.default_rng(5).permutation(50)
+    values = held.values[:, order] if weighted else held.values
+    return StoredBins(held.ids[:, order], values, held.offsets, order), Z
+
+
 def held_together(dtype):
     """Bins beside floats, and their scaled features."""
     one, Z = bins(4, 50, (3, 9, 1, 30), dtype, False)
@@ -158,6 +166,8 @@ HELD = {
     "odd": lambda dtype: bins(3, 50, (3, 9, 31), dtype, False),
     "plain": lambda dtype: bins(4, 50, (3, 9, 1, 30), dtype, False),
     "weighted": lambda dtype: bins(4, 50, (3, 9, 1, 30), dtype, True),
+    "in order": lambda dtype: bins_in_order(dtype, False),
+    "weighted, in order": lambda dtype: bins_in_order(dtype, True),
     "together": held_together,
     "floats": lambda dtype: (lambda Z: (StoredFloats(Z), Z.astype(float)))(
         np.random.default_rng(0).standard_normal((50, 43)).astype(dtype)

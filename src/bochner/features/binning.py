@@ -22,6 +22,7 @@ from bochner.kernels import Kernel, Laplacian
 
 REMEDY = "Transform in blocks of rows, or take fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
+ORDERED_ROWS, ORDERED_GRIDS = 1 << 16, 32  # from which on an order of the rows of a block pays
 FEWEST_ROWS = 8  # whose columns are not worth a look at their range
 
 
@@ -187,18 +188,24 @@ class BinningFeatures(FeatureMap):
         """Number the bins of some training rows, after those of earlier calls; buckets are numbers already."""
         if not self._has_buckets:
             self._require_memory(X)
-            self.fit_store(X)
+            self._numbered(X)
 
     def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
         """Number the bins of some training rows, after those of earlier calls, and store them.
 
-        Raises RuntimeError after `finalize`, when no more bins are numbered.
+        Many rows are stored and numbered in an order in which neighbours share bins, whose coefficients a cache then
+        has. Raises RuntimeError after `finalize`, when no more bins are numbered.
         """
         if self._has_buckets:
             return self.store(X)
+        long = not sp.issparse(X) and len(X) >= ORDERED_ROWS and len(self.values_) >= ORDERED_GRIDS
+        return self._numbered(X, self._loops().order(X) if long else None)
+
+    def _numbered(self, X: Rows, order: NDArray[np.intp] | None = None) -> StoredBins:
+        """Number the bins of the rows, in some order."""
         if self._numbering is None:
             raise RuntimeError("The bins of this map are numbered: draw it anew, or look rows up by store.")
-        return self._stored(X, [table.number for table in self._numbering])
+        return self._stored(X, [table.number for table in self._numbering], order)
 
     def finalize(self) -> None:
         """Lay out the columns, once all training rows have been there."""
@@ -235,10 +242,10 @@ class BinningFeatures(FeatureMap):
         """Memory of one row's bins, and of its weights inside them where the kernel has such."""
         return len(self.values_) * (4 + (dtype.itemsize if self._smooth.any() else 0))
 
-    def _stored(self, X: Rows, numbers: list[Numbers]) -> StoredBins:
-        """Bins of the rows, as `numbers` of each grid tells them."""
+    def _stored(self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None) -> StoredBins:
+        """Bins of the rows, as `numbers` of each grid tells them, in some order."""
         grids = self._loops()
-        tiles, smooth = grids.tiles(X), bool(grids.smooth.any())
+        tiles, smooth = grids.tiles(X if order is None else X[order]), bool(grids.smooth.any())
         ids = np.empty((len(grids), X.shape[0]), np.int32)
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
@@ -248,7 +255,7 @@ class BinningFeatures(FeatureMap):
                 grids.weigh(tiles, p, values[p])
 
         in_threads(number, range(len(grids)), None if X.shape[0] > 1 else 1)
-        return StoredBins(ids, values, self.offsets_)
+        return StoredBins(ids, values, self.offsets_, order)
 
     def _loops(self) -> Grids:
         """The grids in the form of the loops; what arrays the map has decides, whatever its parameters are since."""

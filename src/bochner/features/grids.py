@@ -19,6 +19,8 @@ TILE_ROWS = 8192
 LARGE_TABLE = 1 << 24  # bins
 MANY_BINS, FILLED_GRIDS = 1 << 12, 16
 FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768  # between which they are as many as bins of a grid
+SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
+MANY_OWN = 0.5  # bins for each row of that sample
 SMALLEST, LARGEST = np.finfo(float).tiny, np.finfo(float).max  # pitches, whose inverses are finite
 
 
@@ -238,6 +240,21 @@ class Grids:
                 continue
             tiles.append(by_columns(part.toarray() if sparse else part))
         return tiles
+
+    def order(self, X: NDArray) -> NDArray[np.intp] | None:
+        """Order in which neighbours share many bins: along the column that the grids cut most often.
+
+        None where a sample of the rows has few bins, whose coefficients a cache holds in any order.
+        """
+        sample = X[:: max(len(X) // SAMPLED_ROWS, 1)]
+        tile, hashes = by_columns(sample), np.empty(len(sample), np.int64)
+        n_bins = [len(np.unique(hashes[: self._hash(tile, p, hashes)])) for p in range(min(len(self), SAMPLED_GRIDS))]
+        if np.mean(n_bins) < MANY_OWN * len(sample):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = np.abs(sample - sample.mean(axis=0, dtype=np.float64)).mean(axis=0)
+            cuts = spread * self.inverses.sum(axis=(0, 1))
+        return np.argsort(X[:, np.argmax(cuts)], kind="stable")
 
     def number(self, tiles: Sequence[Any], p: int, numbers: Numbers, ids: NDArray) -> None:
         """Write the number of each row's bin in grid p into `ids`."""

@@ -168,10 +168,13 @@ class StoredBins(Stored):
     values : array of shape (P, n), or (P, 1) where all entries of a grid are equal
     offsets : int64 array of shape (P + 1,)
         First column of each grid; may be filled in later.
+    order : int array of shape (n,), optional
+        Number of the row that each column of `ids` and `values` is of; by default its own.
     """
 
-    def __init__(self, ids: NDArray, values: NDArray, offsets: NDArray) -> None:
+    def __init__(self, ids: NDArray, values: NDArray, offsets: NDArray, order: NDArray[np.intp] | None = None) -> None:
         self.ids, self.values, self.offsets, self.n_rows = ids, values, offsets, ids.shape[1]
+        self.order = order
 
     def forward(self, V: NDArray) -> NDArray:
         from bochner.loops.bins import gather, gather_weighted
@@ -181,13 +184,19 @@ class StoredBins(Stored):
         T, values, offsets = np.zeros((len(V), self.n_rows), V.dtype), self._values(V.dtype), self.offsets
         add = gather if values.ndim == 1 else gather_weighted
         for_rows(lambda start, stop: add(self.ids, values, offsets, V, start, stop, T), self.n_rows)
-        return T
+        if self.order is None:
+            return T
+        rows = np.empty_like(T)
+        for row, own in zip(rows, T, strict=True):
+            row[self.order] = own
+        return rows
 
     def backward(self, T: NDArray, Q: NDArray) -> None:
         """Add T Z to Q, each thread some of the grids, whose columns are their own."""
         from bochner.loops.bins import scatter, scatter_weighted
 
         self._check(Q)
+        T = T if self.order is None else np.stack([row.take(self.order) for row in T])
         T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype), self.offsets
         add = scatter if values.ndim == 1 else scatter_weighted
 
@@ -198,7 +207,8 @@ class StoredBins(Stored):
         in_threads(grids, range(0, len(self.ids), GRIDS), None if self.n_rows >= STEP else 1)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
-        StoredBins(self.ids, np.square(self.values), self.offsets).backward(weight[np.newaxis], q[np.newaxis])
+        squared = StoredBins(self.ids, np.square(self.values), self.offsets, self.order)
+        squared.backward(weight[np.newaxis], q[np.newaxis])
 
     def to_csr(self, dtype: np.dtype) -> sp.csr_matrix:
         """The features as sparse rows, whose entries are in the order of the grids."""
@@ -207,7 +217,8 @@ class StoredBins(Stored):
         columns = (self.ids.T + self.offsets[:-1].astype(np.int64 if wide else np.int32))[kept]
         values = np.broadcast_to(self.values.T.astype(dtype), kept.shape)[kept]
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        return sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
+        Z = sp.csr_matrix((values, columns, starts), shape=(self.n_rows, D))
+        return Z if self.order is None else Z[np.argsort(self.order)]
 
     def _values(self, dtype: np.dtype) -> NDArray:
         """The values as the loops take them: of shape (P, n), or (P,) where each grid has one."""
