@@ -155,6 +155,10 @@ class TestColumns:
         np.testing.assert_array_equal(few.B, B[varies])
         assert few.n_pairs == 1
         np.testing.assert_array_equal(few.binary, [2, 3, 6])
+        B[2] = block.B[2]
+        few, varies = block._replace(B=B).varying()
+        np.testing.assert_array_equal(varies, range(9))  # one of a pair keeps the other
+        assert few.n_pairs == 2
         whole = Block(normal(P, ROWS), block.y)
         assert whole.varying()[0] is whole
 

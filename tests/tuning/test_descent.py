@@ -206,6 +206,18 @@ class TestCourse:
             assert len(self.steps(300, lambda step: np.nan)) == 192
 
 
+def test_pairs_are_never_binary():
+    """A numeric column whose ranks, or whose values in the sample, are only two."""
+    Z = normal(100, 2)
+    R = np.sign(Z)
+    flags = 3 + (Z[:, :1] > 0.5)
+    blocks = Blocks(np.hstack([Z, R, flags]).astype(np.float32), Z[:, :1], Schedule(5, 40), 0, n_pairs=2)
+    np.testing.assert_array_equal(blocks.binary, [4])
+    assert set(blocks.rows[:, 4]) == {0, 1}
+    log_scales, _ = learn_scales("laplacian", blocks, np.zeros(5), np.arange(5))
+    assert np.isfinite(log_scales).all()
+
+
 def learn(steps=30, seed=0, kernel="laplacian", column_groups=(0, 1, 2, 3), X=None, size=64, kinds=("uniform", "near")):
     """Scales of rows whose first two columns matter."""
     X = normal(300, len(column_groups)) if X is None else X

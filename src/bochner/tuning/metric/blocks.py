@@ -36,7 +36,7 @@ class Block(NamedTuple):
     n_pairs : int
         The first so many columns and as many after them are two rising functions of the same numbers.
     binary : int array
-        Columns of 0 and one other number, which is positive.
+        Columns of 0 and one other number, which is positive; none of the pairs.
     """
 
     B: NDArray
@@ -45,11 +45,13 @@ class Block(NamedTuple):
     binary: NDArray = np.empty(0, np.intp)
 
     def varying(self) -> tuple[Block, NDArray[np.intp]]:
-        """The columns that vary in this block, and their numbers."""
-        varies = np.flatnonzero(np.ptp(self.B, axis=1) > 0)
+        """The columns that vary in this block, pairs together, and their numbers."""
+        each, q = np.ptp(self.B, axis=1) > 0, self.n_pairs
+        each[:q] = each[q : 2 * q] = each[:q] | each[q : 2 * q]
+        varies = np.flatnonzero(each)
         if len(varies) == len(self.B):
             return self, varies
-        n_pairs = int(np.searchsorted(varies, self.n_pairs))
+        n_pairs = int(np.searchsorted(varies, q))
         return Block(self.B[varies], self.y, n_pairs, np.flatnonzero(np.isin(varies, self.binary))), varies
 
 

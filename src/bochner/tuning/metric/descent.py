@@ -63,7 +63,7 @@ class Blocks:
         n_pairs: int = 0,
     ) -> None:
         self.y, self.schedule, self.n_pairs = y, schedule, n_pairs
-        self.rows, self.binary = _from_zero(rows)
+        self.rows, self.binary = _from_zero(rows, 2 * n_pairs)
         self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
         self.rng = np.random.default_rng(seed)
         self.size = min(schedule.block, len(rows))
@@ -117,10 +117,10 @@ class Blocks:
         return near[np.argpartition(D[near], space)[:space]]
 
 
-def _from_zero(rows: NDArray) -> tuple[NDArray, NDArray[np.intp]]:
-    """Rows whose columns of two values have zero as the lesser one, and these columns."""
+def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
+    """Rows whose columns of two values, from the given one on, have zero as the lesser one; and these columns."""
     low, high = rows.min(axis=0), rows.max(axis=0)
-    varying = np.flatnonzero(low < high)
+    varying = first + np.flatnonzero((low < high)[first:])
     binary = np.array([j for j in varying if ((rows[:, j] == low[j]) | (rows[:, j] == high[j])).all()], np.intp)
     if low[binary].any():
         rows = rows.copy()
