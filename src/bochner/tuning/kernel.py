@@ -145,14 +145,13 @@ def choose_kernel(
 
 
 def _common_unit(column_units: NDArray, spread: NDArray) -> NDArray:
-    """Lengthscales, up to a factor, of encoded columns that are to keep their common unit; 1 for constant ones.
+    """Lengthscales, up to a factor, of encoded columns that are to keep their common unit.
 
-    Columns of less than 1e-100 of the largest deviation count as if they had that much, which is nothing.
+    Columns of less than 1e-100 of the largest deviation of those that vary count as if they had that much, which is
+    nothing. Those that do not vary in the rows at hand may in others, and are of no larger deviation than these.
     """
-    lengths, varies = np.ones(len(column_units)), spread > 0
-    own = column_units[varies]
-    lengths[varies] = 1 / np.maximum(own / own.max(), POLICY.least_share)
-    return lengths
+    own = column_units / column_units[spread > 0].max()
+    return 1 / np.clip(np.nan_to_num(own, nan=1.0), POLICY.least_share, np.where(spread > 0, np.inf, 1.0))
 
 
 def _deviations(X: Any, weight: NDArray) -> NDArray:
