@@ -153,6 +153,6 @@ def test_no_default_makes_every_row_a_stranger(d):
 
 
 def test_a_common_unit_of_columns_that_do_not_vary_in_the_sample():
-    """They may in other rows, as pixels at the border: in their unit they are small, in that of their own they are not."""
+    """They may in other rows, as pixels at the border do: small in the common unit, large in one of their own."""
     lengths = _common_unit(np.array([2.0, 4.0, 1.0, 9.0, np.inf, np.nan]), np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0]))
     np.testing.assert_allclose(lengths, [2.0, 1.0, 4.0, 1.0, 1.0, 1.0])
