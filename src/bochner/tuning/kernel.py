@@ -150,8 +150,8 @@ def _common_unit(column_units: NDArray, spread: NDArray) -> NDArray:
     Columns of less than 1e-100 of the largest deviation of those that vary count as if they had that much, which is
     nothing. Those that do not vary in the rows at hand may in others, and are of no larger deviation than these.
     """
-    own = column_units / column_units[spread > 0].max()
-    return 1 / np.clip(np.nan_to_num(own, nan=1.0), POLICY.least_share, np.where(spread > 0, np.inf, 1.0))
+    largest = column_units[spread > 0].max()
+    return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
 
 
 def _deviations(X: Any, weight: NDArray) -> NDArray:
