@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -121,8 +120,9 @@ class TestProblem:
         assert used == {field.name for field in dataclasses.fields(Policy)}
 
 
-def entry(name, rank, losses):
-    return Entry(name, rank, 10, [], Trial(np.asarray(losses), np.ones(1), 1, np.zeros((len(losses), 1)), 0.1))
+def entry(name, rank, losses, n_iter=1):
+    trial = Trial(np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1)
+    return Entry(name, rank, 10, trial, lambda size: [])
 
 
 class TestDecision:
@@ -167,7 +167,7 @@ class TestRace:
                 fitted.append(name)
             trial = Trial(losses, np.ones(1), 1, np.zeros((shape, 1)), 0.1)
             larger = partial(enter, name, rank, least, 4 * size) if size == 10 else None
-            return Entry(name, rank, size, [], trial, larger, lambda size: [])
+            return Entry(name, rank, size, trial, lambda size: [], larger)
 
         compared.enter([partial(enter, name, rank, least, 10) for name, rank, least in levels])
         compared.enlarge(n_grids)
@@ -196,7 +196,7 @@ class TestRace:
         assert compared.grids_that_pay(compared.entries[0], 40) == 40
 
     def test_grids_that_pay(self):
-        """Beyond them the loss falls by less than a fiftieth of its standard error."""
+        """Beyond them the loss falls by less than a hundredth of its standard error."""
         compared, _ = self.race([("only", 1, 1.0)], noise=0.3)
         (entry,) = compared.entries
         unnoticed = compared.judge.standard_error(entry.losses) * POLICY.unnoticed
@@ -230,8 +230,7 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     rounds = candidates(so_far, known)
     assert Hybrid not in {type(one) for one in next(rounds)}
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.judge.weight_out))
-    binned = replace(entry("bins", 2, 1 + noise), of_size=lambda size: [])
-    so_far.entries += [binned, entry("waves", 0, dense - noise)]
+    so_far.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
     assert [type(one) for one in next(rounds)] == [Hybrid] * applies
 
 

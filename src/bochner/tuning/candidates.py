@@ -101,7 +101,7 @@ class Bins(ABC):
         features = concatenate(of_size(n_grids)).draw(so_far.problem.n_columns)
         penalties = np.full((1, len(parts)), parts[-1].alpha)
         trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.final_steps)
-        return Entry(self.name, self.rank, n_grids, of_size(n_grids), trial, of_size=of_size)
+        return Entry(self.name, self.rank, n_grids, trial, of_size)
 
 
 def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
@@ -178,10 +178,14 @@ class FourierCandidate(ABC):
     def fit(self, so_far: Comparison, family: Family, size: float, n_components: int, shares: NDArray) -> Entry:
         """Fit with a lengthscale and a number of features, and judge ridge terms."""
         problem = so_far.problem
-        features = FourierFeatures(family.make(size), n_components, random_state=problem.seed + 1)
-        maps: Maps = [(1.0, features if family.metric is None else MetricFeatures(family.metric, features))]
-        trial = so_far.screened.solve(concatenate(maps).draw(problem.n_columns), shares, problem.alphas)
-        return Entry(family.name, self.rank, n_components, maps, trial)
+
+        def of_size(n_components: int) -> Maps:
+            features = FourierFeatures(family.make(size), n_components, random_state=problem.seed + 1)
+            return [(1.0, features if family.metric is None else MetricFeatures(family.metric, features))]
+
+        features = concatenate(of_size(n_components)).draw(problem.n_columns)
+        trial = so_far.screened.solve(features, shares, problem.alphas)
+        return Entry(family.name, self.rank, n_components, trial, of_size)
 
     def small(self, so_far: Comparison, known: Known) -> Entry:
         """The best size by fits with few features; around the lengthscales of a metric it is looked for."""
@@ -253,7 +257,7 @@ class Hybrid:
 
     def _is_uneven(self, so_far: Comparison) -> bool:
         """Whether of bins and of Fourier features, which were tried, one are clearly behind the others."""
-        groups = [[one for one in so_far.entries if (one.of_size is None) == dense] for dense in (True, False)]
+        groups = [[one for one in so_far.entries if one.has_bins == binned] for binned in (False, True)]
         if not all(groups):
             return True
         one, other = (min(group, key=so_far.loss) for group in groups)
@@ -283,7 +287,7 @@ class Hybrid:
 
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
         trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.hybrid_steps // len(penalties))
-        return Entry(self.name, self.rank, n_grids, of_size(n_grids), trial, of_size=of_size)
+        return Entry(self.name, self.rank, n_grids, trial, of_size)
 
 
 def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateModel]]:
@@ -294,32 +298,21 @@ def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateModel
         yield [one for one in some if one.applies(so_far, known)]
 
 
-def enlarge(so_far: Comparison, entry: Entry) -> Maps:
-    """The same Fourier features; twice as many where doubling them paid, or more: for images, thousands of them.
+def features_that_pay(so_far: Comparison, entry: Entry) -> int:
+    """Fourier features of the model: twice as many where doubling them paid, or more: for images, thousands of them.
 
     A time limit makes them fewer, but not fewer than 512.
     """
-    ((weight, features),) = entry.maps
     problem, judge, D = so_far.problem, so_far.screened, n_features(so_far.problem)
-    if problem.space.n_components is not None:
-        return [(weight, with_size(features, problem.space.n_components))]
-    if problem.n_rows < POLICY.rows_a_feature * D:
-        return [(weight, with_size(features, D))]
-    half = with_size(features, max(entry.size // 2, 1)).draw(problem.n_columns)
+    if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
+        return D
+    half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
     trial = judge.solve(half, entry.trial.share * np.array(POLICY.around), None)
     before, after = judge.average(trial.losses), so_far.loss(entry)
     if (before - after) / 2 < POLICY.unnoticed * judge.standard_error(entry.losses):  # errors fall as one over the size
-        return entry.maps
+        return entry.size
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
     timed = problem.budget.limit is not None
     work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
     most = max(int(np.sqrt(work / problem.n_rows)), POLICY.fewest_affordable if timed else D)
-    return [(weight, with_size(features, min(D * factor, POLICY.most_features, most)))]
-
-
-def with_size(features: object, n_components: int) -> MetricFeatures | FourierFeatures:
-    """Fourier features of another number."""
-    if isinstance(features, MetricFeatures):
-        return MetricFeatures(features.metric, with_size(features.features, n_components))
-    assert isinstance(features, FourierFeatures)
-    return FourierFeatures(features.kernel, n_components, random_state=features.random_state)
+    return min(D * factor, POLICY.most_features, most)

@@ -6,10 +6,11 @@ clearly behind at a small size is not fitted at a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from operator import call
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
 from bochner.kernels.named import SEPARABLE
 from bochner.tuning.bins import SizedMetric, grids, search_size, why_no_map, with_linear_map
-from bochner.tuning.candidates import Known, candidates, enlarge, isotropic
+from bochner.tuning.candidates import Known, candidates, features_that_pay, isotropic
 from bochner.tuning.comparison import Comparison, Entry, concatenate
 from bochner.tuning.metric.descent import Schedule
 from bochner.tuning.metric.learn import Learned, Lesson, learn, learning_sample, map_schedule, schedule
@@ -33,8 +34,6 @@ from bochner.tuning.split import Split
 from bochner.tuning.trace import Losses
 
 SECOND_START = "bins, second start"
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,10 @@ def choose(problem: Problem) -> Choice:
                 so_far.enlarge(known.n_grids)
         entry, reason = so_far.decide()
         report = so_far.report(entry.name, reason)
-        model = (
-            _iterated(so_far, known, entry, report) if entry.trial.n_iter else _solved_directly(so_far, entry, report)
-        )
+        if entry.has_bins:
+            model = _iterated(so_far, known, entry, report)
+        else:
+            model = _solved_directly(so_far, entry, report)
     if space.metric == "full":
         model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
     return Choice(model, Verdict(problem.split, problem.judge.final_losses))
@@ -171,10 +171,10 @@ def _known(
     """The metrics, those for bins in their best sizes, and the number of grids; lessons that are left are learned."""
     problem = so_far.problem
     binned, later = [name for name in lessons if name != "fourier"], [name for name in lessons if name not in learned]
-    work = [partial(search_size, problem, learned[name]) for name in binned]
-    sized, rest = _side_by_side(work, [partial(learn, lessons[name]) for name in later])
-    metrics = {**learned, **dict(zip(later, rest, strict=True))}
-    scaled = dict(zip(binned, sized, strict=True))
+    work: list[Callable[[], Any]] = [partial(search_size, problem, learned[name]) for name in binned]
+    found = in_threads(call, work + [partial(learn, lessons[name]) for name in later])
+    scaled: dict[str, SizedMetric] = dict(zip(binned, found[: len(binned)], strict=True))
+    metrics = {**learned, **dict(zip(later, found[len(binned) :], strict=True))}
     more: dict[str, Callable[[], SizedMetric]] = {}
     best = sorted(scaled.values(), key=lambda one: one.loss)
     if best and problem.budget.has(POLICY.patient_share):
@@ -183,17 +183,11 @@ def _known(
             more["linear map"] = partial(with_linear_map, problem, sample, plan, best[0])
         if _halves_apply(problem):
             more["random halves"] = partial(search_size, problem, best[0].learned, best[0].size + 1, 0.5)
-    others = dict(zip(more, in_threads(lambda find: find(), list(more.values())), strict=True))
+    others = dict(zip(more, in_threads(call, list(more.values())), strict=True))
     for name, one in (scaled | others).items():
         so_far.note_sizes(name, one.tried)
     n_grids = problem.n_grids(best[0].seconds) if best else 0
     return Known(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
-
-
-def _side_by_side(some: Sequence[Callable[[], T]], others: Sequence[Callable[[], R]]) -> tuple[list[T], list[R]]:
-    """The results of two kinds of work."""
-    results: list[Any] = in_threads(lambda work: work(), [*some, *others])
-    return results[: len(some)], results[len(some) :]
 
 
 def _halves_apply(problem: Problem) -> bool:
@@ -213,12 +207,12 @@ def _unjudged(so_far: Comparison, known: Known) -> Model:
 def _solved_directly(so_far: Comparison, entry: Entry, report: Report) -> Model:
     """Fourier features, as many as pay."""
     per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
-    return Model(clone(concatenate(enlarge(so_far, entry))), None, report, per_weight)
+    features = concatenate(entry.of_size(features_that_pay(so_far, entry)))
+    return Model(clone(features), None, report, per_weight)
 
 
 def _iterated(so_far: Comparison, known: Known, entry: Entry, report: Report) -> Model:
     """Maps weighted so that one ridge term serves all of them, with as many grids as pay."""
-    assert entry.of_size is not None
     maps, penalty = entry.of_size(so_far.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
     least = penalty.min()
     weighted = [(weight * least / own, part) for (weight, part), own in zip(maps, penalty, strict=True)]

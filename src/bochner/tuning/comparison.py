@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import call
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +38,11 @@ class Entry:
     ----------
     name : str
     rank, size : int
-    maps : list of (float, FeatureMap)
-        Weights, and maps that are not drawn, of that size.
     trial : Trial
+    of_size : callable (size) -> list of (float, FeatureMap)
+        Weights, and maps that are not drawn, of a size.
     larger : callable () -> Entry, optional
         Fits it at its next size.
-    of_size : callable (size) -> list of (float, FeatureMap), optional
-        Maps of another size, where the loss falls as one over it: those of bins.
     slope : float or None
         Of the loss over one by the size; None where that is not known.
     gain : float
@@ -55,13 +54,17 @@ class Entry:
     name: str
     rank: int
     size: int
-    maps: Maps
     trial: Trial
+    of_size: Callable[[int], Maps]
     larger: Callable[[], Entry] | None = None
-    of_size: Callable[[int], Maps] | None = None
     slope: float | None = None
     gain: float = 0.0
     sizes: Sizes = ()
+
+    @property
+    def has_bins(self) -> bool:
+        """Whether there are bins in it, and so a solution by iterations."""
+        return self.trial.n_iter > 0
 
     @property
     def losses(self) -> NDArray:
@@ -103,7 +106,7 @@ class Comparison:
 
     def enter(self, candidates: Sequence[Callable[[], Entry]]) -> None:
         """Fit candidates at a small size, side by side."""
-        for entry in in_threads(lambda fit: fit(), candidates):
+        for entry in in_threads(call, candidates):
             self.entries.append(entry)
             self.note_sizes(entry.name, entry.sizes)
 
@@ -124,7 +127,7 @@ class Comparison:
         """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
         assert entry.larger is not None
         found = entry.larger()
-        if found.of_size is None or not entry.size < found.size < n_grids:
+        if not found.has_bins or not entry.size < found.size < n_grids:
             return found
         slope = max((self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size), 0.0)
         gain = 0.0 if self.judge.classes else slope * (1 / found.size - 1 / n_grids)

@@ -110,7 +110,6 @@ def diagonal_loss(kernel: str, block: Block, space: Workspace, log_scales: NDArr
 
         loose = _begin(scaled, block, space)
         add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
-        np.exp(np.negative(space.D, out=space.K), out=space.K)
         loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
         return BlockGradient(loss, -_weighted_distances(scaled, block.binary, W), log_noise_gradient)
     _gaussian(scaled, space)
@@ -141,7 +140,6 @@ def linear_loss(
 
         loose = _begin(Z, block, space)
         add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
-        np.exp(np.negative(space.D, out=space.K), out=space.K)
     else:
         _gaussian(Z, space)
     loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
@@ -193,18 +191,18 @@ def _tops(T: NDArray) -> NDArray:
 
 
 def _gaussian(X: NDArray, space: Workspace) -> None:
-    """Write half of the squared distances of the columns of X and their Gaussian kernel into the workspace."""
+    """Write half of the squared distances of the columns of X into the workspace."""
     D, squares = space.D, np.square(X).sum(axis=0) / 2
     np.matmul(-X.T, X[:, : space.n_fit], out=D)
     D += squares[:, np.newaxis]
     D += squares[: space.n_fit]
     np.maximum(D, 0, out=D)
-    np.exp(np.negative(D, out=space.K), out=space.K)
 
 
 def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDArray, float]:
-    """Loss, dL/dK * K in the dtype of K, and the derivative by the logarithm of the ridge term."""
+    """Loss, dL/dK * K in the dtype of K = exp(-D), and the derivative by the logarithm of the ridge term."""
     noise, n_fit, K, W = float(np.exp(log_noise)), space.n_fit, space.K, space.W
+    np.exp(np.negative(space.D, out=K), out=K)
     dtype = K.dtype if noise > SINGLE_NOISE else np.dtype(np.float64)
     A = space.factors[dtype]
     np.add(K[:n_fit], 1.0, out=A.T, dtype=dtype)
