@@ -16,7 +16,7 @@ from bochner.tuning.policy import POLICY
         (POLICY.grown_seconds, 5e12),
         (POLICY.double_seconds, 3e10),
         (POLICY.direct_share, pytest.approx(1e11 / 4, rel=1e-15)),
-        (POLICY.grown_share, pytest.approx(4e10, rel=1e-15)),
+        (POLICY.grown_share, pytest.approx(8e10, rel=1e-15)),
     ],
 )
 def test_work_for_which_there_is_time(seconds, work):

@@ -303,6 +303,33 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     assert hasty.score(X, y) > 0.5
 
 
+@pytest.mark.parametrize(("limit", "names"), [(1.0, ["bins"]), (100.0, ["bins", "bins, second start", "fourier"])])
+def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
+    """Of tables of enough rows: what is left of it goes into grids."""
+    from bochner.tuning import choose
+
+    lessons = []
+    inner = choose._lessons
+    monkeypatch.setattr(choose, "_lessons", lambda *rest: lessons.append(inner(*rest)) or lessons[-1])
+    policy(rows_for_full_learning=400)
+    X, y = make_friedman1(500, random_state=0)
+    assert KernelMachineRegressor(random_state=0, time_limit=limit).fit(X, y).score(X, y) > 0.9
+    assert list(lessons[0]) == names
+
+
+def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
+    from bochner.tuning.judge import Judge
+
+    seen = set()
+    iterate = Judge.iterate
+    monkeypatch.setattr(Judge, "iterate", lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1])
+    policy(rows_for_full_learning=300, timed_rows=350)
+    X, y = make_friedman1(600, random_state=0)
+    model = KernelMachineRegressor(random_state=0, time_limit=1.0).fit(X, y)
+    assert seen == {350}
+    assert model.score(X, y) > 0.8
+
+
 def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy):
     from bochner.tuning.budget import Budget
 

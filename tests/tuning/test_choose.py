@@ -217,7 +217,7 @@ def test_there_are_six_candidates():
     found = set()
     for classes, budget in ((True, None), (False, None)):
         so_far = Comparison(problem_of(classes, budget))
-        known = Known({}, ["scaled"], "mapped", "halves", None, 50)
+        known = Known({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
         found |= {type(one).__name__ for some in candidates(so_far, known) for one in some}
     assert len(found) == 6
 
@@ -226,7 +226,7 @@ def test_there_are_six_candidates():
 def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     """Where neither part is clearly behind."""
     so_far = Comparison(problem_of(classes=True))
-    known = Known({}, ["scaled"], None, None, None, 50)
+    known = Known({"fourier": None}, ["scaled"], None, None, None, 50)
     rounds = candidates(so_far, known)
     assert Hybrid not in {type(one) for one in next(rounds)}
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.judge.weight_out))

@@ -65,13 +65,15 @@ def search_size(problem: Problem, learned: Learned, start: float | None = None, 
         return judge.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
-    for width in (1.0, step):
-        best = walk_downhill(loss, best, width, POLICY.farthest_size)
+    best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
+    is_hasty = not problem.budget.has(POLICY.hasty_share)
+    if not is_hasty:
+        best = walk_downhill(loss, best, step, POLICY.farthest_size)
     if best - step in tried and best + step in tried:
         noise = judge.standard_error(tried[best - step].losses - tried[best].losses)
         best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), POLICY.clear * noise, step)
     nearest = min(tried, key=lambda size: abs(size - best))
-    final = tried[nearest] if problem.is_large else at(best, POLICY.fine_alphas)
+    final = tried[nearest] if problem.is_large or is_hasty else at(best, POLICY.fine_alphas)
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
     return SizedMetric(learned, best, final, judge.average(final.losses), seconds, sizes, share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bochner.loops.clock import CLOCK
+from bochner.tuning.policy import POLICY
 
 
 class Budget:
@@ -27,6 +28,16 @@ class Budget:
     def left(self) -> float:
         """Seconds left; infinitely many without a limit."""
         return np.inf if self.limit is None else max(self.limit - self.elapsed, 0.0)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether one metric is all that the limit leaves time for."""
+        return self.limit is not None and self.limit < POLICY.short_limit
+
+    @property
+    def n_rows(self) -> float:
+        """Rows to learn from and to try models on; infinitely many without a limit."""
+        return np.inf if self.limit is None else max(POLICY.timed_rows * self.limit, POLICY.rows_for_full_learning)
 
     def has(self, share: float) -> bool:
         """Whether more than a share of the limit is left."""

@@ -198,8 +198,9 @@ class FourierCandidate(ABC):
                 tried[size] = self.fit(so_far, family, size, few, shares)
             return so_far.loss(tried[size])
 
-        start = min(family.sizes, key=loss)
-        best = start * 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
+        best = start = min(family.sizes, key=loss)
+        if so_far.problem.budget.has(POLICY.hasty_share):
+            best *= 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
         entry = tried[best]
         sizes = [(-float(np.log2(size)), loss(size)) for size in tried]
         if few == more:
@@ -231,6 +232,9 @@ class ScaledFourier(FourierCandidate):
 
     rank = 1
 
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        return "fourier" in known.metrics and super().applies(so_far, known)
+
     def family(self, so_far: Comparison, known: Known) -> Family:
         kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
         name = "Fourier features, learned scales"
@@ -251,7 +255,8 @@ class Hybrid:
         problem = so_far.problem
         if problem.space.features == "hybrid":
             return True
-        wanted = problem.space.features == "auto" and bool(known.bins) and problem.n_rows <= POLICY.hybrid_rows
+        both = bool(known.bins) and "fourier" in known.metrics
+        wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
         timely = wanted and problem.budget.has(POLICY.patient_share)
         return timely and not (so_far.judge.classes and self._is_uneven(so_far))
 

@@ -124,9 +124,10 @@ def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) ->
     parts, binned, dense = "value" if problem.sparse else "both", [], []
     if space.features != "fourier" and (common_unit is None or space.features != "auto"):
         some = POLICY.rows_for_full_learning <= problem.n_rows <= POLICY.rows_for_bins_alone
-        twice = some and not problem.sparse and _mostly_numeric(sample.X)
+        twice = some and not problem.budget.is_short and not problem.sparse and _mostly_numeric(sample.X)
         binned = ["bins", SECOND_START] if twice else ["bins"]
-    if space.features in ("fourier", "hybrid") or (space.features == "auto" and not problem.is_large):
+    one = problem.budget.is_short and problem.n_rows >= POLICY.rows_for_full_learning and common_unit is None
+    if space.features in ("fourier", "hybrid") or (space.features == "auto" and not problem.is_large and not one):
         dense = ["fourier"]
     plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
     lessons = {name: Lesson("laplacian", sample, groups, plan, seed + k, parts) for k, name in enumerate(binned)}

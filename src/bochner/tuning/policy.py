@@ -40,16 +40,18 @@ class Policy:
     fewest_halved: int = 4  # columns of which random halves are taken
 
     # A time limit.
-    learning_share: float = 0.2  # of the time left, for the learning
+    short_limit: float = 1.5  # seconds, below which one metric is learned of enough rows for full learning
+    timed_rows: float = 50_000.0  # on which is learned and tried for each second of the limit
+    learning_share: float = 0.35  # of the time left, for the learning
     patient_share: float = 0.6  # of the limit, that must be left for more candidates
-    hasty_share: float = 0.4  # of the limit, that must be left for a comparison at larger sizes
-    timed_entries: float = 2_000_000  # bins of a trial for each second of the limit
+    hasty_share: float = 0.4  # of the limit, that must be left for larger sizes, and for looks around the best one
+    timed_entries: float = 1_000_000  # bins of a trial for each second of the limit
     timed_share: float = 0.6  # of the time left, for the fit of bins
-    timed_trials: float = 3.0  # of a trial's seconds for each grid, that a fit takes
+    timed_trials: float = 1.0  # of a trial's seconds for each grid, that a fit takes
     timed_grids: Range = (10, 2_000)  # of a model under a limit
     screened_rate: float = 5_000.0  # rows of a comparison of Fourier features for each second left
     direct_share: float = 0.125  # of the limit, for the Gram matrix of given features
-    grown_share: float = 0.2  # of the time left, for that of more Fourier features
+    grown_share: float = 0.4  # of the time left, for that of more Fourier features
 
     # The learning of a metric.
     learned_rows: int = 100_000  # more showed the same metric

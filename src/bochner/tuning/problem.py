@@ -137,7 +137,7 @@ def prepare(
     column_groups, column_units, space, seed, budget
         See `Problem`.
     """
-    rows = split(source, space.fewest_rows, seed)
+    rows = split(source, space.fewest_rows, seed, budget.n_rows)
     if rows is None:
         return None
     judge = Judge(rows.fit.whole(), rows.out.whole(), classes, seed)

@@ -63,8 +63,11 @@ class Split:
         return len(self.held_out)
 
 
-def split(source: ArraySource, fewest: int, seed: int) -> Split | None:
-    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest` distinct rows are left."""
+def split(source: ArraySource, fewest: int, seed: int, most: float = np.inf) -> Split | None:
+    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest` distinct rows are left.
+
+    Of the others `most` at most are rows to fit.
+    """
     X, y, weight = source.whole()
     hashes = source.row_hashes()
     held_out = rows_held_out(hashes, weight, seed)
@@ -80,5 +83,5 @@ def split(source: ArraySource, fewest: int, seed: int) -> Split | None:
     rows, leads = rows.merged(first_duplicate)
     out = held_out[leads]
     fit = rows.take(np.flatnonzero(~out & (rows.weights > 0)))
-    fit = fit.sample(POLICY.most_fitted, np.random.default_rng(seed))
+    fit = fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed))
     return Split(held_out, first_duplicate, fit, rows.take(np.flatnonzero(out)), rows.n_rows, row_weight, largest)
