@@ -51,6 +51,7 @@ PARAMETERS = {
     ),
     "tol": Parameter("Relative error of the solution by cg.", ("number",)),
     "class_weight": Parameter("Weights of the classes, or balanced."),
+    "uncertainty": Parameter("Keep what deviations, intervals and samples need.", ("flag",)),
     "time_limit": Parameter("Seconds that a fit may take.", ("number", "none")),
     "random_state": Parameter("Seed of the features.", ("seed",)),
     "verbose": Parameter("Whether to show progress."),
@@ -179,6 +180,7 @@ KINDS = {
     "number": Kind("a positive number", _is_number, _are_positive, "positive and finite", float),
     "numbers": Kind("a sequence of them", _are_numbers, _are_positive, "positive and finite"),
     "none": Kind("None", lambda value: value is None),
+    "flag": Kind("True or False", lambda value: isinstance(value, bool)),
     "seed": Kind(
         "an integer from 0 to 4294967295",
         _is_seed,

@@ -15,6 +15,8 @@ from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Standardised
+from bochner.features.base import FeatureMap
+from bochner.kernels import Kernel
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -66,6 +68,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         alpha is chosen, the iterations of "cg" may stop earlier: as soon as that is best for rows that are held out, as
         in any model with learned bins, or, by default, where the predictions of such rows have settled. Below 5e-3, and
         below 1e-8 n where alpha is given, all is computed in double precision.
+    uncertainty : bool, default=False
+        Whether the fit also learns how far off its predictions are: what `predict` with ``return_std=True``,
+        `sample_y`, `predict_interval` and `predict_quantile` need.
     time_limit : float or None, default=None
         Seconds that the fit may take, once compiled code is there: fewer candidates, steps and grids, or more grids
         than by default. None is as long as the defaults take. The exact solver heeds no limit.
@@ -153,6 +158,26 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.9), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "auto",
+        features: FeatureMap | str = "auto",
+        n_components: int | str = "auto",
+        metric: str = "auto",
+        alpha: Any = "auto",
+        loss: str = "squared",
+        solver: str = "auto",
+        tol: float = 1e-2,
+        uncertainty: bool = False,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            kernel, features, n_components, metric, alpha, loss, solver, tol, time_limit, random_state, verbose
+        )
+        self.uncertainty = uncertainty
 
     @single_threaded_blas()
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
