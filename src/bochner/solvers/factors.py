@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bochner.engines.algebra import gram, product
 from bochner.moments import Moments
-from bochner.solvers.losses import SQUARED
 from bochner.solvers.shifted import ShiftedInverse, shifted_inverse
 
 if TYPE_CHECKING:
@@ -270,7 +269,7 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
     """Weighted sums of squares of the targets about their mean, shape (K,)."""
     totals = np.zeros(len(mean))
     for _, y, weight in design.source.blocks(SQUARED_ROWS):
-        totals += weight @ SQUARED.value(y, mean)
+        totals += weight @ np.square(y - mean)
     return totals
 
 

@@ -203,7 +203,7 @@ class IterativeRidge:
         columns' sums; that is added to their ridge term, lest they be blown up beyond what the products can tell.
         """
         parts: list[Preconditioner] = []
-        samples = self._samples()
+        samples = self.samples()
         diagonal = equations.diagonal() if None in samples else np.empty(0)
         rounding = np.finfo(self.dtype).eps * diagonal.sum(dtype=np.float64)
         for m, sample in enumerate(samples):
@@ -214,7 +214,7 @@ class IterativeRidge:
                 parts.append(sample.at(equations.weight, penalty[:, m] + rounding))
         return parts[0] if len(parts) == 1 else Blocks(parts, self.edges)
 
-    def _samples(self) -> list[Sample | None]:
+    def samples(self) -> list[Sample | None]:
         """What samples of rows tell of the dense maps, drawn once."""
         if self._sampled is None:
             self._sampled = [
@@ -229,7 +229,7 @@ class IterativeRidge:
         The leverage of row z is z'M^-1 z, M = w G + penalty. Of solutions v of M v = m, m normal with the covariance M,
         (v'z)^2 has that mean; here the first sample stands for M.
         """
-        (sample,), rng = self._samples(), np.random.default_rng(self.seed)
+        (sample,), rng = self.samples(), np.random.default_rng(self.seed)
         dense, scale = self.maps[0].dense, self.scales[0]
         assert isinstance(sample, SampledRows)
         assert dense is not None

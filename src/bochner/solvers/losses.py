@@ -1,37 +1,177 @@
-"""What errors cost: losses of targets and fitted values, with the derivatives that solvers take."""
+"""What errors cost: convex losses of fitted values, with the derivatives that Newton's method takes.
+
+Targets Y and fitted values F have shape (K, n), one row for each output. Targets of equal rows may have been averaged:
+a loss whose value is linear in the target, given the fitted value, is none the worse for it (`averages`).
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp, softmax, xlogy
 
 
-class Loss(Protocol):
-    """A convex loss, the same for each entry; targets y and fitted values f of shapes that broadcast."""
+class Loss(ABC):
+    """A convex loss."""
 
-    def value(self, y: NDArray, f: NDArray) -> NDArray:
-        """The loss."""
+    coupled: ClassVar[bool] = False  # whether the fitted values of a row depend on one another's curvature
+    averages: ClassVar[bool] = True  # whether rows that are equal may be one, of their mean target
 
-    def gradient(self, y: NDArray, f: NDArray) -> NDArray:
-        """First derivative by f."""
+    @abstractmethod
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        """The loss of each row, summed over the outputs, shape (n,)."""
 
-    def curvature(self, y: NDArray, f: NDArray) -> NDArray:
-        """Second derivative by f, not negative: the weight of a row in the next reweighted least squares."""
+    @abstractmethod
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        """First derivatives by F, shape (K, n)."""
+
+    @abstractmethod
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        """What `bend` and `diagonal` take, shape (K, n): as a rule the second derivatives, not negative."""
+
+    def bend(self, C: NDArray, T: NDArray) -> NDArray:
+        """Second derivatives times T, shape (K, n)."""
+        return C * T
+
+    def diagonal(self, C: NDArray) -> NDArray:
+        """Second derivatives of each output by itself, shape (K, n)."""
+        return C
 
 
-class Squared:
+class Squared(Loss):
     """(y - f)^2, whose curvature is the same everywhere, so that one solution of the normal equations is all."""
 
-    def value(self, y: NDArray, f: NDArray) -> NDArray:
-        return np.square(y - f)
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        return np.square(Y - F).sum(axis=0)
 
-    def gradient(self, y: NDArray, f: NDArray) -> NDArray:
-        return 2 * (f - y)
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return 2 * (F - Y)
 
-    def curvature(self, y: NDArray, f: NDArray) -> NDArray:
-        return np.full(np.broadcast_shapes(np.shape(y), np.shape(f)), 2.0)
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        return np.full_like(F, 2.0)
 
 
-SQUARED = Squared()
+class Logistic(Loss):
+    """log(1 + exp(-y f)) of two classes, y from -1 to 1: of a mean target each class in its share."""
+
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        return (np.logaddexp(0, F) - (Y + 1) / 2 * F).sum(axis=0)
+
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return expit(F) - (Y + 1) / 2
+
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        p = expit(F)
+        return p * (1 - p)
+
+
+class Multinomial(Loss):
+    """-log p of the class, p = softmax(f) (Boehning, 1992); targets are 1 at the class and -1 elsewhere."""
+
+    coupled = True
+
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        return logsumexp(F, axis=0) - ((Y + 1) / 2 * F).sum(axis=0)
+
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return softmax(F, axis=0) - (Y + 1) / 2
+
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        return softmax(F, axis=0)
+
+    def bend(self, C: NDArray, T: NDArray) -> NDArray:
+        return C * (T - (C * T).sum(axis=0))
+
+    def diagonal(self, C: NDArray) -> NDArray:
+        return C * (1 - C)
+
+
+class SquaredHinge(Loss):
+    """max(0, 1 - y f)^2 of each class against the others."""
+
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        share = (1 + Y) / 2
+        return (share * np.square(np.maximum(1 - F, 0)) + (1 - share) * np.square(np.maximum(1 + F, 0))).sum(axis=0)
+
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return (1 - Y) * np.maximum(1 + F, 0) - (1 + Y) * np.maximum(1 - F, 0)
+
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        return (1 + Y) * (F < 1) + (1 - Y) * (F > -1)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """Half the square of an error up to `delta`, and linear beyond (Huber, 1964).
+
+    Attributes
+    ----------
+    delta : float
+        In units of the targets.
+    """
+
+    delta: float
+    averages: ClassVar[bool] = False
+
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        size = np.abs(Y - F)
+        near = np.minimum(size, self.delta)
+        return (near * (size - near / 2)).sum(axis=0)
+
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return np.clip(F - Y, -self.delta, self.delta)
+
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        return (np.abs(Y - F) <= self.delta).astype(F.dtype)
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """q (y - f) above the fitted value and (1 - q) (f - y) below it, rounded off within about `width`.
+
+    The pinball loss convolved with a logistic density: q u + h log(1 + exp(-u / h)), u = y - f.
+
+    Attributes
+    ----------
+    q : float
+        The quantile, within 0 and 1.
+    width : float
+        h, in units of the targets.
+
+    References
+    ----------
+    Fernandes, Guerre and Horta, "Smoothing Quantile Regressions", Journal of Business and Economic Statistics 2021.
+    """
+
+    q: float
+    width: float
+    averages: ClassVar[bool] = False
+
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        U = Y - F
+        return (self.q * U + self.width * np.logaddexp(0, -U / self.width)).sum(axis=0)
+
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return expit((F - Y) / self.width) - self.q
+
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        s = expit((F - Y) / self.width)
+        return s * (1 - s) / self.width
+
+
+class Poisson(Loss):
+    """Half the deviance of counts y whose mean is exp(f): exp(f) - y f - y + y log y."""
+
+    def value(self, Y: NDArray, F: NDArray) -> NDArray:
+        return (np.exp(F) - Y * F - Y + xlogy(Y, Y)).sum(axis=0)
+
+    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
+        return np.exp(F) - Y
+
+    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
+        return np.exp(F)
+

@@ -1,0 +1,304 @@
+"""Convex losses on stored features by Newton's method, each of whose steps is a reweighted least squares.
+
+The objective is  sum_i w_i loss(y_i, W z_i + b) + 1/2 sum_j alpha_j |W_j|^2.  With B_i the second derivatives of the
+loss of row i by its K fitted values, the step (V, c) solves
+
+    V alpha + sum_i w_i B_i (V z_i + c) z_i' = -gradient by W,      sum_i w_i B_i (V z_i + c) = -gradient by b.
+
+The second line gives c, K numbers, for any V; so the first is solved for V alone, by preconditioned conjugate gradients
+whose tolerance falls with the step (Dembo, Eisenstat and Steihaug, "Inexact Newton Methods", 1982). The features are
+read there and back once an iteration, as by ridge regression. Steps are halved until the objective falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bochner.data.weights import are_unit
+from bochner.features.stored import StoredRows
+from bochner.solvers.cg import System, conjugate_gradients
+from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.losses import Loss
+from bochner.solvers.preconditioners import Blocks, Jacobi, Preconditioner, SampledGram
+
+FORCING, STRICT = 0.3, 1e-8  # relative errors of a step: of the first, and of none less
+ENOUGH, HALVINGS = 1e-4, 30  # share of the foretold gain that a step must bring (Armijo), and how often it is halved
+FLAT, SINGULAR = 1e-12, 1e-10  # of the weight and of the largest: curvatures that are none
+TINY = float(np.finfo(np.float64).tiny)
+
+
+class NewtonSolution(NamedTuple):
+    """What Newton's method found.
+
+    Attributes
+    ----------
+    coef : array of shape (K, D)
+    offset : array of shape (K,)
+        b, of stored features.
+    n_steps, n_iter : int
+        Of Newton's method, and of the conjugate gradients in them together.
+    error : float
+        Length of the last step over that of the solution, both in the norm of the second derivative.
+    converged : bool
+    """
+
+    coef: NDArray
+    offset: NDArray
+    n_steps: int
+    n_iter: int
+    error: float
+    converged: bool
+
+
+@dataclass
+class _Rows:
+    """A block of rows, their targets, present fitted values and curvatures, all of shape (K, n)."""
+
+    stored: StoredRows
+    Y: NDArray
+    F: NDArray
+    C: NDArray
+
+    def weighted(self, T: NDArray) -> NDArray:
+        """T times the weights of the rows."""
+        weight = self.stored.weight
+        return T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
+
+
+class Reweighted:
+    """A penalised loss on stored rows, with its derivatives at a point that moves.
+
+    Parameters
+    ----------
+    blocks : iterable of StoredRows
+    loss : Loss
+    penalty : array of shape (K, D) or (K, 1)
+        Ridge terms of the coefficients.
+    coef : array of shape (K, D)
+        To begin with.
+    offset : array of shape (K,)
+    dtype : dtype
+        Of the vectors.
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[StoredRows],
+        loss: Loss,
+        penalty: NDArray,
+        coef: NDArray,
+        offset: NDArray,
+        dtype: DTypeLike,
+    ) -> None:
+        self.loss, self.dtype = loss, np.dtype(dtype)
+        self.penalty, self.coef = penalty.astype(self.dtype), np.ascontiguousarray(coef, self.dtype)
+        self.offset = offset.astype(np.float64)
+        self.rows = [self._rows(block) for block in blocks]
+        self.weight = sum(float(rows.stored.weight.sum(dtype=np.float64)) for rows in self.rows)
+
+    def _rows(self, block: StoredRows) -> _Rows:
+        Y, F = block.y.T.astype(self.dtype), self._forward(block, self.coef)
+        F += self.offset[:, np.newaxis].astype(self.dtype)
+        return _Rows(block, Y, F, self.loss.curvature(Y, F))
+
+    def _forward(self, block: StoredRows, V: NDArray) -> NDArray:
+        return block.features.forward(V).astype(self.dtype, copy=False)
+
+    def linearise(self) -> None:
+        """Take note of the derivatives at the present point."""
+        K = len(self.coef)
+        slopes, bends = np.zeros(K), np.zeros((K, K))
+        gradients = [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows]
+        for rows, g in zip(self.rows, gradients, strict=True):
+            slopes += g.sum(axis=1, dtype=np.float64)
+            bends += self._bends(rows)
+        self._inverse = np.linalg.pinv(bends + FLAT * self.weight * np.eye(K), rcond=SINGULAR, hermitian=True)
+        self._constant, self._slopes = -self._inverse @ slopes, slopes
+        self._rhs, self._gradient = np.zeros_like(self.coef), self.penalty * self.coef
+        np.subtract(self._rhs, self._gradient, out=self._rhs)
+        for rows, g in zip(self.rows, gradients, strict=True):
+            bent = rows.weighted(self.loss.bend(rows.C, self._constants(self._constant, rows)))
+            rows.stored.features.backward(-(g + bent), self._rhs)
+
+    def _bends(self, rows: _Rows) -> NDArray:
+        """Weighted sum of the second derivatives, shape (K, K)."""
+        K = len(self.coef)
+        if not self.loss.coupled:
+            return np.diag(rows.weighted(rows.C).sum(axis=1, dtype=np.float64))
+        columns = [rows.weighted(self.loss.bend(rows.C, self._constants(unit, rows))) for unit in np.eye(K)]
+        return np.stack([column.sum(axis=1, dtype=np.float64) for column in columns], axis=1)
+
+    def _constants(self, c: NDArray, rows: _Rows) -> NDArray:
+        return np.broadcast_to(c[:, np.newaxis].astype(self.dtype), rows.F.shape)
+
+    @property
+    def rhs(self) -> NDArray:
+        """Right-hand side of the equations for the step of the coefficients, shape (K, D)."""
+        return self._rhs
+
+    def operator(self, P: NDArray, Q: NDArray) -> NDArray:
+        """Add the product of P, (K, D) or flat, and the matrix of these equations to Q; inner products of the rows."""
+        K = len(self.coef)
+        changes = self._changes(np.ascontiguousarray(P.reshape(K, -1)))
+        out, total = Q.reshape(K, -1), np.zeros(K)
+        constant = self._follow(changes)
+        for rows, T in zip(self.rows, changes, strict=True):
+            T += constant[:, np.newaxis].astype(self.dtype)
+            bent = rows.weighted(self.loss.bend(rows.C, T))
+            total += np.einsum("kn,kn->k", T, bent, dtype=np.float64)
+            rows.stored.features.backward(bent, out)
+        return total if len(P) == K else total.sum(keepdims=True)
+
+    def _changes(self, V: NDArray) -> list[NDArray]:
+        return [self._forward(rows.stored, V) for rows in self.rows]
+
+    def _follow(self, changes: list[NDArray]) -> NDArray:
+        """The offsets that go with changes of the fitted values, shape (K,)."""
+        sums = np.zeros(len(self.coef))
+        for rows, T in zip(self.rows, changes, strict=True):
+            sums += rows.weighted(self.loss.bend(rows.C, T)).sum(axis=1, dtype=np.float64)
+        return -self._inverse @ sums
+
+    def weights(self) -> NDArray:
+        """Sums of the weights times the second derivatives of each output, shape (K,), never zero."""
+        sums = sum(rows.weighted(self.loss.diagonal(rows.C)).sum(axis=1, dtype=np.float64) for rows in self.rows)
+        return np.maximum(sums, FLAT * self.weight)
+
+    def diagonal(self) -> NDArray:
+        """Diagonal of the second derivative of the loss, shape (K, D), the features as they are."""
+        total = np.zeros_like(self.coef)
+        for rows in self.rows:
+            for k, weight in enumerate(rows.weighted(self.loss.diagonal(rows.C))):
+                rows.stored.features.squares(weight, total[k])
+        return total
+
+    def squared_norm(self) -> float:
+        """Square of the coefficients' length in the norm of the second derivative."""
+        total = float(np.sum(self.penalty * np.square(self.coef), dtype=np.float64))
+        for rows in self.rows:
+            T = rows.F - self.offset[:, np.newaxis].astype(self.dtype)
+            total += float(np.sum(rows.weighted(self.loss.bend(rows.C, T)) * T, dtype=np.float64))
+        return total
+
+    def objective(self, F: list[NDArray], coef: NDArray) -> float:
+        """At fitted values of the blocks and coefficients; infinite where it overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(np.sum(self.penalty * np.square(coef), dtype=np.float64)) / 2
+            for rows, own in zip(self.rows, F, strict=True):
+                total += float(rows.stored.weight @ self.loss.value(rows.Y, own).astype(np.float64))
+        return total if np.isfinite(total) else np.inf
+
+    def move(self, step: NDArray) -> tuple[float, bool]:
+        """Go along a step of the coefficients, by its half while that does not gain enough.
+
+        Returns the squared length of the step in the norm of the second derivative, and whether anything was gained.
+        """
+        changes = self._changes(step)
+        constant = self._constant + self._follow(changes)
+        slope = float(np.sum(self._gradient * step, dtype=np.float64))
+        for rows, change in zip(self.rows, changes, strict=True):
+            change += constant[:, np.newaxis].astype(self.dtype)
+            slope += float(np.sum(rows.weighted(self.loss.gradient(rows.Y, rows.F)) * change, dtype=np.float64))
+        before, length = self.objective([rows.F for rows in self.rows], self.coef), 1.0
+        for _ in range(HALVINGS):
+            coef = self.coef + self.dtype.type(length) * step
+            F = [rows.F + self.dtype.type(length) * change for rows, change in zip(self.rows, changes, strict=True)]
+            if self.objective(F, coef) <= before + ENOUGH * length * slope:
+                break
+            length /= 2
+        else:
+            return max(-slope, 0.0), False
+        self.coef, self.offset = coef, self.offset + length * constant
+        for rows, own in zip(self.rows, F, strict=True):
+            rows.F, rows.C = own, self.loss.curvature(rows.Y, own)
+        return max(-slope, 0.0), True
+
+
+def minimise(
+    problem: Reweighted,
+    precondition: Callable[[Reweighted], Preconditioner],
+    tol: float,
+    max_steps: int,
+    max_iter: int,
+    visit: Callable[[Reweighted, int], bool] = lambda problem, n_steps: False,
+) -> NewtonSolution:
+    """Minimise a penalised loss.
+
+    Parameters
+    ----------
+    problem : Reweighted
+        At its start.
+    precondition : callable (problem) -> Preconditioner
+        For vectors of shape (K, D), at the present point.
+    tol : float
+        Relative error at which to stop: length of a step over that of the solution, as by ridge regression in the norm
+        of the second derivative.
+    max_steps : int
+        Steps of Newton's method.
+    max_iter : int
+        Iterations of conjugate gradients for each of them.
+    visit : callable (problem, n_steps) -> bool, optional
+        Called after every step; a true value ends them.
+    """
+    K, coupled = len(problem.coef), problem.loss.coupled
+    shape = (1, -1) if coupled else problem.coef.shape
+    n_steps = n_iter = 0
+    error, forcing = np.inf, FORCING
+    while n_steps < max_steps and error > tol:
+        problem.linearise()
+        inverse = precondition(problem)
+        penalty = np.broadcast_to(problem.penalty, problem.coef.shape).reshape(shape) if coupled else problem.penalty
+        system = System(problem.operator, penalty, _flat(inverse, K) if coupled else inverse)
+        found = conjugate_gradients(system, problem.rhs.reshape(shape), forcing, max_iter)
+        squared, gained = problem.move(found.coef.reshape(problem.coef.shape))
+        n_steps, n_iter = n_steps + 1, n_iter + found.n_iter
+        error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
+        forcing = float(np.clip(error, STRICT, FORCING))
+        if visit(problem, n_steps) or not gained:
+            break
+    return NewtonSolution(problem.coef, problem.offset, n_steps, n_iter, error, error <= tol)
+
+
+def _flat(inverse: Preconditioner, K: int) -> Preconditioner:
+    """The same for the K rows of vectors side by side, in one."""
+
+    def apply(R: NDArray, Z: NDArray) -> NDArray:
+        return np.sum(inverse(R.reshape(K, -1), Z.reshape(K, -1)), keepdims=True)
+
+    return Preconditioner(apply)
+
+
+def precondition(ridge: IterativeRidge, problem: Reweighted) -> Preconditioner:
+    """The diagonal of bins, and sampled rows for dense features, each output by its mean curvature.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+        Of whose features the problem is.
+    """
+    weights, parts, samples = problem.weights(), list[Preconditioner](), ridge.samples()
+    diagonal = problem.diagonal() if None in samples else np.empty(0)
+    for sample, first, stop in zip(samples, ridge.edges, ridge.edges[1:], strict=False):
+        penalty = problem.penalty if problem.penalty.shape[1] == 1 else problem.penalty[:, first:stop]
+        if sample is None:
+            parts.append(Jacobi(diagonal[:, first:stop], penalty))
+        else:
+            own = weights if isinstance(sample, SampledGram) else np.full(len(weights), np.exp(np.log(weights).mean()))
+            parts.append(_each_by_weight(sample.at(1.0, penalty[:, 0] / own), weights))
+    return parts[0] if len(parts) == 1 else Blocks(parts, ridge.edges)
+
+
+def _each_by_weight(inverse: Preconditioner, weights: NDArray) -> Preconditioner:
+    """An approximate inverse for weights of one, for those of each output."""
+
+    def apply(R: NDArray, Z: NDArray) -> NDArray:
+        products = inverse(R, Z)
+        Z /= weights[:, np.newaxis].astype(Z.dtype)
+        return products / weights
+
+    return Preconditioner(apply)
