@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -113,7 +114,8 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
-        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self), None, False
+        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self) or self.loss != "squared", None, False
+        merges = self.loss not in ("huber", "quantile")
         if choice is not None:
             held_out = choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":
@@ -122,10 +124,10 @@ class KernelMachine(Interpretation, KernelParameter):
         size, wide = (source.n_rows, source.n_outputs, source.total_weight), dtype.itemsize == 8
         problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
         self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
-        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen)
+        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, merges=merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
-            task = RidgeTask(choice.model.alpha, self.tol, seed, calibrated, held_out, choice)
+            task = RidgeTask(choice.model.alpha, self.tol, seed, calibrated, held_out, choice, merges=merges)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
@@ -151,19 +153,26 @@ class KernelMachine(Interpretation, KernelParameter):
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
 
     def _solve_again(
-        self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]
-    ) -> NDArray:
-        """Coefficients for other rows with all that was chosen; everything but `coef_` is set."""
-        seed, dtype = int(check_random_state(self.random_state).randint(2**31)), self.coef_.dtype
-        source = encoded_source(self.encoder_, X, y, weights, dtype, targets)
-        features = fixed(self.features_)
+        self, source: ArraySource, seed: int, features: FeatureMap, alpha: float
+    ) -> tuple[Design, RidgeTask, Fitted]:
+        """Ridge regression on other rows with all that was chosen."""
+        features = fixed(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
-        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=n_iter, resumed=bool(n_iter and self.report_))
+        task = RidgeTask(alpha, self.tol, seed, n_iter=n_iter, resumed=bool(n_iter and self.report_))
+        task = replace(task, merges=self.loss not in ("huber", "quantile"))
+        design = Design(source, features, self.coef_.dtype)
         with progress("Fitting", None, bool(self.verbose)) as advance:
-            fitted = SOLVERS[self.solver_](Design(source, features, dtype, advance), task)
+            fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._keep(fitted)
-        return fitted.coef
+        return design, task, fitted
+
+    def _other_rows(
+        self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]
+    ) -> tuple[ArraySource, int]:
+        """Rows as the fit encoded its own, and the seed."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        return encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets), seed
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from bochner.tuning.held_out import HeldOutPredictions
 
 LARGEST_SCORE = 2.0
+LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
 
 
 def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
@@ -47,18 +48,48 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     return minimize(loss, [2.0, 2 / 3], jac=True, method="L-BFGS-B", bounds=[(1e-2, 50.0), (0.0, 50.0)]).x
 
 
-def probabilities(scores: NDArray, link: NDArray) -> NDArray[np.float64]:
-    """Class probabilities, shape (n, K), of scores of shape (n, K)."""
-    f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
-    return softmax(link[0] * f + link[1] * f**3, axis=1)
+def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Fit p = softmax(a f) to held-out scores by maximum likelihood: what `fit_link` finds, with b = 0.
+
+    For scores that are logarithms of probabilities themselves, but for a factor, whatever their size is (Guo, Pleiss,
+    Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017).
+    """
+    share = weight / weight.sum()
+    target = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+
+    def loss(log_a: float) -> float:
+        return float(-share @ (target * log_softmax(np.exp(log_a) * scores, axis=1)).sum(axis=1))
+
+    found = minimize_scalar(loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4})
+    return np.array([np.exp(found.x), 0.0])
+
+
+def probabilities(scores: NDArray, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:
+    """Class probabilities, shape (n, K), of scores of shape (n, K), which count up to the largest."""
+    f = np.clip(scores, -largest, largest)
+    return softmax(link[0] * f + (link[1] * f**3 if link[1] else 0.0), axis=1)
 
 
 def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:
     """The link of scores and probabilities that suits predictions for rows left out; a common one without such."""
     if n_classes < 2 or predictions is None:
         return np.array([2.0, 2 / 3])
-    predicted, targets, weights = predictions
-    return fit_link(per_class(predicted), np.hstack([-targets, targets]) if n_classes == 2 else targets, weights)
+    return fit_link(*by_class(predictions))
+
+
+def by_class(predictions: HeldOutPredictions) -> HeldOutPredictions:
+    """Predictions and targets with a column for each class, also of two."""
+    predicted, targets, weight = predictions
+    both = np.hstack([-targets, targets]) if targets.shape[1] == 1 else targets
+    return HeldOutPredictions(per_class(predicted), both, weight)
+
+
+def log_losses(predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:
+    """Log loss of each row, shape (n,)."""
+    scores, targets, _ = by_class(predictions)
+    target = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    f = np.clip(scores, -largest, largest)
+    return -(target * log_softmax(link[0] * f + link[1] * f**3 if link[1] else link[0] * f, axis=1)).sum(axis=1)
 
 
 def per_class(scores: NDArray) -> NDArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.base import KernelMachine
-from bochner.estimators.calibration import link_of, per_class, probabilities
+from bochner.estimators.base import KernelMachine, Prepared
+from bochner.estimators.calibration import per_class, probabilities
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
-from bochner.estimators.ridge import SOLVERS
+from bochner.estimators.class_losses import ClassFit, fit_again, fit_classes, largest_score
+from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
+from bochner.tuning.policy import POLICY
 
 FEW_ROWS = 20
 
@@ -211,10 +214,23 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         design, task = self._plan(rows, choice)
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
+            found = fit_classes(design, fitted, task, self._loss(rows), given_alphas(self.alpha))
         self._take(fitted, choice)
-        self.link_ = link_of(fitted.held_out_predictions, K)
-        self.coef_ = fitted.coef
+        self._keep_classes(found)
+        self.coef_ = found.coef
         return self
+
+    def _loss(self, rows: Prepared) -> str:
+        """The loss as it is given; nothing is compared with the squared one where no time is left for it."""
+        if self.loss == "auto" and (self.solver_ == "exact" or not rows.budget.has(POLICY.other_loss_share)):
+            return "squared"
+        return self.loss
+
+    def _keep_classes(self, found: ClassFit) -> None:
+        """Keep what the loss decides."""
+        self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
+        self.features_, self.intercept_ = found.features, found.intercept
+        self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
 
     @single_threaded_blas()
     def refit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
@@ -257,7 +273,15 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         y, weight = self._checked_target(X, y, sample_weight)
         if len(new := np.setdiff1d(y, self.classes_)):
             raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it anew.")
-        self.coef_ = self._solve_again(X, y, weight, Signs(self.classes_))
+        source, seed = self._other_rows(X, y, weight, Signs(self.classes_))
+        features, alpha = self.features_, self._start.alpha
+        inner = features.but_last() if self._start.linear else features
+        design, task, fitted = self._solve_again(source, seed, inner, alpha)
+        if self.loss_ != "squared":
+            way = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
+            self.features_, coef, intercept = fit_again(design, fitted, task, *way, features)
+            fitted = replace(fitted, coef=coef, intercept=intercept)
+        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
         return self
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:
@@ -325,4 +349,5 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             In the order of `classes_`.
         """
         scores = self._scores(X, n_jobs)
-        return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
+        scores = per_class(scores) if len(self.classes_) == 2 else scores
+        return probabilities(scores, self.link_, largest_score(self.loss_))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 BINNED, LEARNED, CRITERIA = ("binning", "hybrid"), ("ard", "full"), ("gcv", "loo")
+CLASS_LOSSES, NUMBER_LOSSES = ("logistic", "squared_hinge"), ("huber", "quantile", "poisson")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from bochner.estimators.exclusions import BINNED, CRITERIA, LEARNED, Given, conflict, named_kernels
+from bochner.estimators.exclusions import (
+    BINNED,
+    CLASS_LOSSES,
+    CRITERIA,
+    LEARNED,
+    NUMBER_LOSSES,
+    Given,
+    conflict,
+    named_kernels,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,12 @@ PARAMETERS = {
         ("auto", "isotropic", *LEARNED),
     ),
     "alpha": Parameter("Ridge term: a number, or auto, loo, gcv.", ("number", "numbers", "word"), ("auto", *CRITERIA)),
-    "loss": Parameter("What the fit minimises: squared.", ("word",), ("squared",)),
+    "loss": Parameter(
+        "squared; of classes logistic, squared_hinge, auto; of numbers huber, quantile, poisson.",
+        ("word",),
+        ("auto", "squared", *CLASS_LOSSES, *NUMBER_LOSSES),
+    ),
+    "quantile": Parameter("Of loss=quantile, within 0 and 1.", ("share",)),
     "solver": Parameter(
         "direct, cg, exact: all kernel values, or auto: by their costs.", ("word",), ("auto", "direct", "cg", "exact")
     ),
@@ -177,6 +191,7 @@ KINDS = {
         "positive",
         int,
     ),
+    "share": Kind("a number within 0 and 1", _is_number, lambda value: 0 < value < 1, "above 0 and below 1", float),
     "number": Kind("a positive number", _is_number, _are_positive, "positive and finite", float),
     "numbers": Kind("a sequence of them", _are_numbers, _are_positive, "positive and finite"),
     "none": Kind("None", lambda value: value is None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from bochner.data.table_statistic import TableStatistic
+from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
-from bochner.estimators.ridge import SOLVERS
+from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
+from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
@@ -55,8 +58,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
         rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
         These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
-    loss : {"squared"}, default="squared"
-        What the fit minimises, beside the ridge term.
+    loss : {"squared", "huber", "quantile", "poisson"}, default="squared"
+        What the fit minimises, beside the ridge term: squared errors; Huber's loss, for targets with outliers; the
+        pinball loss of a quantile, rounded off over a tenth of the spread of the errors; or the deviance of counts
+        whose logarithmic mean is fitted, for targets that are not negative. All but the first begin at the ridge
+        regression and take Newton's method; features and metric are chosen by squared errors.
+    quantile : float, default=0.5
+        Which one loss="quantile" fits; 0.5 is the median.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
         that are stored in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
@@ -167,6 +175,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         metric: str = "auto",
         alpha: Any = "auto",
         loss: str = "squared",
+        quantile: float = 0.5,
         solver: str = "auto",
         tol: float = 1e-2,
         uncertainty: bool = False,
@@ -177,6 +186,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super().__init__(
             kernel, features, n_components, metric, alpha, loss, solver, tol, time_limit, random_state, verbose
         )
+        self.quantile = quantile
         self.uncertainty = uncertainty
 
     @single_threaded_blas()
@@ -199,15 +209,47 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._begin()
         X = self._rows(X, reset=True)
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
-        rows = self._prepare(X, y, weight, Standardised(mean, scale))
+        targets = self._targets(y, weight, mean, scale)
+        rows = self._prepare(X, y, weight, targets)
         choice = self._choose(rows)
         design, task = self._plan(rows, choice)
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
+            found = self._by_loss(design, fitted, task, y)
         self._take(fitted, choice)
-        self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
-        self.coef_ = fitted.coef
+        self._keep_scale(y, mean, scale)
+        coef = fitted.coef if found is None else self._keep_loss(found, fitted)
+        self.coef_ = coef
         return self
+
+    def _targets(
+        self, y: NDArray, weight: NDArray | None, mean: NDArray, scale: NDArray
+    ) -> Callable[[NDArray], NDArray]:
+        """Targets of the ridge regression: as they are, standardised, or logarithms of counts."""
+        return log_counts(y, weight) if self.loss == "poisson" else Standardised(mean, scale)
+
+    def _aims(self, design: Design, y: NDArray) -> NDArray:
+        """Targets of the loss, shape (n, K)."""
+        return y.reshape(len(y), -1) if self.loss == "poisson" else design.source.targets(y)
+
+    def _by_loss(self, design: Design, fitted: Fitted, task: RidgeTask, y: NDArray) -> NumberFit | None:
+        """The solution by another loss than the squared one; None for that."""
+        if self.loss == "squared":
+            return None
+        given, aims = given_alphas(self.alpha), self._aims(design, y)
+        return fit_numbers(design, fitted, task, self.loss, self.quantile, aims, given)
+
+    def _keep_loss(self, found: NumberFit, fitted: Fitted) -> NDArray:
+        """Keep what another loss decides; its coefficients."""
+        self._ridge_alpha, self._fitted_loss, self.n_steps_ = fitted.alpha, found.loss, found.n_steps
+        self.alpha_, self.intercept_ = found.alpha, found.intercept
+        return found.coef
+
+    def _keep_scale(self, y: NDArray, mean: NDArray, scale: NDArray) -> None:
+        """Keep how predictions become targets."""
+        if self.loss == "poisson":
+            mean, scale = np.zeros_like(mean), np.ones_like(scale)
+        self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
 
     @single_threaded_blas()
     def refit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
@@ -250,8 +292,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
         if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
-        self.coef_ = self._solve_again(X, y, weight, Standardised(mean, scale))
-        self.target_mean_, self.target_scale_ = mean, scale
+        source, seed = self._other_rows(X, y, weight, self._targets(y, weight, mean, scale))
+        if self.loss == "squared":
+            coef = self._solve_again(source, seed, self.features_, self.alpha_)[2].coef
+        else:
+            design, task, fitted = self._solve_again(source, seed, self.features_, self._ridge_alpha)
+            way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(design, y)
+            coef = self._keep_loss(fit_again(design, fitted, task, *way), fitted)
+        self._keep_scale(y, mean, scale)
+        self.coef_ = coef
         return self
 
     def _checked_target(
@@ -289,6 +338,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         array of shape (n,) or (n, K)
         """
         scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
+        if self.loss == "poisson":
+            scores = np.exp(scores)
         return scores[:, 0] if self._one_target else scores
 
     def __sklearn_tags__(self) -> Any:

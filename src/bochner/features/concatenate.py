@@ -80,6 +80,26 @@ class ConcatenatedFeatures(FeatureMap):
         other.weights_ = np.array(weights, dtype=np.float64)
         return other
 
+    @classmethod
+    def beside(cls, features: FeatureMap, part: FeatureMap, weight: float) -> ConcatenatedFeatures:
+        """A fitted map with another fitted one beside it, of the given weight; neither is copied nor changed."""
+        weights = [*np.square(features.scales), weight]
+        joined = cls([*features.parts, part], weights)
+        joined.maps_, joined.weights_ = [*features.parts, part], np.array(weights)
+        joined.n_features_in_ = part.n_features_in_
+        joined.edges_ = np.zeros(len(weights) + 1, np.int64)
+        joined._lay_out()
+        return joined
+
+    def but_last(self) -> FeatureMap:
+        """The fitted map without its last part."""
+        if len(self.maps_) == 2 and self.weights_[0] == 1:
+            return self.maps_[0]
+        rest = ConcatenatedFeatures(self.maps[:-1], list(self.weights_[:-1]))
+        rest.maps_, rest.weights_, rest.edges_ = self.maps_[:-1], self.weights_[:-1], self.edges_[:-1]
+        rest.n_features_in_ = self.n_features_in_
+        return rest
+
     def check_parameters(self) -> None:
         """Raise TypeError or ValueError where the maps or their weights are none."""
         maps = self.maps

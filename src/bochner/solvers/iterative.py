@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,10 @@ from bochner.data.draws import draw_rows
 from bochner.data.sources import Block
 from bochner.data.weights import weights_of
 from bochner.design import Design
+from bochner.features.base import DenseFeatureMap
+from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.dense import DenseFeatures, Rows
-from bochner.features.stored import Stored, StoredRows
+from bochner.features.stored import Stored, StoredRows, StoredTogether
 from bochner.normal import NormalEquations
 from bochner.solvers.cg import Solution, State, System, conjugate_gradients
 from bochner.solvers.preconditioners import (
@@ -90,6 +93,43 @@ class IterativeRidge:
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
         self._sampled: list[Sample | None] | None = None
 
+    def beside(self, part: DenseFeatureMap, weight: float) -> IterativeRidge:
+        """The same rows with another fitted map of dense features beside, of the given weight; features are shared."""
+        other, source = copy(self), self.design.source
+        features = ConcatenatedFeatures.beside(self.design.features, part, weight)
+        other.design = Design(source, features, self.design.dtype, self.design.advance)
+        other.maps, other.scales = features.parts, features.scales
+        X, _, own = self._sample(FEWEST_SAMPLED, np.random.default_rng(self.seed))
+        other.centres = [*self.centres, *part.centres(X, own)]
+        other.edges = np.append(self.edges, self.edges[-1] + part.n_features_out)
+        edges, scales = np.array([0, *other.edges[-2:]]), np.array([1.0, other.scales[-1]])
+        other.blocks, first = [], 0
+        for block in self.blocks:
+            X = source.take(slice(first, first + len(block.y))).whole().X.astype(self.design.dtype, copy=False)
+            stored = [block.features, part.store(X, centres=other.centres[-1:])]
+            other.blocks.append(block._replace(features=StoredTogether(stored, scales, edges)))
+            first += len(block.y)
+        other._sampled = [*self.samples(), other._features_of_sample(part, other.scales[-1])]
+        return other
+
+    def holding(self, blocks: list[StoredRows]) -> IterativeRidge:
+        """The same with other targets or weights of the rows."""
+        other = copy(self)
+        other.blocks = blocks
+        return other
+
+    def last(self) -> IterativeRidge:
+        """The last part, which was put beside the others, alone and without its weight."""
+        other, part = copy(self), self.maps[-1]
+        other.design = Design(self.design.source, part, self.design.dtype, self.design.advance)
+        other.maps, other.scales, other.centres = [part], np.ones(1), self.centres[-1:]
+        other.edges, other._sampled = self.edges[-2:] - self.edges[-2], None
+        other.blocks = []
+        for block in self.blocks:
+            assert isinstance(block.features, StoredTogether)
+            other.blocks.append(block._replace(features=block.features.parts[-1]))
+        return other
+
     def _sample(self, size: int, rng: np.random.Generator) -> Block:
         """Some of the rows."""
         X, y, weight = self.design.source.sample(size, rng).whole()
@@ -101,11 +141,23 @@ class IterativeRidge:
 
     def intercept(self, equations: NormalEquations, coef: NDArray) -> NDArray:
         """Intercepts that go with coefficients of shape (K, D), for features that are not centred; shape (K,)."""
-        intercept = equations.intercept(coef).astype(np.float64)
+        return self.uncentred(coef, equations.intercept(coef))
+
+    def uncentred(self, coef: NDArray, offset: NDArray) -> NDArray[np.float64]:
+        """Intercepts, shape (K,), for features that are not centred, of offsets for those that are."""
+        return offset.astype(np.float64) - self._at_centres(coef)
+
+    def centred(self, coef: NDArray, intercept: NDArray) -> NDArray[np.float64]:
+        """Offsets, shape (K,), for the features as they are stored, of intercepts for those that are not centred."""
+        return intercept.astype(np.float64) + self._at_centres(coef)
+
+    def _at_centres(self, coef: NDArray) -> NDArray:
+        """Fitted values at the centres, shape (K,)."""
+        total = np.zeros(len(coef))
         for m, (centre, scale) in enumerate(zip(self.centres, self.scales, strict=True)):
             if centre is not None:
-                intercept -= scale * coef[:, self.edges[m] : self.edges[m + 1]] @ centre
-        return intercept
+                total += scale * coef[:, self.edges[m] : self.edges[m + 1]] @ centre
+        return total
 
     @property
     def is_dense(self) -> bool:

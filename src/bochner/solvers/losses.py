@@ -174,4 +174,3 @@ class Poisson(Loss):
 
     def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
         return np.exp(F)
-

@@ -206,8 +206,11 @@ class Reweighted:
             slope += float(np.sum(rows.weighted(self.loss.gradient(rows.Y, rows.F)) * change, dtype=np.float64))
         before, length = self.objective([rows.F for rows in self.rows], self.coef), 1.0
         for _ in range(HALVINGS):
-            coef = self.coef + self.dtype.type(length) * step
-            F = [rows.F + self.dtype.type(length) * change for rows, change in zip(self.rows, changes, strict=True)]
+            coef = self.coef + np.asarray(length, self.dtype) * step
+            F = [
+                rows.F + np.asarray(length, self.dtype) * change
+                for rows, change in zip(self.rows, changes, strict=True)
+            ]
             if self.objective(F, coef) <= before + ENOUGH * length * slope:
                 break
             length /= 2

@@ -42,8 +42,8 @@ class HeldOutRun(NamedTuple):
     n_iter : int
         Iterations that were best for the rows; the most that there may be where they were not traced.
     predictions : HeldOutPredictions
-    coef : array of shape (K, D)
-        Mean over the folds; where iterations were traced, those after the last one.
+    coefs : list of arrays of shape (K, D)
+        Of each fold; where iterations were traced, those after the last one.
     error : float
         Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
     n_done : int
@@ -52,9 +52,14 @@ class HeldOutRun(NamedTuple):
 
     n_iter: int
     predictions: HeldOutPredictions
-    coef: NDArray
+    coefs: list[NDArray]
     error: float = 0.0
     n_done: int = 0
+
+    @property
+    def coef(self) -> NDArray:
+        """Mean over the folds."""
+        return np.mean(self.coefs, axis=0) if len(self.coefs) > 1 else self.coefs[0]
 
 
 class Settling:
@@ -173,9 +178,8 @@ class HeldOut:
         for trace in traces:
             trace.run(self.ridge, penalty[np.newaxis], tol, never if steps else self._stalls)
         n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
-        coef = np.mean([trace.coef for trace in traces], axis=0) if len(traces) > 1 else traces[0].coef
         predictions = self._predictions([trace.predicted for trace in traces])
-        return HeldOutRun(n_iter, predictions, coef, n_done=traces[0].n_done)
+        return HeldOutRun(n_iter, predictions, [trace.coef for trace in traces], n_done=traces[0].n_done)
 
     def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
         """Predict the held-out rows by solutions of a given relative error.
@@ -198,8 +202,7 @@ class HeldOut:
             coefs.append(found.coef)
             predicted.append(trace.predicted)
             errors.append(max(found.error, tol))
-        n_iter, coef = POLICY.most_iterations, np.mean(coefs, axis=0)
-        return HeldOutRun(n_iter, self._predictions(predicted), coef, max(errors) if settled else tol)
+        return HeldOutRun(POLICY.most_iterations, self._predictions(predicted), coefs, max(errors) if settled else tol)
 
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""

@@ -87,6 +87,13 @@ class Policy:
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # of the trace of the Gram matrix
     compared_rows: int = 1 << 14  # on which ridge terms are compared
     weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
+    newton_steps: int = 8  # of another loss than the squared one, at the most
+    newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
+    dense_shares: Numbers = (1.0, 0.2)  # of the ridge term, tried for another loss of dense features
+    number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
+    most_linear: int = 1_024  # encoded columns that are features themselves of a logistic regression
+    linear_penalty: float = 1.0  # of theirs, standardised
+    other_loss_share: float = 0.15  # of a time limit, that must be left for another loss
     spectral: int = 600  # features, up to which one factorisation serves all ridge terms
 
     # Bins.

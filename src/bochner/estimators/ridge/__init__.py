@@ -3,8 +3,17 @@
 from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.exact import solve_exactly
 from bochner.estimators.ridge.iterative import solve_iteratively
-from bochner.estimators.ridge.task import Fitted, RidgeTask, given_alphas
+from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage, given_alphas
 
 SOLVERS = {"direct": solve_directly, "cg": solve_iteratively, "exact": solve_exactly}
 
-__all__ = ["SOLVERS", "Fitted", "RidgeTask", "given_alphas", "solve_directly", "solve_exactly", "solve_iteratively"]
+__all__ = [
+    "SOLVERS",
+    "Fitted",
+    "RidgeTask",
+    "Stage",
+    "given_alphas",
+    "solve_directly",
+    "solve_exactly",
+    "solve_iteratively",
+]

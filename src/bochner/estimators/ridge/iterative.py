@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.estimators.ridge.task import Fitted, RidgeTask
+from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage
 from bochner.estimators.solver import Task, by_leverage
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
@@ -30,7 +30,7 @@ class Penalty(NamedTuple):
 class Stop(NamedTuple):
     """When to stop: at a relative error, or after so many iterations; and what was found without rows held out.
 
-    `n_before` are the iterations of that, where these decide how many follow.
+    `n_before` are the iterations of that, where these decide how many follow; `without` the coefficients of each fold.
     """
 
     tol: float
@@ -38,6 +38,7 @@ class Stop(NamedTuple):
     predictions: HeldOutPredictions | None = None
     start: NDArray | None = None
     n_before: int | None = None
+    without: list[NDArray] | None = None
 
 
 def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
@@ -63,12 +64,19 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
         coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
     path = least, penalty.alphas, penalty.scores, stop.predictions
     n_iter = stop.n_before or solution.n_iter
-    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual)
+    stage = None
+    if isinstance(ridge.blocks, list) and not design.features.learns_weights:
+        stage = Stage(ridge, held.folds if held else [], stop.without)
+    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, stage)
 
 
 def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
     """The design of bins with equal rows as one, and the rows to hold out of it; None where these are still open."""
     source, held_out = design.source, task.held_out
+    if not task.merges:
+        if held_out is None and task.resumed:
+            held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
+        return design, held_out
     if task.choice is not None:
         first_duplicate = task.choice.verdict.split.first_duplicate
     elif task.n_iter is not None and not task.resumed:
@@ -133,13 +141,13 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     if not traced:
         settled = task.tol >= USUAL_TOL and (task.chosen or task.is_open)
         run = held.solve(penalty.terms, task.tol, settled)
-        return Stop(run.error, most, run.predictions, run.coef)
+        return Stop(run.error, most, run.predictions, run.coef, without=run.coefs)
     run = held.trace(penalty.terms, task.tol)
     if run.n_iter < POLICY.traced_iterations - 1:
-        return Stop(0.0, run.n_iter, run.predictions)
-    return Stop(task.tol, most, run.predictions)
+        return Stop(0.0, run.n_iter, run.predictions, without=run.coefs)
+    return Stop(task.tol, most, run.predictions, without=run.coefs)
 
 
 def _half_as_many(run: HeldOutRun) -> Stop:
     """Go on from a run without some rows that were held out: with them half as many iterations suffice."""
-    return Stop(0.0, -(-run.n_done // 2), run.predictions, run.coef, run.n_done)
+    return Stop(0.0, -(-run.n_done // 2), run.predictions, run.coef, run.n_done, run.coefs)

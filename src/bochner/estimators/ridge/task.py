@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.features.base import FeatureMap
 from bochner.solvers.factors import Factor
+from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.path import Score, best_alpha, choose_alpha
 from bochner.tuning.choose import Choice
 from bochner.tuning.held_out import HeldOutPredictions
@@ -39,6 +41,8 @@ class RidgeTask:
         Whether they were those without some rows that were held out, and half as many followed with them.
     chosen : bool
         Whether a single ridge term was chosen before, by rows held out.
+    merges : bool
+        Whether equal rows may be one, of their mean target.
     """
 
     alpha: object
@@ -50,6 +54,7 @@ class RidgeTask:
     n_iter: int | None = None
     chosen: bool = False
     resumed: bool = False
+    merges: bool = True
 
     @property
     def alphas(self) -> NDArray | None:
@@ -60,6 +65,24 @@ class RidgeTask:
     def is_open(self) -> bool:
         """Whether there are several ridge terms to choose from."""
         return self.alphas is None or len(self.alphas) > 1
+
+
+class Stage(NamedTuple):
+    """What a solution leaves for another one on the same features.
+
+    Attributes
+    ----------
+    ridge : IterativeRidge
+        With stored features.
+    masks : list of bool arrays of shape (n,)
+        Rows of its design that were held out, a set at a time.
+    without : list of arrays of shape (K, D) or None
+        Coefficients without the rows of each set.
+    """
+
+    ridge: IterativeRidge
+    masks: list[NDArray]
+    without: list[NDArray] | None
 
 
 @dataclass(frozen=True)
@@ -81,6 +104,8 @@ class Fitted:
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
     n_iter : int or None
     residual : float or None
+    stage : Stage or None
+        Where features were stored.
     """
 
     features: FeatureMap
@@ -92,6 +117,7 @@ class Fitted:
     held_out_predictions: HeldOutPredictions | None
     n_iter: int | None = None
     residual: float | None = None
+    stage: Stage | None = None
 
 
 def given_alphas(alpha: object) -> NDArray | None:

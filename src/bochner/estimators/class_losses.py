@@ -1,0 +1,236 @@
+"""The loss of a classifier: the squared one, logistic or squared hinge, as given or by the rows held out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.design import Design
+from bochner.estimators.calibration import (
+    LARGEST_SCORE,
+    by_class,
+    fit_link,
+    fit_temperature,
+    link_of,
+    log_losses,
+    probabilities,
+)
+from bochner.estimators.reweighted import (
+    LossFit,
+    LossTask,
+    at_columns,
+    at_ridge,
+    fit_loss,
+    held_out_fits,
+    held_out_predictions,
+    stored,
+    with_columns,
+)
+from bochner.estimators.ridge import Fitted, RidgeTask, Stage
+from bochner.features import LinearFeatures
+from bochner.features.base import FeatureMap
+from bochner.solvers.losses import Logistic, Loss, Multinomial, SquaredHinge
+from bochner.tuning.held_out import HeldOutPredictions
+from bochner.tuning.policy import POLICY
+
+USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
+
+
+class Start(NamedTuple):
+    """Where another loss began.
+
+    Attributes
+    ----------
+    alpha : float
+        Of the ridge regression.
+    slope : float
+        Factor on its solution.
+    linear : bool
+        Whether the last part of the features are the columns themselves, which the ridge solution had not.
+    beginning : {"ridge", "columns"}
+    """
+
+    alpha: float
+    slope: float = 1.0
+    linear: bool = False
+    beginning: str = "ridge"
+
+
+class ClassFit(NamedTuple):
+    """A fitted classifier.
+
+    Attributes
+    ----------
+    loss : {"squared", "logistic", "squared_hinge"}
+    features : FeatureMap
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    link : array of shape (2,)
+    alpha : float
+    start : Start
+    n_steps : int or None
+        Of Newton's method.
+    held_out_predictions : HeldOutPredictions or None
+    reason : str
+    """
+
+    loss: str
+    features: FeatureMap
+    coef: NDArray
+    intercept: NDArray
+    link: NDArray
+    alpha: float
+    start: Start
+    n_steps: int | None
+    held_out_predictions: HeldOutPredictions | None
+    reason: str = "as given"
+
+    @property
+    def largest(self) -> float:
+        """The largest score that counts."""
+        return largest_score(self.loss)
+
+
+def largest_score(loss: str) -> float:
+    """The largest score that counts by a loss: the logistic one knows none."""
+    return np.inf if loss == "logistic" else LARGEST_SCORE
+
+
+def class_loss(name: str, n_outputs: int) -> Loss:
+    """The loss of a name, for as many outputs; one stands for two classes."""
+    if name == "squared_hinge":
+        return SquaredHinge()
+    return Logistic() if n_outputs == 1 else Multinomial()
+
+
+def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alphas: NDArray | None) -> ClassFit:
+    """The classifier by the loss that is asked for, or for "auto" by the log loss and the errors of the rows held out.
+
+    Parameters
+    ----------
+    loss : {"auto", "squared", "logistic", "squared_hinge"}
+    alphas : array of shape (A,) or None
+        Ridge terms, where they are given.
+    """
+    squared = as_squared(fitted)
+    if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
+        return squared
+    if loss != "auto":
+        return _by_loss(design, fitted, task, loss, alphas)[0]
+    other, before = _by_loss(design, fitted, task, "logistic", alphas)
+    return squared if before is None else _better(squared, other, before)
+
+
+def as_squared(fitted: Fitted) -> ClassFit:
+    """The ridge solution as a classifier."""
+    K, seen = fitted.coef.shape[1], fitted.held_out_predictions
+    link = link_of(seen, max(K, 2))
+    solution = fitted.features, fitted.coef, fitted.intercept
+    return ClassFit("squared", *solution, link, fitted.alpha, Start(fitted.alpha), None, seen)
+
+
+def _by_loss(
+    design: Design, fitted: Fitted, task: RidgeTask, name: str, alphas: NDArray | None
+) -> tuple[ClassFit, HeldOutPredictions | None]:
+    """The classifier by another loss, with the columns themselves as features too where the ridge term is open.
+
+    The second are the predictions of the ridge regression for the rows held out, as it was fitted without them.
+    """
+    K, seen = fitted.coef.shape[1], fitted.held_out_predictions
+    link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
+    slope = float(link[0]) if name == "logistic" else 1.0
+    penalties, stage = _penalties(fitted, link, alphas, name), stored(design, fitted, task)
+    linear = alphas is None and fitted.features.n_features_in_ <= POLICY.most_linear
+    if linear:
+        stage = with_columns(stage, _linear_part(stage), penalties[0] / POLICY.linear_penalty)
+    loss = class_loss(name, K)
+    beginnings = [at_ridge(stage, fitted, slope)]
+    before = None
+    if stage.masks:
+        before = held_out_predictions(stage, held_out_fits(stage, beginnings[0], loss))
+        before = before._replace(predicted=before.predicted / slope)
+    if linear:
+        beginnings.append(at_columns(stage, loss, task.tol))
+    wanted = LossTask(loss, penalties, 0.0 if alphas is None else task.tol)
+    found = fit_loss(stage, wanted, beginnings, calibrated=True)
+    start = Start(fitted.alpha, slope, linear, found.beginning)
+    return _as_classifier(name, stage, found, start), before
+
+
+def fit_again(
+    design: Design, fitted: Fitted, task: RidgeTask, name: str, alpha: float, n_steps: int, start: Start, features: Any
+) -> tuple[FeatureMap, NDArray, NDArray]:
+    """Features, coefficients and intercepts for other rows, with all that was chosen.
+
+    `features` are those of the earlier fit; `fitted` is the ridge regression on them, without the columns.
+    """
+    stage, loss = stored(design, fitted, task), class_loss(name, fitted.coef.shape[1])
+    stage = stage._replace(masks=[], without=[])
+    if start.linear:
+        stage = with_columns(stage, features.parts[-1], float(features.scales[-1] ** 2))
+    begun = at_ridge(stage, fitted, start.slope) if start.beginning == "ridge" else at_columns(stage, loss, task.tol)
+    found = fit_loss(stage, LossTask(loss, (alpha,), 0.0, n_steps), [begun], calibrated=False)
+    return stage.ridge.design.features, found.coef, found.intercept
+
+
+def _as_classifier(name: str, stage: Stage, found: LossFit, start: Start) -> ClassFit:
+    K, predictions = found.coef.shape[1], found.held_out_predictions
+    if predictions is None:
+        link = np.array([1.0, 0.0]) if name == "logistic" else link_of(None, max(K, 2))
+    else:
+        link = (fit_temperature if name == "logistic" else fit_link)(*by_class(predictions))
+    solution = stage.ridge.design.features, found.coef, found.intercept
+    return ClassFit(name, *solution, link, found.penalty, start, found.n_steps, predictions)
+
+
+def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
+    """Ridge terms to try: those given; or the ridge regression's, where a row weighs what it does by this loss."""
+    if alphas is not None:
+        return tuple(alphas)
+    curvature = 2.0
+    if name == "logistic":
+        seen = fitted.held_out_predictions
+        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).predicted, link)
+        curvature = 2 * float(np.mean(p * (1 - p)))
+    shares = POLICY.dense_shares if fitted.features.is_dense else (1.0,)
+    return tuple(curvature * fitted.alpha * share for share in shares)
+
+
+def _linear_part(stage: Stage) -> LinearFeatures:
+    """The standardised columns, fitted to the rows."""
+    source = stage.ridge.design.source
+    X, _, weight = source.sample(POLICY.ranked_rows, np.random.default_rng(stage.ridge.seed)).whole()
+    part = LinearFeatures().draw(X.shape[1])
+    part.fit_sample(X, weight)
+    return part
+
+
+def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> ClassFit:
+    """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more."""
+    after = other.held_out_predictions
+    assert after is not None
+    one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
+    share = before.weight / before.weight.sum()
+    gain, noise = _paired(one - two, share)
+    missed, missed_noise = _paired(_misses(after) - _misses(before), share)
+    text = f"held-out log loss {share @ two:.4f} by the logistic, {share @ one:.4f} by the squared loss"
+    if gain <= POLICY.clear * noise:
+        return squared._replace(reason=text)
+    if missed > POLICY.clear * missed_noise:
+        return squared._replace(reason=f"{text}, which misses {missed:.2%} less of the rows")
+    return other._replace(reason=text)
+
+
+def _paired(differences: NDArray, share: NDArray) -> tuple[float, float]:
+    """Weighted mean of differences of rows, and its standard error."""
+    mean = float(share @ differences)
+    return mean, float(np.sqrt(np.square(share * (differences - mean)).sum()))
+
+
+def _misses(predictions: HeldOutPredictions) -> NDArray:
+    """Share of each row that is of another class than the one of the largest score."""
+    scores, targets, _ = by_class(predictions)
+    share = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    return 1 - share[np.arange(len(share)), scores.argmax(axis=1)]
