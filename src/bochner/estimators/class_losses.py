@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.estimators.calibration import (
     probabilities,
 )
 from bochner.estimators.reweighted import (
+    Beginning,
     LossFit,
     LossTask,
     at_columns,
@@ -25,12 +27,15 @@ from bochner.estimators.reweighted import (
     fit_loss,
     held_out_fits,
     held_out_predictions,
+    linear_minimum,
+    sets_held_out,
     stored,
     with_columns,
 )
 from bochner.estimators.ridge import Fitted, RidgeTask, Stage
 from bochner.features import LinearFeatures
 from bochner.features.base import FeatureMap
+from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Logistic, Loss, Multinomial, SquaredHinge
 from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
@@ -119,8 +124,42 @@ def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alph
         return squared
     if loss != "auto":
         return _by_loss(design, fitted, task, loss, alphas)[0]
+    if alphas is None and (reason := _why_not(design, task, squared)):
+        return squared._replace(reason=reason)
     other, before = _by_loss(design, fitted, task, "logistic", alphas)
     return squared if before is None else _better(squared, other, before)
+
+
+def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
+    """Why the logistic loss is not tried: where it pays most, already the columns alone do as well by it.
+
+    It is in rare classes, and in classes that depend on many columns a little each, that squared errors rank badly. The
+    columns alone are fitted to some of the rows, which takes little.
+    """
+    seen = squared.held_out_predictions
+    assert seen is not None
+    if squared.features.n_features_in_ > POLICY.most_linear:
+        return f"there are more than {POLICY.most_linear:,} columns"
+    rows = np.random.default_rng(task.seed).permutation(design.source.n_rows)[: POLICY.most_screened]
+    some = Design(design.source.take(np.sort(rows)), squared.features, design.dtype)
+    held_out = None if task.held_out is None else task.held_out[np.sort(rows)]
+    masks = sets_held_out(some, replace(task, held_out=held_out))[:1]
+    if not masks:
+        return "there are too few rows"
+    part = _linear_part(some, task.seed)
+    ridge = IterativeRidge(Design(some.source, part, design.dtype), task.seed)
+    if not isinstance(ridge.blocks, list):
+        return "the columns do not fit the memory"
+    stage, loss = Stage(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
+    limits = POLICY.newton_steps, POLICY.traced_iterations
+    point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
+    alone = held_out_predictions(stage, held_out_fits(stage, Beginning("columns", point, [point]), loss))
+    link = fit_temperature(*by_class(alone))
+    two, two_noise = _paired(log_losses(alone, link, np.inf), alone.weight / alone.weight.sum())
+    one, one_noise = _paired(log_losses(seen, squared.link), seen.weight / seen.weight.sum())
+    if two - one <= float(np.hypot(one_noise, two_noise)):
+        return None
+    return f"log loss of rows held out {one:.4f}, and {two:.4f} by the columns alone"
 
 
 def as_squared(fitted: Fitted) -> ClassFit:
@@ -144,7 +183,7 @@ def _by_loss(
     penalties, stage = _penalties(fitted, link, alphas, name), stored(design, fitted, task)
     linear = alphas is None and fitted.features.n_features_in_ <= POLICY.most_linear
     if linear:
-        stage = with_columns(stage, _linear_part(stage), penalties[0] / POLICY.linear_penalty)
+        stage = with_columns(stage, _linear_part(design, task.seed), penalties[0] / POLICY.linear_penalty)
     loss = class_loss(name, K)
     beginnings = [at_ridge(stage, fitted, slope)]
     before = None
@@ -198,10 +237,9 @@ def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str)
     return tuple(curvature * fitted.alpha * share for share in shares)
 
 
-def _linear_part(stage: Stage) -> LinearFeatures:
+def _linear_part(design: Design, seed: int) -> LinearFeatures:
     """The standardised columns, fitted to the rows."""
-    source = stage.ridge.design.source
-    X, _, weight = source.sample(POLICY.ranked_rows, np.random.default_rng(stage.ridge.seed)).whole()
+    X, _, weight = design.source.sample(POLICY.ranked_rows, np.random.default_rng(seed)).whole()
     part = LinearFeatures().draw(X.shape[1])
     part.fit_sample(X, weight)
     return part

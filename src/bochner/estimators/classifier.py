@@ -171,7 +171,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         n_components: int | str = "auto",
         metric: str = "auto",
         alpha: Any = "auto",
-        loss: str = "squared",
+        loss: str = "auto",
         solver: str = "auto",
         tol: float = 1e-2,
         class_weight: dict | str | None = None,

@@ -14,9 +14,7 @@ from bochner.estimators.ridge import Fitted, RidgeTask, Stage
 from bochner.solvers.losses import Huber, Loss, Poisson, Quantile
 from bochner.tuning.policy import POLICY
 
-EFFICIENT = (
-    1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
-)
+EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
 HALF = 0.5  # mean counts that are added before logarithms

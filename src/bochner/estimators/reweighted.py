@@ -122,17 +122,21 @@ def stored(design: Design, fitted: Fitted, task: RidgeTask) -> Stage:
     ridge = IterativeRidge(Design(design.source, fitted.features, design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
         raise MemoryError("The features do not fit the memory: take loss='squared', or a smaller n_components.")
-    source, hashes = design.source, design.row_hashes
-    if task.held_out is not None:
-        masks = [task.held_out]
-    elif source.n_counted <= POLICY.folded_rows:
-        masks = folds(hashes, source.weights, task.seed)
-    else:
-        masks = [rows_held_out(hashes, source.weights, task.seed)]
-    counted = source.weights > 0
-    masks = [mask for mask in masks if mask.any() and not mask[counted].all()]
+    source, masks = design.source, sets_held_out(design, task)
     kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
     return Stage(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
+
+
+def sets_held_out(design: Design, task: RidgeTask) -> list[NDArray[np.bool_]]:
+    """Sets of rows to hold out, each of shape (n,): those of the choices, or a fifth, or five folds of few rows."""
+    weights, hashes = design.source.weights, design.row_hashes
+    if task.held_out is not None:
+        masks = [task.held_out]
+    elif design.source.n_counted <= POLICY.folded_rows:
+        masks = folds(hashes, weights, task.seed)
+    else:
+        masks = [rows_held_out(hashes, weights, task.seed)]
+    return [mask for mask in masks if mask.any() and not mask[weights > 0].all()]
 
 
 def with_columns(stage: Stage, part: DenseFeatureMap, weight: float) -> Stage:
@@ -165,17 +169,30 @@ def at_ridge(stage: Stage, fitted: Fitted, slope: NDArray | float = 1.0, origin:
 def at_columns(stage: Stage, loss: Loss, tol: float) -> Beginning:
     """The minimum for the last part of the features alone, which are the columns."""
     ridge, alone = stage.ridge, stage.ridge.last()
-    K, D = ridge.design.source.n_outputs, int(ridge.edges[-1])
 
     def point(blocks: Iterable[StoredRows]) -> Point:
-        penalty, none = np.full((K, 1), POLICY.linear_penalty), np.zeros((K, int(alone.edges[-1])))
-        problem = Reweighted(blocks, loss, penalty, none, np.zeros(K), alone.dtype)
-        found = minimise(problem, partial(precondition, alone), tol, POLICY.most_iterations, POLICY.most_iterations)
-        coef = np.zeros((K, D))
+        found = linear_minimum(alone, blocks, loss, tol)
+        coef = np.zeros((len(found.coef), int(ridge.edges[-1])))
         coef[:, ridge.edges[-2] :] = found.coef / ridge.scales[-1]
         return Point(coef, found.offset)
 
     return Beginning("columns", point(alone.blocks), [point(Without(alone.blocks, ~mask)) for mask in stage.masks])
+
+
+def linear_minimum(
+    ridge: IterativeRidge,
+    blocks: Iterable[StoredRows],
+    loss: Loss,
+    tol: float,
+    most_steps: int = POLICY.most_iterations,
+    most: int = POLICY.most_iterations,
+) -> Point:
+    """The minimum for standardised columns, on some of the rows, by so many steps of so many iterations at the most."""
+    K = ridge.design.source.n_outputs
+    none, penalty = np.zeros((K, int(ridge.edges[-1]))), np.full((K, 1), POLICY.linear_penalty)
+    problem = Reweighted(blocks, loss, penalty, none, np.zeros(K), ridge.dtype)
+    found = minimise(problem, partial(precondition, ridge), tol, most_steps, most)
+    return Point(found.coef, found.offset)
 
 
 def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibrated: bool) -> LossFit:
