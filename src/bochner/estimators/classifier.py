@@ -15,6 +15,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.calibration import link_of, per_class, probabilities
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
+from bochner.estimators.few import choose_few
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
@@ -207,7 +208,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")
         rows = self._prepare(X, y, weight, Signs(self.classes_))
-        choice = self._choose(rows)
+        choice = self._choose(rows) or choose_few(self, rows)
         design, task = self._plan(rows, choice)
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
