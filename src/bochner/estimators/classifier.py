@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
-from bochner.estimators.calibration import link_of, per_class, probabilities
+from bochner.estimators.calibration import link_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
 from bochner.estimators.few import choose_few
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
+from bochner.solvers.conformal_sets import mass_before, threshold
 
 FEW_ROWS = 20
 
@@ -117,6 +118,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
         a and b of p = softmax(a f + b f^3), f the scores of the classes; of two classes -s / 2 and s / 2, s the score.
+    set_thresholds_ : array of shape (2, m) or None
+        Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None where no rows judge.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -214,6 +217,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._take(fitted, choice)
         self.link_ = link_of(fitted.held_out_predictions, K)
+        self.set_thresholds_ = set_thresholds_of(fitted.held_out_predictions, self.link_)
         self.coef_ = fitted.coef
         return self
 
@@ -327,3 +331,55 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         scores = self._scores(X, n_jobs)
         return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
+
+    def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
+        """Predict sets of classes that hold the true one as often as is asked for.
+
+        A set has the most probable class, and the next ones until the mass before the rest is above a threshold: one
+        class where that is certain enough, more where rows are in doubt. The threshold comes from the rows that
+        calibrate the probabilities: rows held out, all rows in turn, or each left out by itself.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        coverage : float, default=0.9
+            Between 0 and 1, without these.
+        n_jobs : int or None, default=None
+            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
+            is the same to the bit.
+
+        Returns
+        -------
+        bool array of shape (n, K)
+            In the order of `classes_`; at least one in each row.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range, or the rows that judge are too few for it: 9 are needed for 0.9, 99 for 0.99.
+
+        Notes
+        -----
+        Of new rows drawn as those of the fit, sets of the model *without the rows that judge* hold the true class with
+        the probability `coverage` or more, over draws of all rows (split conformal prediction; Vovk, Gammerman and
+        Shafer 2005), as far as these rows did not choose the model. The fitted model has seen them too. That keeps the
+        coverage as far as a few rows more or less do not change its scores (Barber, Candes, Ramdas and Tibshirani,
+        "Predictive inference with the jackknife+", 2021, Theorem 5). It holds in the mean over all rows, not within
+        each class. Where the most probable class is right more often than is asked for, sets hold it alone, and cover
+        as often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
+        Coverage", 2020, without their random part (see `bochner.solvers.conformal_sets`).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from bochner import KernelMachineClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], y[:300])
+        >>> sets = model.predict_set(X[300:], coverage=0.97)
+        >>> bool(sets[range(len(sets)), y[300:]].mean() > 0.95), bool(1 < sets.sum(axis=1).mean() < 1.5)
+        (True, True)
+        """
+        probability = self.predict_proba(X, n_jobs)
+        if self.set_thresholds_ is None:
+            raise ValueError("No rows were left to judge sets of classes by: fit on more distinct rows.")
+        return mass_before(probability) <= threshold(self.set_thresholds_, coverage)
