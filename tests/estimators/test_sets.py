@@ -1,5 +1,7 @@
 """Sets of classes of the classifier."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -18,7 +20,9 @@ MACHINES = {
 
 @pytest.fixture(scope="module")
 def digits():
-    X, y = load_digits(return_X_y=True)
+    X, y = load_digits(return_X_y=True)  # by writers: the order is no order of draws
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
     return X[:300], y[:300], X[300:], y[300:]
 
 
@@ -30,7 +34,7 @@ def test_every_solver(digits, options, tmp_path):
     assert sets.shape == (len(X_test), 10)
     assert sets.dtype == bool
     assert sets[np.arange(len(sets)), model.predict(X_test)].all()
-    assert 0.92 < sets[np.arange(len(sets)), y_test].mean()
+    assert sets[np.arange(len(sets)), y_test].mean() > 0.93
     assert sets.sum(axis=1).mean() < 3
     save(model, tmp_path / "model.safetensors")
     again = load(tmp_path / "model.safetensors")
@@ -42,7 +46,7 @@ def test_more_coverage_takes_more_classes(digits):
     X, y, X_test, _ = digits
     model = KernelMachineClassifier(**MACHINES["few features"], random_state=0).fit(X, y)
     sets = [model.predict_set(X_test, coverage) for coverage in (0.5, 0.9, 0.95, 0.98)]
-    for smaller, larger in zip(sets, sets[1:], strict=False):
+    for smaller, larger in pairwise(sets):
         assert (larger >= smaller).all()
     np.testing.assert_array_equal(model.predict_set(X_test), sets[1])
     certainty = model.predict_proba(X_test).max(axis=1)

@@ -73,8 +73,8 @@ class TestChoice:
     def test_longer_waves_longer_lengthscales(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (200, 1))
-        short, long = (chosen(X, np.sign(np.sin(f * X))).kernel.lengthscale for f in (12.0, 3.0))
-        assert short < long
+        scales = [chosen(X, np.sign(np.sin(f * X))).kernel.lengthscale for f in (40.0, 24.0, 12.0)]
+        assert scales[0] < scales[1] < scales[2]
 
     def test_moves_with_the_unit(self):
         X, y = circle()
@@ -166,7 +166,7 @@ class TestMachine:
         encoded = model.encoder_.transform(X)
         alpha = model.alpha_
         same = KernelMachineClassifier(kernel=model.kernel_, alpha=alpha, solver="exact").fit(encoded[:150], y[:150])
-        np.testing.assert_allclose(model.decision_function(X), same.decision_function(encoded), atol=1e-9)
+        np.testing.assert_allclose(model.decision_function(X), same.decision_function(encoded), atol=1e-6)
         save(model, tmp_path / "model.safetensors")
         np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict_proba(X), model.predict_proba(X))
 
