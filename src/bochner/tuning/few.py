@@ -6,8 +6,10 @@ p = softmax(a f), a the best of a few slopes. Squared error would choose by how 
 are; the log loss, by the rows that are in doubt.
 
 So few rows also choose by chance: what is taken is no minimum, but the mean of the logarithms of lengthscales and ridge
-terms under weights exp(-n times the loss), times those of a wide prior about what serves most problems. A common unit
-of the columns has the prior weight of the share of them that would still count. Both priors are worth a few rows.
+terms under weights exp(-n times the loss), times those of a wide prior about what serves most problems. Columns of much
+the same spread, as pixels, keep their common unit, and others are scaled to unit variance, unless the other way is
+better by two standard errors of the rows' losses. The least loss alone took the wrong way for 2 of 40 draws of 100
+images of digits, at 27 and 30 % wrong instead of 21.
 """
 
 from __future__ import annotations
@@ -51,6 +53,12 @@ class Trial(NamedTuple):
     log_weights: NDArray
     losses: NDArray
 
+    @property
+    def best(self) -> NDArray:
+        """Losses of the rows by the ridge term of the greatest weight."""
+        losses: NDArray = self.losses[self.log_weights.argmax()]
+        return losses
+
 
 class Way:
     """Kernels of the rows with columns of given lengths, up to a factor.
@@ -75,8 +83,6 @@ class Way:
         self.rows, self.name, self.way, self.lengths, self.alphas = rows, name, way, lengths, alphas
         spread = spread / lengths
         self.base = float(spread.sum() / 2 if name in SEPARABLE else np.linalg.norm(spread))
-        squares = np.square(spread / spread.max())
-        self.log_share = float(np.log(squares.sum() ** 2 / np.square(squares).sum() / len(spread)))
         self.probabilities = _doubted(rows.y)
 
     def kernel(self, power: float) -> Stationary:
@@ -101,7 +107,7 @@ class Way:
     def _prior(self, power: float) -> NDArray:
         """Log prior weights of a lengthscale and of the ridge terms."""
         centre, deviation = POLICY.few_power
-        prior = self.log_share - ((power - centre) / deviation) ** 2 / 2
+        prior = -(((power - centre) / deviation) ** 2) / 2
         if self.alphas is not None:
             return np.full(len(self.alphas), prior)
         share, factor = POLICY.few_share
@@ -144,9 +150,10 @@ def choose_for_few(
     spread = deviations(rows.X, rows.weight)
     if not spread.any():
         return None
-    ways = {SCALED: np.ones(len(spread))}
+    ways = {SCALED: np.ones(len(spread))}  # the first is preferred
     if column_units is not None:
-        ways[COMMON_UNIT] = common_unit_lengths(column_units, spread)
+        common = {COMMON_UNIT: common_unit_lengths(column_units, spread)}
+        ways = common | ways if _alike(spread / common[COMMON_UNIT]) else ways | common
     kernel = "gaussian" if name == "auto" else name
     found = {way: Way(rows, kernel, way, lengths, spread, alphas) for way, lengths in ways.items()}
     return _decide(found, clock)
@@ -176,7 +183,9 @@ def _decide(ways: dict[str, Way], clock: Budget) -> FewRows:
     places = [best([(way, power) for power in POLICY.few_powers]) for way in ways]
     for _ in range(2):
         places = [best([(way, power), (way, power - 1), (way, power + 1)]) for way, power in places]
-    way, power = best(places)
+    way, power = places[0]
+    if len(places) > 1 and _clearly_better(tried[places[1]], tried[places[0]], ways[way].rows.weight):
+        way, power = places[1]
     near = [trial for (own, at), trial in tried.items() if own == way and abs(at - power) <= 1]
     log_weights = np.array([trial.log_weights for trial in near])
     weights = np.exp(log_weights - log_weights.max())
@@ -186,6 +195,18 @@ def _decide(ways: dict[str, Way], clock: Budget) -> FewRows:
     if chosen.alphas is None:
         per_weight = chosen.alpha_per_weight(power, float(weights.sum(axis=0) @ np.log(POLICY.few_shares)))
     return FewRows(chosen.kernel(power), per_weight, _report(list(tried.values()), way, chosen.rows.weight, clock))
+
+
+def _alike(spread: NDArray) -> bool:
+    """Whether so many columns count in their common unit that they seem to be of a kind."""
+    squares = np.square(spread[spread > 0] / spread.max())
+    return bool(squares.sum() ** 2 > POLICY.few_alike * len(squares) * np.square(squares).sum())
+
+
+def _clearly_better(one: Trial, other: Trial, weight: NDArray) -> bool:
+    """Whether the losses of one are less than those of the other by so many standard errors of the difference."""
+    gain, share = other.best - one.best, weight / weight.sum()
+    return bool(share @ gain > POLICY.few_clear * np.sqrt(np.square(share * (gain - share @ gain)).sum()))
 
 
 def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:
@@ -232,11 +253,14 @@ def _doubted(targets: NDArray) -> NDArray:
 def _report(trials: list[Trial], chosen: str, weight: NDArray, clock: Budget) -> Report:
     """The least loss of each way to scale the columns."""
     share, candidates = weight / weight.sum(), []
-    names = dict.fromkeys(trial.way for trial in trials)
+    names = list(dict.fromkeys(trial.way for trial in trials))
     for name in names:
-        tried = np.concatenate([trial.losses for trial in trials if trial.way == name])
-        losses = tried[np.argmin(tried @ share)]
+        losses = min((trial.best for trial in trials if trial.way == name), key=share.dot)
         error = float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
         candidates.append(Candidate(name, len(weight), float(share @ losses), error, clock.elapsed / len(names)))
-    reason = "the greater weight by leave-one-out log loss" if len(names) > 1 else "the only one that the columns leave"
+    reason = "the columns are not all numbers"
+    if len(names) > 1:
+        reason = f"as the spread of the columns suggests, and {names[1]}, no clearly less leave-one-out loss"
+        if chosen != names[0]:
+            reason = "clearly less leave-one-out loss"
     return Report("log loss", len(weight), candidates, chosen, reason, seconds={"one lengthscale": clock.elapsed})

@@ -135,6 +135,8 @@ class Policy:
     few_power: tuple[float, float] = (-0.5, 1.5)  # centre and deviation of the prior weights of these
     few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))  # of the mean eigenvalue of the kernel, as ridge terms
     few_share: tuple[float, float] = (0.1, 30.0)  # centre of the prior weights of these, and a factor as deviation
+    few_alike: float = 0.2  # of the columns, that must count in their common unit for it to be preferred
+    few_clear: float = 2.0  # standard errors of a paired gain, from which the other way is taken
     few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
 
     # Sizes that are not learned.
