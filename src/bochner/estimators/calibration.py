@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+from bochner.estimators.isotonic import curve_if_better, curve_probabilities
 from bochner.solvers.conformal_sets import thresholds_of
 from bochner.tuning.held_out import HeldOutPredictions
 
@@ -48,8 +49,10 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     return minimize(loss, [2.0, 2 / 3], jac=True, method="L-BFGS-B", bounds=[(1e-2, 50.0), (0.0, 50.0)]).x
 
 
-def probabilities(scores: NDArray, link: NDArray) -> NDArray[np.float64]:
-    """Class probabilities, shape (n, K), of scores of shape (n, K)."""
+def probabilities(scores: NDArray, link: NDArray, curve: NDArray | None = None) -> NDArray[np.float64]:
+    """Class probabilities, shape (n, K), of scores of shape (n, K), by a curve where there is one."""
+    if curve is not None:
+        return curve_probabilities(scores, curve)
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
     return softmax(link[0] * f + link[1] * f**3, axis=1)
 
@@ -61,7 +64,17 @@ def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[n
     return fit_link(per_class(predictions.predicted), _signs(predictions.targets), predictions.weight)
 
 
-def set_thresholds_of(predictions: HeldOutPredictions | None, link: NDArray) -> NDArray[np.float64] | None:
+def curve_of(predictions: HeldOutPredictions | None, link: NDArray, n_classes: int) -> NDArray[np.float64] | None:
+    """The curve of scores and probabilities where that is better than the link for rows left out; else None."""
+    if n_classes < 2 or predictions is None:
+        return None
+    scores = per_class(predictions.predicted)
+    return curve_if_better(scores, _members(predictions), predictions.weight, probabilities(scores, link))
+
+
+def set_thresholds_of(
+    predictions: HeldOutPredictions | None, link: NDArray, curve: NDArray | None
+) -> NDArray[np.float64] | None:
     """Thresholds of sets of classes (see `bochner.solvers.conformal_sets`); None without predictions for rows left out.
 
     The two numbers of the link were fitted to the same rows, which costs next to nothing: at 95 %, seven types of
@@ -69,8 +82,13 @@ def set_thresholds_of(predictions: HeldOutPredictions | None, link: NDArray) -> 
     """
     if predictions is None:
         return None
-    members = (_signs(predictions.targets) + 1) / 2
-    return thresholds_of(probabilities(per_class(predictions.predicted), link), members, predictions.weight)
+    probability = probabilities(per_class(predictions.predicted), link, curve)
+    return thresholds_of(probability, _members(predictions), predictions.weight)
+
+
+def _members(predictions: HeldOutPredictions) -> NDArray:
+    """Share of each row that is of each class, shape (n, K)."""
+    return (_signs(predictions.targets) + 1) / 2
 
 
 def _signs(targets: NDArray) -> NDArray:

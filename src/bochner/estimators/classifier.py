@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
-from bochner.estimators.calibration import link_of, per_class, probabilities, set_thresholds_of
+from bochner.estimators.calibration import curve_of, link_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
 from bochner.estimators.few import choose_few
 from bochner.estimators.ridge import SOLVERS
@@ -30,7 +30,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     K classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities come from
     the exact leave-one-out scores of training rows (4,096 of them where there are more), or by conjugate gradients from
-    the scores of rows that are held out, by a monotone link fitted to them.
+    the scores of rows that are held out, by a monotone link fitted to them, or an isotonic curve where rows suffice.
+    Below some 250 distinct rows the model is the exact kernel machine of one Gaussian lengthscale, which, like the
+    ridge term and whether columns are scaled, is chosen by leave-one-out log loss; it keeps these rows.
 
     Parameters
     ----------
@@ -118,6 +120,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
         a and b of p = softmax(a f + b f^3), f the scores of the classes; of two classes -s / 2 and s / 2, s the score.
+    curve_ : array of shape (2, m) or None
+        Scores, ascending, and what p is proportional to, in the place of the link: an isotonic curve for all classes,
+        where at least 1,000 rows judge and its log loss, in cross-validation on these, is clearly less.
     set_thresholds_ : array of shape (2, m) or None
         Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None where no rows judge.
     n_features_in_ : int
@@ -217,7 +222,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._take(fitted, choice)
         self.link_ = link_of(fitted.held_out_predictions, K)
-        self.set_thresholds_ = set_thresholds_of(fitted.held_out_predictions, self.link_)
+        self.curve_ = curve_of(fitted.held_out_predictions, self.link_, K)
+        self.set_thresholds_ = set_thresholds_of(fitted.held_out_predictions, self.link_, self.curve_)
         self.coef_ = fitted.coef
         return self
 
@@ -330,7 +336,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             In the order of `classes_`.
         """
         scores = self._scores(X, n_jobs)
-        return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
+        curve = getattr(self, "curve_", None)  # models of earlier files have none
+        return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_, curve)
 
     def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
         """Predict sets of classes that hold the true one as often as is asked for.
@@ -381,6 +388,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         (True, True)
         """
         probability = self.predict_proba(X, n_jobs)
-        if self.set_thresholds_ is None:
-            raise ValueError("No rows were left to judge sets of classes by: fit on more distinct rows.")
-        return mass_before(probability) <= threshold(self.set_thresholds_, coverage)
+        thresholds = getattr(self, "set_thresholds_", None)
+        if thresholds is None:
+            raise ValueError(
+                "No rows judged this model, by which sets of classes could be chosen: fit it anew, on more distinct "
+                "rows if it was not read from an earlier file."
+            )
+        return mass_before(probability) <= threshold(thresholds, coverage)
