@@ -8,7 +8,7 @@ from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.data.sources import ArraySource
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.named import NAMED
-from bochner.tuning.kernel import KernelScores, _common_unit, choose_kernel
+from bochner.tuning.kernel import KernelScores, choose_kernel, common_unit_lengths
 from bochner.tuning.policy import POLICY
 from bochner.tuning.size import choose_n_components
 
@@ -154,5 +154,7 @@ def test_no_default_makes_every_row_a_stranger(d):
 
 def test_a_common_unit_of_columns_that_do_not_vary_in_the_sample():
     """They may in other rows, as pixels at the border do: small in the common unit, large in one of their own."""
-    lengths = _common_unit(np.array([2.0, 4.0, 1.0, 9.0, np.inf, np.nan]), np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0]))
+    lengths = common_unit_lengths(
+        np.array([2.0, 4.0, 1.0, 9.0, np.inf, np.nan]), np.array([0.3, 0.1, 0.0, 0.0, 0.0, 0.0])
+    )
     np.testing.assert_allclose(lengths, [2.0, 1.0, 4.0, 1.0, 1.0, 1.0])

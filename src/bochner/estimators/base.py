@@ -117,7 +117,7 @@ class KernelMachine(Interpretation, KernelParameter):
         alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self) or self.loss != "squared", None, False
         merges = self.loss not in ("huber", "quantile")
         if choice is not None:
-            held_out = choice.verdict.split.held_out
+            held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":
                 alpha, chosen = choice.model.alpha_per_weight * source.total_weight, True
         alphas = given_alphas(alpha)
@@ -127,7 +127,8 @@ class KernelMachine(Interpretation, KernelParameter):
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, merges=merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
-            task = RidgeTask(choice.model.alpha, self.tol, seed, calibrated, held_out, choice, merges=merges)
+            way = calibrated, held_out, choice.verdict
+            task = RidgeTask(choice.model.alpha, self.tol, seed, *way, merges=merges)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)

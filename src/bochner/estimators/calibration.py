@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from bochner.estimators.isotonic import curve_if_better, curve_probabilities
+from bochner.solvers.conformal_sets import thresholds_of
 from bochner.tuning.held_out import HeldOutPredictions
 
 LARGEST_SCORE = 2.0
@@ -64,8 +66,15 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArr
     return np.array([np.exp(found.x), 0.0])
 
 
-def probabilities(scores: NDArray, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:
-    """Class probabilities, shape (n, K), of scores of shape (n, K), which count up to the largest."""
+def probabilities(
+    scores: NDArray, link: NDArray, curve: NDArray | None = None, largest: float = LARGEST_SCORE
+) -> NDArray[np.float64]:
+    """Class probabilities, shape (n, K), of scores of shape (n, K), by a curve where there is one.
+
+    The link takes scores up to the largest.
+    """
+    if curve is not None:
+        return curve_probabilities(scores, curve)
     f = np.clip(scores, -largest, largest)
     return softmax(link[0] * f + (link[1] * f**3 if link[1] else 0.0), axis=1)
 
@@ -75,6 +84,30 @@ def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[n
     if n_classes < 2 or predictions is None:
         return np.array([2.0, 2 / 3])
     return fit_link(*by_class(predictions))
+
+
+def curve_of(
+    predictions: HeldOutPredictions | None, link: NDArray, n_classes: int, largest: float = LARGEST_SCORE
+) -> NDArray[np.float64] | None:
+    """The curve of scores and probabilities where that is better than the link for rows left out; else None."""
+    if n_classes < 2 or predictions is None:
+        return None
+    scores, targets, weight = by_class(predictions)
+    return curve_if_better(scores, (targets + 1) / 2, weight, probabilities(scores, link, largest=largest))
+
+
+def set_thresholds_of(
+    predictions: HeldOutPredictions | None, link: NDArray, curve: NDArray | None, largest: float = LARGEST_SCORE
+) -> NDArray[np.float64] | None:
+    """Thresholds of sets of classes (see `bochner.solvers.conformal_sets`); None without predictions for rows left out.
+
+    The two numbers of the link were fitted to the same rows, which costs next to nothing: at 95 %, seven types of
+    forest, 97.02 % were covered after 30 rows, and 97.04 % with a link of 30 other rows; 95.16 % both after 100.
+    """
+    if predictions is None:
+        return None
+    scores, targets, weight = by_class(predictions)
+    return thresholds_of(probabilities(scores, link, curve, largest), (targets + 1) / 2, weight)
 
 
 def by_class(predictions: HeldOutPredictions) -> HeldOutPredictions:

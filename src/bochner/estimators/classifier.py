@@ -14,13 +14,15 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine, Prepared
-from bochner.estimators.calibration import per_class, probabilities
+from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
 from bochner.estimators.class_losses import ClassFit, fit_again, fit_classes, largest_score
+from bochner.estimators.few import choose_few
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
+from bochner.solvers.conformal_sets import mass_before, threshold
 from bochner.tuning.policy import POLICY
 
 FEW_ROWS = 20
@@ -31,7 +33,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     K classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities come from
     the exact leave-one-out scores of training rows (4,096 of them where there are more), or by conjugate gradients from
-    the scores of rows that are held out, by a monotone link fitted to them.
+    the scores of rows that are held out, by a monotone link fitted to them, or an isotonic curve where rows suffice.
+    Below some 250 distinct rows the model is the exact kernel machine of one Gaussian lengthscale, which, like the
+    ridge term and whether columns are scaled, is chosen by leave-one-out log loss; it keeps these rows.
 
     Parameters
     ----------
@@ -119,6 +123,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
         a and b of p = softmax(a f + b f^3), f the scores of the classes; of two classes -s / 2 and s / 2, s the score.
+    curve_ : array of shape (2, m) or None
+        Scores, ascending, and what p is proportional to, in the place of the link: an isotonic curve for all classes,
+        where at least 1,000 rows judge and its log loss, in cross-validation on these, is clearly less.
+    set_thresholds_ : array of shape (2, m) or None
+        Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None where no rows judge.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -210,7 +219,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         if K == len(y) > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {K} rows: it looks like an identifier.")
         rows = self._prepare(X, y, weight, Signs(self.classes_))
-        choice = self._choose(rows)
+        choice = self._choose(rows) or choose_few(self, rows)
         design, task = self._plan(rows, choice)
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
@@ -229,6 +238,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     def _keep_classes(self, found: ClassFit) -> None:
         """Keep what the loss decides."""
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
+        seen, largest = found.held_out_predictions, largest_score(found.loss)
+        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest)
+        self.set_thresholds_ = set_thresholds_of(seen, found.link, self.curve_, largest)
         self.features_, self.intercept_ = found.features, found.intercept
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
 
@@ -350,4 +362,62 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         scores = self._scores(X, n_jobs)
         scores = per_class(scores) if len(self.classes_) == 2 else scores
-        return probabilities(scores, self.link_, largest_score(self.loss_))
+        curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
+        return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
+
+    def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
+        """Predict sets of classes that hold the true one as often as is asked for.
+
+        A set has the most probable class, and the next ones until the mass before the rest is above a threshold: one
+        class where that is certain enough, more where rows are in doubt. The threshold comes from the rows that
+        calibrate the probabilities: rows held out, all rows in turn, or each left out by itself.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        coverage : float, default=0.9
+            Between 0 and 1, without these.
+        n_jobs : int or None, default=None
+            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
+            is the same to the bit.
+
+        Returns
+        -------
+        bool array of shape (n, K)
+            In the order of `classes_`; at least one in each row.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range, or the rows that judge are too few for it: 9 are needed for 0.9, 99 for 0.99.
+
+        Notes
+        -----
+        Of new rows drawn as those of the fit, sets of the model *without the rows that judge* hold the true class with
+        the probability `coverage` or more, over draws of all rows (split conformal prediction; Vovk, Gammerman and
+        Shafer 2005), as far as these rows did not choose the model. The fitted model has seen them too. That keeps the
+        coverage as far as a few rows more or less do not change its scores (Barber, Candes, Ramdas and Tibshirani,
+        "Predictive inference with the jackknife+", 2021, Theorem 5). It holds in the mean over all rows, not within
+        each class. Where the most probable class is right more often than is asked for, sets hold it alone, and cover
+        as often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
+        Coverage", 2020, without their random part (see `bochner.solvers.conformal_sets`).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
+        >>> from bochner import KernelMachineClassifier
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], y[:300])
+        >>> sets = model.predict_set(X[300:], coverage=0.98)
+        >>> bool(sets[range(len(sets)), y[300:]].mean() > 0.97), bool(1 < sets.sum(axis=1).mean() < 1.2)
+        (True, True)
+        """
+        probability = self.predict_proba(X, n_jobs)
+        thresholds = getattr(self, "set_thresholds_", None)
+        if thresholds is None:
+            raise ValueError(
+                "No rows judged this model, by which sets of classes could be chosen: fit it anew, on more distinct "
+                "rows if it was not read from an earlier file."
+            )
+        return mass_before(probability) <= threshold(thresholds, coverage)

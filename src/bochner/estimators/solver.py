@@ -12,6 +12,7 @@ from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
+from bochner.features.rows import has_kernel_rows
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 from bochner.tuning.policy import POLICY
@@ -100,6 +101,8 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     """
     if solver == "exact":
         return SolverChoice(solver, "as asked for")
+    if has_kernel_rows(features):
+        return SolverChoice("exact", "the exact kernel of so few rows costs no more than features")
     if not features.is_dense:
         if solver == "direct":
             raise ValueError("solver='direct' needs dense features; bins are solved by solver='cg' or 'auto'.")

@@ -72,10 +72,10 @@ class Verdict:
 
 
 class Choice(NamedTuple):
-    """A model, and what the rows held out tell beside it."""
+    """A model, and what the rows held out tell beside it, where there were such."""
 
     model: Model
-    verdict: Verdict
+    verdict: Verdict | None = None
 
 
 def choose(problem: Problem) -> Choice:

@@ -49,7 +49,7 @@ class KernelScores:
         sample = sample.distinct()
         X, _, weight = sample.whole()
         self.source = sample.encoded(np.float64)
-        self.n_components, self.seed, self.spread = n_components, seed, _deviations(X, weight)
+        self.n_components, self.seed, self.spread = n_components, seed, deviations(X, weight)
         self.scores: dict[Stationary, float] = {}
 
     def best(self, kernels: Sequence[Stationary]) -> int:
@@ -133,7 +133,7 @@ def choose_kernel(
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < POLICY.fewest_distinct or not trials.spread.any():
         return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
-    ways = [one] if column_units is None else [one, _common_unit(column_units, trials.spread)]
+    ways = [one] if column_units is None else [one, common_unit_lengths(column_units, trials.spread)]
     lengths = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
     powers = {candidate: trials.search(candidate, lengths, POLICY.afar) for candidate in names}
     best = names[trials.best([trials.kernel(candidate, lengths, powers[candidate]) for candidate in names])]
@@ -144,7 +144,7 @@ def choose_kernel(
     return trials.kernel(best, lengths, powers[best])
 
 
-def _common_unit(column_units: NDArray, spread: NDArray) -> NDArray:
+def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
     """Lengthscales, up to a factor, of encoded columns that are to keep their common unit.
 
     Columns of less than 1e-100 of the largest deviation of those that vary count as if they had that much, which is
@@ -154,7 +154,7 @@ def _common_unit(column_units: NDArray, spread: NDArray) -> NDArray:
     return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
 
 
-def _deviations(X: Any, weight: NDArray) -> NDArray:
+def deviations(X: Any, weight: NDArray) -> NDArray:
     """Weighted standard deviations of the columns, shape (d,)."""
     share = weight / weight.sum()
     mean = share @ X

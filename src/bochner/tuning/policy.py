@@ -135,6 +135,18 @@ class Policy:
     fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
 
+    # Few rows of classes, by leave-one-out log loss.
+    few_rows: int = 250  # distinct ones at most
+    few_entries: int = 20_000_000  # of these rows, dense
+    few_features: int = 2_048  # where the exact kernel is not asked for; fewer cost accuracy
+    few_powers: Numbers = (-6.0, -3.0, 0.0, 3.0, 6.0)  # of lengthscales at which is looked first
+    few_power: tuple[float, float] = (-0.5, 1.5)  # centre and deviation of the prior weights of these
+    few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))  # of the mean eigenvalue of the kernel, as ridge terms
+    few_share: tuple[float, float] = (0.1, 30.0)  # centre of the prior weights of these, and a factor as deviation
+    few_alike: float = 0.2  # of the columns, that must count in their common unit for it to be preferred
+    few_clear: float = 2.0  # standard errors of a paired gain, from which the other way is taken
+    few_doublings: int = 5  # slopes 1, 2, ..., 16, and one and a half times these
+
     # Sizes that are not learned.
     n_components: Range = (128, 2_048)  # Fourier features
     fewest_affordable: int = 512  # features, however many rows there are

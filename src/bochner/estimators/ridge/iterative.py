@@ -44,7 +44,7 @@ class Stop(NamedTuple):
 def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     """Solve by conjugate gradients; what the task leaves open is chosen on rows that are held out."""
     features = design.features
-    searched = task.choice is None and (task.is_open or features.learns_weights)
+    searched = task.verdict is None and (task.is_open or features.learns_weights)
     smaller = compared(design, task.seed) if searched else None
     design, held_out = _distinct(design, task)
     ridge = IterativeRidge(design, task.seed)
@@ -77,8 +77,8 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
         if held_out is None and task.resumed:
             held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
         return design, held_out
-    if task.choice is not None:
-        first_duplicate = task.choice.verdict.split.first_duplicate
+    if task.verdict is not None:
+        first_duplicate = task.verdict.split.first_duplicate
     elif task.n_iter is not None and not task.resumed:
         first_duplicate = source.first_duplicates(design.row_hashes)
     elif not task.resumed and (
@@ -95,7 +95,7 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
 
 def _judged_by_rows(task: RidgeTask) -> bool:
     """Whether rows that are held out are to be predicted."""
-    return task.calibrated or task.choice is not None or task.resumed
+    return task.calibrated or task.verdict is not None or task.resumed
 
 
 def _penalty(ridge: IterativeRidge, judge: HeldOut | None, task: RidgeTask, searched: bool) -> Penalty:
@@ -125,9 +125,9 @@ def _by_leverage(ridge: IterativeRidge, penalty: Penalty, task: RidgeTask) -> bo
 
 def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     """Stop as a choice says or an earlier fit did; where rows held out are predicted best; or at the tolerance."""
-    if task.choice is not None:
+    if task.verdict is not None:
         assert held is not None
-        return _half_as_many(held.trace(penalty.terms, 0.0, task.choice.verdict.losses))
+        return _half_as_many(held.trace(penalty.terms, 0.0, task.verdict.losses))
     if task.resumed and held is not None and held.folds:
         return _half_as_many(held.trace(penalty.terms, 0.0, steps=task.n_iter))
     if task.n_iter is not None:

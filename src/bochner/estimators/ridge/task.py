@@ -12,7 +12,7 @@ from bochner.features.base import FeatureMap
 from bochner.solvers.factors import Factor
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.path import Score, best_alpha, choose_alpha
-from bochner.tuning.choose import Choice
+from bochner.tuning.choose import Verdict
 from bochner.tuning.held_out import HeldOutPredictions
 
 SCORED_ROWS = 4096
@@ -33,8 +33,8 @@ class RidgeTask:
         Whether predictions for rows by a model that has not seen them are wanted too.
     held_out : bool array of shape (n,) or None
         Rows that the features were not learned from, of which these predictions are, if they are not too few.
-    choice : Choice or None
-        The model that was chosen, where that settles when conjugate gradients stop.
+    verdict : Verdict or None
+        What rows held out tell, where the choice of the model settles when conjugate gradients stop.
     n_iter : int or None
         Iterations that served an earlier fit of the same model.
     resumed : bool
@@ -50,7 +50,7 @@ class RidgeTask:
     seed: int
     calibrated: bool = False
     held_out: NDArray | None = None
-    choice: Choice | None = None
+    verdict: Verdict | None = None
     n_iter: int | None = None
     chosen: bool = False
     resumed: bool = False
