@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -113,7 +114,8 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
-        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self), None, False
+        uncertain = bool(getattr(self, "uncertainty", False))
+        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self) or uncertain, None, False
         if choice is not None:
             held_out = choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":
@@ -122,10 +124,10 @@ class KernelMachine(Interpretation, KernelParameter):
         size, wide = (source.n_rows, source.n_outputs, source.total_weight), dtype.itemsize == 8
         problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
         self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
-        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen)
+        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
-            task = RidgeTask(choice.model.alpha, self.tol, seed, calibrated, held_out, choice)
+            task = replace(task, alpha=choice.model.alpha, choice=choice, chosen=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
@@ -151,19 +153,30 @@ class KernelMachine(Interpretation, KernelParameter):
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
 
     def _solve_again(
-        self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]
-    ) -> NDArray:
-        """Coefficients for other rows with all that was chosen; everything but `coef_` is set."""
-        seed, dtype = int(check_random_state(self.random_state).randint(2**31)), self.coef_.dtype
+        self,
+        X: Any,
+        y: NDArray,
+        weights: NDArray | None,
+        targets: Callable[[NDArray], NDArray],
+        seed: int | None = None,
+    ) -> Fitted:
+        """Coefficients for other rows with all that was chosen; everything but these is set.
+
+        With a seed the spread of the errors is found anew too, by the rows that it holds out.
+        """
+        uncertain, dtype = seed is not None, self.coef_.dtype
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**31))
         source = encoded_source(self.encoder_, X, y, weights, dtype, targets)
         features = fixed(self.features_)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
-        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=n_iter, resumed=bool(n_iter and self.report_))
+        resumed = bool(n_iter and self.report_)
+        task = RidgeTask(self.alpha_, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain)
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](Design(source, features, dtype, advance), task)
         self._keep(fitted)
-        return fitted.coef
+        return fitted
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
@@ -252,15 +265,19 @@ class KernelMachine(Interpretation, KernelParameter):
             units, quick = column_units(self.encoder_), rows.budget.limit is not None
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
-    @single_threaded_blas()
     def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
         check_is_fitted(self)
+        return self._mapped(X, self.coef_, self.intercept_, n_jobs)
+
+    @single_threaded_blas()
+    def _mapped(self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None) -> NDArray[np.float64]:
+        """Any coefficients of the features, (D, K), at the rows of X, shape (n, K)."""
         threads = threads_of(n_jobs)
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)
         with at_most(threads):
-            return Design(source, self.features_, self.coef_.dtype).predict(self.coef_, self.intercept_)
+            return Design(source, self.features_, self.coef_.dtype).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""

@@ -257,7 +257,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         y, weight = self._checked_target(X, y, sample_weight)
         if len(new := np.setdiff1d(y, self.classes_)):
             raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it anew.")
-        self.coef_ = self._solve_again(X, y, weight, Signs(self.classes_))
+        self.coef_ = self._solve_again(X, y, weight, Signs(self.classes_)).coef
         return self
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:

@@ -13,13 +13,14 @@ from bochner.data.table_statistic import TableStatistic
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.intervals import Intervals
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
 
 
-class KernelMachineRegressor(RegressorMixin, KernelMachine):
+class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -206,7 +207,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._take(fitted, choice)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
-        self.coef_ = fitted.coef
+        self.spread_, self.coef_ = fitted.spread, fitted.coef
         return self
 
     @single_threaded_blas()
@@ -250,8 +251,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
         if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
-        self.coef_ = self._solve_again(X, y, weight, Standardised(mean, scale))
+        seed = None if self.spread_ is None else self.spread_.seed
+        fitted = self._solve_again(X, y, weight, Standardised(mean, scale), seed)
         self.target_mean_, self.target_scale_ = mean, scale
+        self.spread_, self.coef_ = fitted.spread, fitted.coef
         return self
 
     def _checked_target(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
+from bochner.estimators.ridge.spread import Rows
+from bochner.estimators.ridge.spread_iterative import Grouped, Known, Machine, spread_iteratively
 from bochner.estimators.ridge.task import Fitted, RidgeTask
 from bochner.estimators.solver import Task, by_leverage
+from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.tuning.held_out import HeldOut, HeldOutPredictions, HeldOutRun, alphas_to_try, choose_penalty, compared
@@ -45,7 +49,8 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     features = design.features
     searched = task.choice is None and (task.is_open or features.learns_weights)
     smaller = compared(design, task.seed) if searched else None
-    design, held_out = _distinct(design, task)
+    source = design.source
+    design, held_out, number = _distinct(design, task)
     ridge = IterativeRidge(design, task.seed)
     held = HeldOut(ridge, task.seed, held_out) if searched or _judged_by_rows(task) else None
     judge = held if smaller is None else HeldOut(IterativeRidge(smaller, task.seed), task.seed)
@@ -57,17 +62,53 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     solution = found.solution
     if stop.tol:
         solution.warn(stop.tol)
-    coef, least = np.ascontiguousarray(solution.coef.T.astype(design.dtype)), float(penalty.terms.min())
+    least, n_iter, spread = float(penalty.terms.min()), stop.n_before or solution.n_iter, None
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.terms)
-        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+    if task.uncertain:
+        rows = Rows(source, task.seed, task.held_out)
+        machine = Machine(ridge, penalty.terms, n_iter)
+        spread = spread_iteratively(machine, Grouped(rows, number), _known(held, stop))
+        spread = replace(spread, coef=_of_map(spread.coef, ridge, features))
+    coef = _of_map(solution.coef.T, ridge, features)
     path = least, penalty.alphas, penalty.scores, stop.predictions
-    n_iter = stop.n_before or solution.n_iter
-    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual)
+    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, spread)
 
 
-def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
-    """The design of bins with equal rows as one, and the rows to hold out of it; None where these are still open."""
+def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArray:
+    """Coefficients of the stored features, (D, K), as those of a map, which may have learned its weights since."""
+    coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
+    if len(coef) and features is not ridge.design.features:
+        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+    return coef
+
+
+def _known(held: HeldOut | None, stop: Stop) -> Known | None:
+    """The predictions of rows held out, and their numbers."""
+    if held is None or stop.predictions is None:
+        return None
+    return Known(np.concatenate([np.flatnonzero(mask) for mask in held.folds]), stop.predictions.predicted)
+
+
+class Distinct(NamedTuple):
+    """A design of bins with equal rows as one.
+
+    Attributes
+    ----------
+    design : Design
+    held_out : bool array or None
+        The rows to hold out of it; None where these are still open.
+    number : int array of shape (n,)
+        Of the row of it that each row is part of.
+    """
+
+    design: Design
+    held_out: NDArray | None
+    number: NDArray[np.intp]
+
+
+def _distinct(design: Design, task: RidgeTask) -> Distinct:
+    """Take equal rows of bins as one, where that saves much."""
     source, held_out = design.source, task.held_out
     if task.choice is not None:
         first_duplicate = task.choice.verdict.split.first_duplicate
@@ -76,13 +117,14 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
     elif not task.resumed and (
         held_out is not None or design.features.is_dense or source.n_counted <= POLICY.folded_rows
     ):
-        return design, held_out
+        return Distinct(design, held_out, np.arange(source.n_rows))
     else:
         held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
         first_duplicate = source.first_duplicates(design.row_hashes, held_out | (source.weights <= 0))
     merged, leads = source.merged(first_duplicate)
     design = Design(merged, design.features, design.dtype, design.advance)
-    return design, None if held_out is None else held_out[leads]
+    number = np.arange(source.n_rows) if leads.all() else (np.cumsum(leads) - 1)[first_duplicate]
+    return Distinct(design, None if held_out is None else held_out[leads], number)
 
 
 def _judged_by_rows(task: RidgeTask) -> bool:

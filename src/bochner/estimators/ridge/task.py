@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.estimators.ridge.spread import Spread
 from bochner.features.base import FeatureMap
 from bochner.solvers.factors import Factor
 from bochner.solvers.path import Score, best_alpha, choose_alpha
@@ -29,6 +30,8 @@ class RidgeTask:
         Of the samples of rows on which choices are made.
     calibrated : bool
         Whether predictions for rows by a model that has not seen them are wanted too.
+    uncertain : bool
+        Whether the spread of the errors is, for intervals.
     held_out : bool array of shape (n,) or None
         Rows that the features were not learned from, of which these predictions are, if they are not too few.
     choice : Choice or None
@@ -50,6 +53,7 @@ class RidgeTask:
     n_iter: int | None = None
     chosen: bool = False
     resumed: bool = False
+    uncertain: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
@@ -79,6 +83,8 @@ class Fitted:
         Mean squared error of each on rows left out.
     held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
+    spread : Spread or None
+        Of the errors, where it was asked for.
     n_iter : int or None
     residual : float or None
     """
@@ -92,6 +98,7 @@ class Fitted:
     held_out_predictions: HeldOutPredictions | None
     n_iter: int | None = None
     residual: float | None = None
+    spread: Spread | None = None
 
 
 def given_alphas(alpha: object) -> NDArray | None:

@@ -1,0 +1,140 @@
+"""How far the targets of new rows lie from their predictions: a scale that follows the inputs, and scores.
+
+The scale sigma(x) is a second machine on the same features. Its target is the square root of |y - f(x)|, f a model
+that has not seen the row, and its ridge term a larger one, for errors are noisier than targets; the root is near to
+symmetric and needs no offset where errors vanish. Rows that calibrate are others than those that it is learned from.
+Their scores (y - f(x)) / sigma(x) tell by their quantiles how many scales the ends of an interval are away (Lei et al.,
+2018, section 5.2, "locally weighted").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.sources import ArraySource
+from bochner.solvers.conformal import Scores, in_order
+from bochner.tuning.split import rows_held_out
+
+FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
+LEARNED_ROWS = 16_384  # that are enough for it
+SCORED_ROWS = 10_000
+BOUNDS = (0.05, 0.99)  # quantiles of the roots that it was learned from, between which predicted ones are kept
+LIMIT_SHARE = 0.01  # of the weight, at the least or the greatest target, which then is a limit of the targets
+
+
+@dataclass
+class Spread:
+    """Scale of the errors of a fitted model, and scores of rows that neither have seen; targets are standardised.
+
+    Attributes
+    ----------
+    coef : array of shape (D, K)
+        Of the root of the scale; (0, K) where one scale serves all inputs.
+    intercept : array of shape (K,)
+    bounds : array of shape (2, K)
+        Of the root of the scale.
+    limits : array of shape (2, K)
+        Least and greatest targets that there are; infinite where the rows show none.
+    scores : Scores
+        Signed errors over the scale.
+    seed : int
+        By which rows calibrate.
+    """
+
+    coef: NDArray
+    intercept: NDArray[np.float64]
+    bounds: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    scores: Scores
+    seed: int
+
+    def scale(self, roots: NDArray) -> NDArray[np.float64]:
+        """Scale of shape (n, K) from its predicted roots."""
+        return np.square(np.clip(roots, *self.bounds))
+
+
+class Rows:
+    """Rows of a fit as they came, also those that solvers take for one.
+
+    Parameters
+    ----------
+    source : ArraySource
+    seed : int
+        By which rows calibrate where none were held out before.
+    held_out : bool array of shape (n,), optional
+        Rows that nothing was learned from.
+
+    Attributes
+    ----------
+    targets : array of shape (n, K)
+    weight : array of shape (n,)
+    judge : bool array of shape (n,)
+        Rows that calibrate.
+    """
+
+    def __init__(self, source: ArraySource, seed: int, held_out: NDArray | None = None) -> None:
+        self.source, self.seed = source, seed
+        self.targets, self.weight = source.targets(source.y), np.ascontiguousarray(source.weights)
+        self.judge = rows_held_out(source.row_hashes(), self.weight, seed) if held_out is None else held_out
+        self.judge = self.judge & (self.weight > 0)
+
+    @property
+    def others(self) -> NDArray[np.bool_]:
+        """Rows that the scale may be learned from."""
+        return ~self.judge & (self.weight > 0)
+
+    def with_one_scale(self, predicted: NDArray) -> Spread:
+        """One scale for all inputs, by predictions of shape (n, K) for rows that their models have not seen.
+
+        Where there is no prediction of a row, it is NaN.
+        """
+        K = self.targets.shape[1]
+        return self.with_scale(predicted, np.ones((1, K)), np.zeros((0, K)), np.ones(K), np.ones((2, K)))
+
+    def with_scale(
+        self, predicted: NDArray, roots: NDArray, coef: NDArray, intercept: NDArray, bounds: NDArray
+    ) -> Spread:
+        """The scale that was learned, by predictions as above and roots of the scale, shape (n, K) too."""
+        rows = self.judge & np.isfinite(predicted).all(axis=1)
+        scale = np.square(np.clip(np.broadcast_to(roots, predicted.shape)[rows], *bounds))
+        scores = in_order((self.targets[rows] - predicted[rows]) / scale, self.weight[rows])
+        return Spread(coef, intercept, bounds, limits(self.targets, self.weight), scores, self.seed)
+
+    def all_judge(self) -> None:
+        """Let all rows calibrate, for they are few."""
+        self.judge = self.weight > 0
+
+
+def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
+    """For each row the number of its like among the distinct rows that have weight; shape (n,), 0 without weight."""
+    counted = np.flatnonzero(source.weights)
+    some = source.take(counted)
+    some = ArraySource(*some.whole(), content=some.content)
+    first_duplicate = some.first_duplicates(some.row_hashes())
+    number = np.zeros(source.n_rows, np.intp)
+    number[counted] = (np.cumsum(first_duplicate == np.arange(some.n_rows)) - 1)[first_duplicate]
+    return number
+
+
+def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
+    """Roots of the errors' sizes, shape (n, K), and the bounds of predicted ones, shape (2, K)."""
+    roots = np.sqrt(np.abs(errors))
+    counted = roots[weight > 0]
+    least = 1e-6 * counted.max(axis=0) + np.finfo(np.float64).tiny
+    return roots, np.maximum(np.quantile(counted, BOUNDS, axis=0), least)
+
+
+def limits(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Least and greatest target, shape (2, K), where a hundredth of the weight lies there; else infinite.
+
+    Such targets are counts, ratings or censored: what they cannot be is no part of an interval. A new row lies beyond
+    all n others at one end with a probability of at most 1 / (n + 1), so that no more coverage is lost.
+    """
+    counted = targets[weight > 0]
+    share = weight[weight > 0] / weight.sum()
+    ends = np.stack([counted.min(axis=0), counted.max(axis=0)])
+    heavy = np.stack([share @ (counted == end) for end in ends]) >= LIMIT_SHARE
+    return np.where(heavy, ends, np.array([[-np.inf], [np.inf]]))
