@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.ridge.spread import Spread
+from bochner.estimators.ridge.spread import Linear, Spread
 
 
 class Intervals:
@@ -150,13 +150,13 @@ class Intervals:
         return ends[:, 0] if self._one_target else ends
 
     def _centre_and_scale(self, X: Any, spread: Spread, n_jobs: int | None) -> tuple[NDArray, NDArray]:
-        """Predictions and scales in units of standardised targets, both of shape (n, K), by one pass."""
+        """Centres and scales in units of standardised targets, both of shape (n, K), by one pass."""
+        parts = [spread.centre or Linear(self.coef_, self.intercept_)]
+        parts += [] if spread.roots is None else [spread.roots]
+        coef, intercept = np.hstack([one.coef for one in parts]), np.concatenate([one.intercept for one in parts])
+        found = self._mapped(X, coef, intercept, n_jobs)
         K = len(self.intercept_)
-        learned = len(spread.coef) > 0
-        coef = np.hstack([self.coef_, spread.coef]) if learned else self.coef_
-        intercept = np.concatenate([self.intercept_, spread.intercept]) if learned else self.intercept_
-        both = self._mapped(X, coef, intercept, n_jobs)
-        return both[:, :K], spread.scale(both[:, K:] if learned else np.ones((len(both), K)))
+        return found[:, :K], spread.scale(found[:, K:] if len(parts) > 1 else np.ones((len(found), K)))
 
     def _mapped(self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None) -> NDArray[np.float64]:
         raise NotImplementedError

@@ -76,6 +76,8 @@ def in_order(scores: NDArray, weight: NDArray) -> Scores:
 
 def effective_rows(weight: NDArray) -> float:
     """Number of equal weights whose mean has the variance that a weighted mean has, (sum of w)^2 / sum of w^2."""
+    if not len(weight):
+        return 0.0
     share = weight / weight.max()
     return float(share.sum() ** 2 / np.square(share).sum())
 

@@ -60,7 +60,7 @@ def _spread(design: Design, task: RidgeTask, seen: _Seen, left_out: NDArray) -> 
         rows.all_judge()
     predicted = np.full((number.max() + 1, left_out.shape[1]), np.nan)
     predicted[seen.rows] = left_out
-    return rows.with_one_scale(predicted[number])
+    return rows.spread(predicted[number])
 
 
 def _alpha(counted: Design, source: ArraySource, task: RidgeTask) -> tuple[float, NDArray, NDArray | None]:

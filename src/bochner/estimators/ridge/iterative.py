@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from bochner.design import Design
 from bochner.estimators.ridge.spread import Rows
-from bochner.estimators.ridge.spread_iterative import Grouped, Known, Machine, spread_iteratively
+from bochner.estimators.ridge.spread_iterative import Folds, Grouped, Machine, spread_iteratively
 from bochner.estimators.ridge.task import Fitted, RidgeTask
 from bochner.estimators.solver import Task, by_leverage
 from bochner.features.base import FeatureMap
@@ -34,7 +33,7 @@ class Penalty(NamedTuple):
 class Stop(NamedTuple):
     """When to stop: at a relative error, or after so many iterations; and what was found without rows held out.
 
-    `n_before` are the iterations of that, where these decide how many follow.
+    `n_before` are the iterations of that, where these decide how many follow; `without` its coefficients, (K, D).
     """
 
     tol: float
@@ -42,6 +41,7 @@ class Stop(NamedTuple):
     predictions: HeldOutPredictions | None = None
     start: NDArray | None = None
     n_before: int | None = None
+    without: NDArray | None = None
 
 
 def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
@@ -67,9 +67,9 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
         features = features.with_weights(least / penalty.terms)
     if task.uncertain:
         rows = Rows(source, task.seed, task.held_out)
-        machine = Machine(ridge, penalty.terms, n_iter)
-        spread = spread_iteratively(machine, Grouped(rows, number), _known(held, stop))
-        spread = replace(spread, coef=_of_map(spread.coef, ridge, features))
+        folds = _folds(held or HeldOut(ridge, task.seed, held_out), stop, penalty, n_iter)
+        spread = spread_iteratively(Machine(ridge, penalty.terms), Grouped(rows, number), folds)
+        spread = spread.mapped(lambda coef: _of_map(coef, ridge, features))
     coef = _of_map(solution.coef.T, ridge, features)
     path = least, penalty.alphas, penalty.scores, stop.predictions
     return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, spread)
@@ -83,11 +83,14 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
     return coef
 
 
-def _known(held: HeldOut | None, stop: Stop) -> Known | None:
-    """The predictions of rows held out, and their numbers."""
-    if held is None or stop.predictions is None:
-        return None
-    return Known(np.concatenate([np.flatnonzero(mask) for mask in held.folds]), stop.predictions.predicted)
+def _folds(held: HeldOut, stop: Stop, penalty: Penalty, n_iter: int) -> Folds:
+    """The rows held out, and their predictions, which are found now if they were not before."""
+    if not held.folds:
+        return Folds([], np.empty(0), np.empty(0))
+    if stop.predictions is not None and stop.without is not None:
+        return Folds(held.folds, stop.predictions.predicted, stop.without)
+    run = held.trace(penalty.terms, 0.0, steps=n_iter)
+    return Folds(held.folds, run.predictions.predicted, run.coef)
 
 
 class Distinct(NamedTuple):
@@ -175,13 +178,13 @@ def _stop(held: HeldOut | None, penalty: Penalty, task: RidgeTask) -> Stop:
     if not traced:
         settled = task.tol >= USUAL_TOL and (task.chosen or task.is_open)
         run = held.solve(penalty.terms, task.tol, settled)
-        return Stop(run.error, most, run.predictions, run.coef)
+        return Stop(run.error, most, run.predictions, run.coef, without=run.coef)
     run = held.trace(penalty.terms, task.tol)
     if run.n_iter < POLICY.traced_iterations - 1:
-        return Stop(0.0, run.n_iter, run.predictions)
-    return Stop(task.tol, most, run.predictions)
+        return Stop(0.0, run.n_iter, run.predictions, without=run.coef)
+    return Stop(task.tol, most, run.predictions, without=run.coef)
 
 
 def _half_as_many(run: HeldOutRun) -> Stop:
     """Go on from a run without some rows that were held out: with them half as many iterations suffice."""
-    return Stop(0.0, -(-run.n_done // 2), run.predictions, run.coef, run.n_done)
+    return Stop(0.0, -(-run.n_done // 2), run.predictions, run.coef, run.n_done, run.coef)

@@ -9,7 +9,8 @@ Their scores (y - f(x)) / sigma(x) tell by their quantiles how many scales the e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,23 @@ LIMIT_SHARE = 0.01  # of the weight, at the least or the greatest target, which 
 
 
 @dataclass
+class Linear:
+    """A function of the features: coefficients of shape (D, K) and intercepts of shape (K,)."""
+
+    coef: NDArray
+    intercept: NDArray[np.float64]
+
+
+@dataclass
 class Spread:
     """Scale of the errors of a fitted model, and scores of rows that neither have seen; targets are standardised.
 
     Attributes
     ----------
-    coef : array of shape (D, K)
-        Of the root of the scale; (0, K) where one scale serves all inputs.
-    intercept : array of shape (K,)
+    centre : Linear or None
+        The model without the rows that calibrate, about which intervals are; None for the fitted model itself.
+    roots : Linear or None
+        Predicts the root of the scale; None where one scale, 1, serves all inputs.
     bounds : array of shape (2, K)
         Of the root of the scale.
     limits : array of shape (2, K)
@@ -44,8 +54,8 @@ class Spread:
         By which rows calibrate.
     """
 
-    coef: NDArray
-    intercept: NDArray[np.float64]
+    centre: Linear | None
+    roots: Linear | None
     bounds: NDArray[np.float64]
     limits: NDArray[np.float64]
     scores: Scores
@@ -54,6 +64,11 @@ class Spread:
     def scale(self, roots: NDArray) -> NDArray[np.float64]:
         """Scale of shape (n, K) from its predicted roots."""
         return np.square(np.clip(roots, *self.bounds))
+
+    def mapped(self, change: Callable[[NDArray], NDArray]) -> Spread:
+        """The same, its coefficients changed."""
+        both = [one and replace(one, coef=change(one.coef)) for one in (self.centre, self.roots)]
+        return replace(self, centre=both[0], roots=both[1])
 
 
 class Rows:
@@ -86,22 +101,29 @@ class Rows:
         """Rows that the scale may be learned from."""
         return ~self.judge & (self.weight > 0)
 
-    def with_one_scale(self, predicted: NDArray) -> Spread:
-        """One scale for all inputs, by predictions of shape (n, K) for rows that their models have not seen.
-
-        Where there is no prediction of a row, it is NaN.
-        """
-        K = self.targets.shape[1]
-        return self.with_scale(predicted, np.ones((1, K)), np.zeros((0, K)), np.ones(K), np.ones((2, K)))
-
-    def with_scale(
-        self, predicted: NDArray, roots: NDArray, coef: NDArray, intercept: NDArray, bounds: NDArray
+    def spread(
+        self,
+        predicted: NDArray,
+        centre: Linear | None = None,
+        roots: Linear | None = None,
+        found: NDArray | None = None,
+        bounds: NDArray | None = None,
     ) -> Spread:
-        """The scale that was learned, by predictions as above and roots of the scale, shape (n, K) too."""
+        """The spread by predictions for rows, (n, K), of models that have not seen them, NaN where there is none.
+
+        Parameters
+        ----------
+        centre, roots, bounds
+            See `Spread`; one scale for all inputs by default.
+        found : array of shape (n, K), optional
+            Predicted roots of the rows.
+        """
         rows = self.judge & np.isfinite(predicted).all(axis=1)
-        scale = np.square(np.clip(np.broadcast_to(roots, predicted.shape)[rows], *bounds))
-        scores = in_order((self.targets[rows] - predicted[rows]) / scale, self.weight[rows])
-        return Spread(coef, intercept, bounds, limits(self.targets, self.weight), scores, self.seed)
+        errors = self.targets[rows] - predicted[rows]
+        if found is None or bounds is None:
+            found, bounds = np.ones(predicted.shape), np.ones((2, predicted.shape[1]))
+        scores = in_order(errors / np.square(np.clip(found[rows], *bounds)), self.weight[rows])
+        return Spread(centre, roots, bounds, limits(self.targets, self.weight), scores, self.seed)
 
     def all_judge(self) -> None:
         """Let all rows calibrate, for they are few."""

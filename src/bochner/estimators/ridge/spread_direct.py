@@ -12,6 +12,7 @@ from bochner.estimators.ridge.spread import (
     FEWEST_ROWS,
     LEARNED_ROWS,
     SCORED_ROWS,
+    Linear,
     Rows,
     Spread,
     distinct_numbers,
@@ -43,7 +44,7 @@ def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: R
     predicted = np.full(rows.targets.shape, np.nan)
     predicted[looked] = left_out(design, factor, alpha, looked)
     if few:
-        return rows.with_one_scale(predicted)
+        return rows.spread(predicted)
     source = design.source.take(others)
     roots, bounds = roots_of(rows.targets[others] - predicted[others], source.weights)
     scale = factorise(Design(ArraySource(source.X, roots, source.weights, source.encode), *_map(design)), 2)
@@ -52,7 +53,7 @@ def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: R
     intercept, found = scale.intercept(coef), np.full(rows.targets.shape, np.nan)
     found[looked] = Design(design.source.take(looked), *_map(design)).predict(coef, intercept)
     rows.judge &= np.isin(np.arange(len(rows.judge)), judge)
-    return rows.with_scale(predicted, found, coef, intercept, bounds)
+    return rows.spread(predicted, None, Linear(coef, intercept), found, bounds)
 
 
 def left_out(design: Design, factor: FeatureFactor, alpha: float, looked: NDArray[np.intp]) -> NDArray[np.float64]:

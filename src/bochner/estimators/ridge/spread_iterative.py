@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.hashes import uniform
-from bochner.estimators.ridge.spread import FEWEST_ROWS, LEARNED_ROWS, Rows, Spread, roots_of
+from bochner.estimators.ridge.spread import FEWEST_ROWS, LEARNED_ROWS, Linear, Rows, Spread, roots_of
+from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
 from bochner.tuning.policy import POLICY
 
-N_FOLDS = 3  # of the rows that the scale is learned from; more change nothing
+N_FOLDS = 2  # of the rows that the scale is learned from; more change nothing
 SMOOTHING = 10.0  # times the ridge terms
-STEPS = 12  # iterations for bins, which are regularised by stopping
+STEPS = 10  # iterations for bins, which are regularised by stopping
 TOL = 3e-2  # relative error, where there are no bins
 
 
@@ -25,69 +26,80 @@ class Grouped(NamedTuple):
     number: NDArray[np.intp]
 
 
-class Known(NamedTuple):
-    """Predictions of rows of the design, by their numbers (m,), without them; shape (m, K)."""
+class Folds(NamedTuple):
+    """Rows of the design that were held out in turn.
 
-    rows: NDArray[np.intp]
+    Attributes
+    ----------
+    masks : list of bool arrays of shape (n,)
+        All rows, where they are few; or one fold of those that nothing was learned from.
+    predicted : array of shape (m, K)
+        By machines without them, one fold after the other.
+    coef : array of shape (K, D)
+        Of the machine without the fold, if it is one.
+    """
+
+    masks: list[NDArray[np.bool_]]
+    predicted: NDArray
+    coef: NDArray
+
+
+class Found(NamedTuple):
+    """Coefficients of features that are not centred, and predictions of all rows of the design, shape (n, K)."""
+
+    linear: Linear
     predicted: NDArray
 
 
 class Machine(NamedTuple):
-    """What was solved: ridge terms of the maps, shape (M,), and the iterations that it took."""
+    """What was solved, and the ridge terms of its maps, shape (M,)."""
 
     ridge: IterativeRidge
     penalty: NDArray
-    n_iter: int
 
-    def solve(self, kept: NDArray, steps: int, targets: NDArray | None = None, factor: float = 1.0) -> _Found:
-        """Fit rows of the design, a mask, to its targets or other ones, with so many times the ridge terms."""
-        ridge, dense = self.ridge, self.ridge.is_dense
-        equations = ridge.equations(kept, targets)
-        penalty = np.tile(factor * self.penalty, (equations.shape[0], 1))
-        most, tol = (POLICY.most_iterations, TOL) if dense else (steps, 0.0)
-        coef = ridge.solve(equations, penalty, tol, most).coef
-        return _Found(coef, ridge.intercept(equations, coef), ridge.predict(equations, coef))
+    def solve(self, kept: NDArray, targets: NDArray | None = None, smoothing: float = 1.0) -> Found:
+        """Fit the rows of a mask, to their targets or other ones, with so many times the ridge terms."""
+        equations = self.ridge.equations(kept, targets)
+        penalty = np.tile(smoothing * self.penalty, (equations.shape[0], 1))
+        most, tol = (POLICY.most_iterations, TOL) if self.ridge.is_dense else (STEPS, 0.0)
+        return self._found(equations, self.ridge.solve(equations, penalty, tol, most).coef)
 
+    def solved(self, kept: NDArray, coef: NDArray) -> Found:
+        """What goes with coefficients that the rows of a mask gave before."""
+        return self._found(self.ridge.equations(kept), coef)
 
-class _Found(NamedTuple):
-    """Coefficients (K, D), intercepts (K,) for features that are not centred, and predictions of all rows, (n, K)."""
-
-    coef: NDArray
-    intercept: NDArray
-    predicted: NDArray
+    def _found(self, equations: NormalEquations, coef: NDArray) -> Found:
+        intercept = self.ridge.intercept(equations, coef)
+        return Found(Linear(coef.T, intercept), self.ridge.predict(equations, coef))
 
 
-def spread_iteratively(machine: Machine, grouped: Grouped, known: Known | None) -> Spread:
+def spread_iteratively(machine: Machine, grouped: Grouped, folds: Folds) -> Spread:
     """Learn the scale from errors of rows by machines without their fold, and score those that calibrate.
 
-    Coefficients are those of the stored features, whose maps' scales are `machine.ridge.scales`.
-
-    Parameters
-    ----------
-    machine : Machine
-    grouped : Grouped
-    known : Known or None
-        Of all rows by folds, as there are where they are few, or of those that calibrate. None where these have yet to
-        be predicted by a machine without them.
+    Where one fold calibrates, intervals are about the machine without it. Coefficients are those of the stored
+    features, whose maps' scales are `machine.ridge.scales`.
     """
     rows, number = grouped
-    predicted = np.full((machine.ridge.design.source.n_rows, rows.targets.shape[1]), np.nan)
-    counted = machine.ridge.design.source.weights > 0
-    judge = np.zeros(len(counted), bool)
-    judge[number[rows.judge]] = True
-    if known is None:
-        predicted[judge] = machine.solve(counted & ~judge, machine.n_iter).predicted[judge]
-    else:
-        predicted[known.rows] = known.predicted
-    others = counted & ~judge
-    by_folds = bool(np.isfinite(predicted[others]).all())
-    if np.count_nonzero(others) < FEWEST_ROWS:
-        if by_folds:
+    source = machine.ridge.design.source
+    counted = source.weights > 0
+    predicted, centre = np.full((source.n_rows, source.n_outputs), np.nan), None
+    if len(folds.masks) == 1:
+        judge = folds.masks[0] & counted
+        rows.judge = judge[number] & (rows.weight > 0)
+        found = machine.solved(counted & ~judge, folds.coef)
+        predicted[judge], centre = found.predicted[judge], found.linear
+        others = counted & ~judge
+        if np.count_nonzero(others) >= FEWEST_ROWS:
+            _predict_folds(machine, others, predicted, rows.seed)
+    elif folds.masks:
+        predicted[np.concatenate([np.flatnonzero(mask) for mask in folds.masks])] = folds.predicted
+        judge = np.bincount(number[rows.judge], minlength=source.n_rows) > 0
+        others = counted & ~judge
+        if np.count_nonzero(others) < FEWEST_ROWS:
             rows.all_judge()
-        return rows.with_one_scale(predicted[number])
-    if not by_folds:
-        _predict_folds(machine, others, predicted, rows.seed)
-    return _scaled(machine, grouped, predicted, others)
+    if not folds.masks or np.count_nonzero(others) < FEWEST_ROWS:
+        return rows.spread(predicted[number], centre)
+    return _scaled(machine, grouped, predicted, others, centre)
 
 
 def _predict_folds(machine: Machine, others: NDArray, predicted: NDArray, seed: int) -> None:
@@ -96,21 +108,19 @@ def _predict_folds(machine: Machine, others: NDArray, predicted: NDArray, seed: 
     wanted = min(N_FOLDS, -(-N_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others))))
     for k in range(wanted):
         left = others & (fold == k)
-        if left.any():
-            steps = min(machine.n_iter, STEPS)
-            predicted[left] = machine.solve(others & ~left, steps).predicted[left]
+        if left.any() and (others & ~left).any():
+            predicted[left] = machine.solve(others & ~left).predicted[left]
 
 
-def _scaled(machine: Machine, grouped: Grouped, predicted: NDArray, others: NDArray) -> Spread:
+def _scaled(machine: Machine, grouped: Grouped, predicted: NDArray, others: NDArray, centre: Linear | None) -> Spread:
     """Fit the scale to the errors of rows that do not calibrate."""
     rows, number = grouped
     learned = others & np.isfinite(predicted).all(axis=1)
-    own = rows.others & learned[number]
-    weight = np.where(own, rows.weight, 0.0)
-    errors = np.where(own[:, np.newaxis], rows.targets - predicted[number], 0.0)
+    weight = np.where(learned[number], rows.weight, 0.0)
+    errors = np.where(weight[:, np.newaxis] > 0, rows.targets - predicted[number], 0.0)
     roots, bounds = roots_of(errors, weight)
-    found = machine.solve(learned, STEPS, _means(roots, weight, number, len(learned)), SMOOTHING)
-    return rows.with_scale(predicted[number], found.predicted[number], found.coef.T, found.intercept, bounds)
+    found = machine.solve(learned, _means(roots, weight, number, len(learned)), SMOOTHING)
+    return rows.spread(predicted[number], centre, found.linear, found.predicted[number], bounds)
 
 
 def _means(values: NDArray, weight: NDArray, number: NDArray, n: int) -> NDArray[np.float64]:
