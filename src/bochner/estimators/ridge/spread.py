@@ -23,11 +23,11 @@ FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
 LEARNED_ROWS = 16_384  # that are enough for it
 SCORED_ROWS = 10_000
 BOUNDS = (0.05, 0.99)  # quantiles of the roots that it was learned from, between which predicted ones are kept
-LIMIT_SHARE = 0.01  # of the weight, at the least or the greatest target, which then is a limit of the targets
+LIMIT_SHARE, LIMIT_ROWS = 0.01, 10  # of the weight and rows, by which the least or greatest target is a limit
 
 
 @dataclass
-class Linear:
+class Affine:
     """A function of the features: coefficients of shape (D, K) and intercepts of shape (K,)."""
 
     coef: NDArray
@@ -40,9 +40,9 @@ class Spread:
 
     Attributes
     ----------
-    centre : Linear or None
+    centre : Affine or None
         The model without the rows that calibrate, about which intervals are; None for the fitted model itself.
-    roots : Linear or None
+    roots : Affine or None
         Predicts the root of the scale; None where one scale, 1, serves all inputs.
     bounds : array of shape (2, K)
         Of the root of the scale.
@@ -54,8 +54,8 @@ class Spread:
         By which rows calibrate.
     """
 
-    centre: Linear | None
-    roots: Linear | None
+    centre: Affine | None
+    roots: Affine | None
     bounds: NDArray[np.float64]
     limits: NDArray[np.float64]
     scores: Scores
@@ -104,8 +104,8 @@ class Rows:
     def spread(
         self,
         predicted: NDArray,
-        centre: Linear | None = None,
-        roots: Linear | None = None,
+        centre: Affine | None = None,
+        roots: Affine | None = None,
         found: NDArray | None = None,
         bounds: NDArray | None = None,
     ) -> Spread:
@@ -150,13 +150,14 @@ def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def limits(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
-    """Least and greatest target, shape (2, K), where a hundredth of the weight lies there; else infinite.
+    """Least and greatest target, shape (2, K), where a hundredth of the weight and ten rows lie; else infinite.
 
     Such targets are counts, ratings or censored: what they cannot be is no part of an interval. A new row lies beyond
     all n others at one end with a probability of at most 1 / (n + 1), so that no more coverage is lost.
     """
-    counted = targets[weight > 0]
-    share = weight[weight > 0] / weight.sum()
+    counted, own = targets[weight > 0], weight[weight > 0]
     ends = np.stack([counted.min(axis=0), counted.max(axis=0)])
-    heavy = np.stack([share @ (counted == end) for end in ends]) >= LIMIT_SHARE
-    return np.where(heavy, ends, np.array([[-np.inf], [np.inf]]))
+    there = [counted == end for end in ends]
+    heavy = np.stack([own @ rows >= LIMIT_SHARE * own.sum() for rows in there])
+    many = np.stack([rows.sum(axis=0) >= LIMIT_ROWS for rows in there])
+    return np.where(heavy & many, ends, np.array([[-np.inf], [np.inf]]))

@@ -12,7 +12,7 @@ from bochner.estimators.ridge.spread import (
     FEWEST_ROWS,
     LEARNED_ROWS,
     SCORED_ROWS,
-    Linear,
+    Affine,
     Rows,
     Spread,
     distinct_numbers,
@@ -53,7 +53,7 @@ def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: R
     intercept, found = scale.intercept(coef), np.full(rows.targets.shape, np.nan)
     found[looked] = Design(design.source.take(looked), *_map(design)).predict(coef, intercept)
     rows.judge &= np.isin(np.arange(len(rows.judge)), judge)
-    return rows.spread(predicted, None, Linear(coef, intercept), found, bounds)
+    return rows.spread(predicted, None, Affine(coef, intercept), found, bounds)
 
 
 def left_out(design: Design, factor: FeatureFactor, alpha: float, looked: NDArray[np.intp]) -> NDArray[np.float64]:

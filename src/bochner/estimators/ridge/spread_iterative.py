@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.hashes import uniform
-from bochner.estimators.ridge.spread import FEWEST_ROWS, LEARNED_ROWS, Linear, Rows, Spread, roots_of
+from bochner.estimators.ridge.spread import FEWEST_ROWS, LEARNED_ROWS, Affine, Rows, Spread, roots_of
 from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
 from bochner.tuning.policy import POLICY
 
 N_FOLDS = 2  # of the rows that the scale is learned from; more change nothing
 SMOOTHING = 10.0  # times the ridge terms
-STEPS = 10  # iterations for bins, which are regularised by stopping
+STEPS = 12  # iterations for bins, which are regularised by stopping
 TOL = 3e-2  # relative error, where there are no bins
 
 
@@ -47,7 +47,7 @@ class Folds(NamedTuple):
 class Found(NamedTuple):
     """Coefficients of features that are not centred, and predictions of all rows of the design, shape (n, K)."""
 
-    linear: Linear
+    linear: Affine
     predicted: NDArray
 
 
@@ -70,7 +70,7 @@ class Machine(NamedTuple):
 
     def _found(self, equations: NormalEquations, coef: NDArray) -> Found:
         intercept = self.ridge.intercept(equations, coef)
-        return Found(Linear(coef.T, intercept), self.ridge.predict(equations, coef))
+        return Found(Affine(coef.T, intercept), self.ridge.predict(equations, coef))
 
 
 def spread_iteratively(machine: Machine, grouped: Grouped, folds: Folds) -> Spread:
@@ -112,7 +112,7 @@ def _predict_folds(machine: Machine, others: NDArray, predicted: NDArray, seed: 
             predicted[left] = machine.solve(others & ~left).predicted[left]
 
 
-def _scaled(machine: Machine, grouped: Grouped, predicted: NDArray, others: NDArray, centre: Linear | None) -> Spread:
+def _scaled(machine: Machine, grouped: Grouped, predicted: NDArray, others: NDArray, centre: Affine | None) -> Spread:
     """Fit the scale to the errors of rows that do not calibrate."""
     rows, number = grouped
     learned = others & np.isfinite(predicted).all(axis=1)
