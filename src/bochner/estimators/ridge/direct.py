@@ -31,7 +31,7 @@ def solve_directly(design: Design, task: RidgeTask) -> Fitted:
     coef = factor.coef(best).astype(design.dtype)
     spread = None
     if task.uncertain:
-        spread = spread_directly(design, factor, best, Rows(design.source, task.seed, task.held_out))
+        spread = spread_directly(design, factor, best, Rows.of(design.source, task.seed, task.held_out))
     path = best, alphas, scores, held_out_predictions
     return Fitted(design.features, coef, factor.intercept(coef), *path, spread=spread)
 

@@ -55,9 +55,9 @@ def solve_exactly(design: Design, task: RidgeTask) -> Fitted:
 
 def _spread(design: Design, task: RidgeTask, seen: _Seen, left_out: NDArray) -> Spread:
     """One scale for all inputs, by leave-one-out predictions of some of the distinct rows, shape (m, K)."""
-    rows, number = Rows(design.source, task.seed, task.held_out), distinct_numbers(design.source)
+    rows, number = Rows.of(design.source, task.seed, task.held_out), distinct_numbers(design.source)
     if task.held_out is None:
-        rows.all_judge()
+        rows = rows.judged_by(True)
     predicted = np.full((number.max() + 1, left_out.shape[1]), np.nan)
     predicted[seen.rows] = left_out
     return rows.spread(predicted[number])

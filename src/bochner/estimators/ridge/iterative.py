@@ -66,7 +66,7 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.terms)
     if task.uncertain:
-        rows = Rows(source, task.seed, task.held_out)
+        rows = Rows.of(source, task.seed, task.held_out)
         folds = _folds(held or HeldOut(ridge, task.seed, held_out), stop, penalty, n_iter)
         spread = spread_iteratively(Machine(ridge, penalty.terms), Grouped(rows, number), folds)
         spread = spread.mapped(lambda coef: _of_map(coef, ridge, features))

@@ -71,16 +71,9 @@ class Spread:
         return replace(self, centre=both[0], roots=both[1])
 
 
+@dataclass(frozen=True)
 class Rows:
     """Rows of a fit as they came, also those that solvers take for one.
-
-    Parameters
-    ----------
-    source : ArraySource
-    seed : int
-        By which rows calibrate where none were held out before.
-    held_out : bool array of shape (n,), optional
-        Rows that nothing was learned from.
 
     Attributes
     ----------
@@ -88,18 +81,30 @@ class Rows:
     weight : array of shape (n,)
     judge : bool array of shape (n,)
         Rows that calibrate.
+    seed : int
+        By which these were held out.
     """
 
-    def __init__(self, source: ArraySource, seed: int, held_out: NDArray | None = None) -> None:
-        self.source, self.seed = source, seed
-        self.targets, self.weight = source.targets(source.y), np.ascontiguousarray(source.weights)
-        self.judge = rows_held_out(source.row_hashes(), self.weight, seed) if held_out is None else held_out
-        self.judge = self.judge & (self.weight > 0)
+    targets: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    judge: NDArray[np.bool_]
+    seed: int
+
+    @classmethod
+    def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> Rows:
+        """Those of a source, of which the ones calibrate that were held out, or others by their content."""
+        weight = np.ascontiguousarray(source.weights)
+        judge = rows_held_out(source.row_hashes(), weight, seed) if held_out is None else held_out
+        return cls(source.targets(source.y), weight, judge & (weight > 0), seed)
 
     @property
     def others(self) -> NDArray[np.bool_]:
         """Rows that the scale may be learned from."""
         return ~self.judge & (self.weight > 0)
+
+    def judged_by(self, judge: NDArray[np.bool_] | bool) -> Rows:
+        """The same, with other rows that calibrate, of those that have weight; with True all of them."""
+        return replace(self, judge=judge & (self.weight > 0))
 
     def spread(
         self,
@@ -124,10 +129,6 @@ class Rows:
             found, bounds = np.ones(predicted.shape), np.ones((2, predicted.shape[1]))
         scores = in_order(errors / np.square(np.clip(found[rows], *bounds)), self.weight[rows])
         return Spread(centre, roots, bounds, limits(self.targets, self.weight), scores, self.seed)
-
-    def all_judge(self) -> None:
-        """Let all rows calibrate, for they are few."""
-        self.judge = self.weight > 0
 
 
 def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:

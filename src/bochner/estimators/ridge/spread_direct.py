@@ -37,10 +37,11 @@ def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: R
     """
     few = np.count_nonzero(rows.others) < FEWEST_ROWS
     if few:
-        rows.all_judge()
+        rows = rows.judged_by(True)
     rng = np.random.default_rng(rows.seed)
     judge, others = _some(rows.judge, SCORED_ROWS, rng), _some(rows.others, LEARNED_ROWS, rng)
     looked = np.sort(np.concatenate([judge, others]))
+    rows = rows.judged_by(np.isin(np.arange(len(rows.weight)), judge))
     predicted = np.full(rows.targets.shape, np.nan)
     predicted[looked] = left_out(design, factor, alpha, looked)
     if few:
@@ -52,7 +53,6 @@ def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: R
     coef = scale.coef(best).astype(design.dtype)
     intercept, found = scale.intercept(coef), np.full(rows.targets.shape, np.nan)
     found[looked] = Design(design.source.take(looked), *_map(design)).predict(coef, intercept)
-    rows.judge &= np.isin(np.arange(len(rows.judge)), judge)
     return rows.spread(predicted, None, Affine(coef, intercept), found, bounds)
 
 

@@ -85,7 +85,7 @@ def spread_iteratively(machine: Machine, grouped: Grouped, folds: Folds) -> Spre
     predicted, centre = np.full((source.n_rows, source.n_outputs), np.nan), None
     if len(folds.masks) == 1:
         judge = folds.masks[0] & counted
-        rows.judge = judge[number] & (rows.weight > 0)
+        rows = rows.judged_by(judge[number])
         found = machine.solved(counted & ~judge, folds.coef)
         predicted[judge], centre = found.predicted[judge], found.linear
         others = counted & ~judge
@@ -96,10 +96,10 @@ def spread_iteratively(machine: Machine, grouped: Grouped, folds: Folds) -> Spre
         judge = np.bincount(number[rows.judge], minlength=source.n_rows) > 0
         others = counted & ~judge
         if np.count_nonzero(others) < FEWEST_ROWS:
-            rows.all_judge()
+            rows = rows.judged_by(True)
     if not folds.masks or np.count_nonzero(others) < FEWEST_ROWS:
         return rows.spread(predicted[number], centre)
-    return _scaled(machine, grouped, predicted, others, centre)
+    return _scaled(machine, Grouped(rows, number), predicted, others, centre)
 
 
 def _predict_folds(machine: Machine, others: NDArray, predicted: NDArray, seed: int) -> None:
