@@ -21,6 +21,8 @@ class Intervals:
     target_mean_: NDArray[np.float64]
     target_scale_: NDArray[np.float64]
     spread_: Spread | None
+    uncertainty: bool
+    solver_: str
     _one_target: bool
 
     def predict_interval(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.float64]:
@@ -145,7 +147,12 @@ class Intervals:
         check_is_fitted(self)
         spread = self.spread_
         if spread is None:
-            raise ValueError("Intervals and quantiles need what fit keeps with uncertainty=True: fit the model so.")
+            raise ValueError(
+                "The exact solver knows no errors of rows left out where it iterates, beyond 20,000 rows: take "
+                "solver='auto'."
+                if self.solver_ == "exact" and self.uncertainty
+                else "Intervals and quantiles need what fit keeps with uncertainty=True: fit the model so."
+            )
         factors = spread.scores.quantiles(q)
         centre, scale = self._centre_and_scale(X, spread, n_jobs)
         low, high = spread.limits

@@ -27,7 +27,9 @@ def solve_directly(design: Design, task: RidgeTask) -> Fitted:
         factor = PrimalFactor(design.moments(), n_alphas)
         loo = _scored(design, factor, task)
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
-    held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight) if task.calibrated else None
+    held_out_predictions = None
+    if task.calibrated and not task.uncertain:
+        held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight)
     coef = factor.coef(best).astype(design.dtype)
     spread = None
     if task.uncertain:

@@ -44,7 +44,7 @@ def solve_exactly(design: Design, task: RidgeTask) -> Fitted:
     predictions = None
     if seen is not None and found.errors is not None:
         predictions = HeldOutPredictions(y[seen.rows] - found.errors, y[seen.rows], weight[seen.rows] * seen.factors)
-    elif seen is not None and design.features.is_dense:
+    elif seen is not None and design.features.is_dense and not task.uncertain:
         predictions = solve_directly(design, replace(task, alpha=best)).held_out_predictions
     spread = None
     if task.uncertain and seen is not None and found.errors is not None:

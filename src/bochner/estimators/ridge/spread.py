@@ -21,7 +21,6 @@ from bochner.tuning.split import rows_held_out
 
 FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
 LEARNED_ROWS = 16_384  # that are enough for it
-SCORED_ROWS = 10_000
 BOUNDS = (0.05, 0.99)  # quantiles of the roots that it was learned from, between which predicted ones are kept
 LIMIT_SHARE, LIMIT_ROWS = 0.01, 10  # of the weight and rows, by which the least or greatest target is a limit
 
