@@ -115,6 +115,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
         The same.
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
+    spread_ : Spread or None
+        Of the errors, with ``uncertainty=True``: what intervals are made of.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
