@@ -47,8 +47,8 @@ class Intervals:
         al., 2021, section 5, on stability). With weights it is that of a row drawn by weight.
 
         No interval has this coverage at each x by itself: that is impossible without assumptions on the distribution.
-        The scale sees the columns as the learned metric does: of noise that follows a column which moves no mean, and is
-        switched off for that, it knows nothing, and widths are those of the average.
+        The scale sees the columns as the learned metric does: where noise follows a column that moves no mean, and is
+        switched off for that, widths do not follow it.
 
         Parameters
         ----------
