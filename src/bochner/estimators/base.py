@@ -46,6 +46,7 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "binning": BinningFeatures,
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
+UNMERGED = ("huber", "quantile")  # losses that equal rows of one mean target do not have
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
@@ -114,8 +115,9 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
-        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self) or self.loss != "squared", None, False
-        merges = self.loss not in ("huber", "quantile")
+        uncertain = bool(getattr(self, "uncertainty", False))
+        calibrated = is_classifier(self) or uncertain or self.loss != "squared"
+        alpha, held_out, chosen, merges = self.alpha, None, False, self.loss not in UNMERGED
         if choice is not None:
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":
@@ -124,11 +126,10 @@ class KernelMachine(Interpretation, KernelParameter):
         size, wide = (source.n_rows, source.n_outputs, source.total_weight), dtype.itemsize == 8
         problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
         self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
-        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, merges=merges)
+        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
-            way = calibrated, held_out, choice.verdict
-            task = RidgeTask(choice.model.alpha, self.tol, seed, *way, merges=merges)
+            task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
@@ -154,14 +155,15 @@ class KernelMachine(Interpretation, KernelParameter):
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
 
     def _solve_again(
-        self, source: ArraySource, seed: int, features: FeatureMap, alpha: float
+        self, source: ArraySource, seed: int, features: FeatureMap, alpha: float, uncertain: bool = False
     ) -> tuple[Design, RidgeTask, Fitted]:
-        """Ridge regression on other rows with all that was chosen."""
+        """Ridge regression on other rows with all that was chosen; the spread of the errors is found anew too."""
         features = fixed(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
-        task = RidgeTask(alpha, self.tol, seed, n_iter=n_iter, resumed=bool(n_iter and self.report_))
-        task = replace(task, merges=self.loss not in ("huber", "quantile"))
+        resumed = bool(n_iter and self.report_)
+        task = RidgeTask(alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain)
+        task = replace(task, merges=self.loss not in UNMERGED)
         design = Design(source, features, self.coef_.dtype)
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
@@ -169,10 +171,16 @@ class KernelMachine(Interpretation, KernelParameter):
         return design, task, fitted
 
     def _other_rows(
-        self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]
+        self,
+        X: Any,
+        y: NDArray,
+        weights: NDArray | None,
+        targets: Callable[[NDArray], NDArray],
+        seed: int | None = None,
     ) -> tuple[ArraySource, int]:
-        """Rows as the fit encoded its own, and the seed."""
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        """Rows as the fit encoded its own, and a seed, if none is given."""
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**31))
         return encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets), seed
 
     def _choose(self, rows: Prepared) -> Choice | None:
@@ -262,15 +270,19 @@ class KernelMachine(Interpretation, KernelParameter):
             units, quick = column_units(self.encoder_), rows.budget.limit is not None
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
-    @single_threaded_blas()
     def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
         check_is_fitted(self)
+        return self._mapped(X, self.coef_, self.intercept_, n_jobs)
+
+    @single_threaded_blas()
+    def _mapped(self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None) -> NDArray[np.float64]:
+        """Any coefficients of the features, (D, K), at the rows of X, shape (n, K)."""
         threads = threads_of(n_jobs)
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)
         with at_most(threads):
-            return Design(source, self.features_, self.coef_.dtype).predict(self.coef_, self.intercept_)
+            return Design(source, self.features_, self.coef_.dtype).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""

@@ -15,6 +15,7 @@ from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.intervals import Intervals
 from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.targets import Standardised
@@ -22,7 +23,7 @@ from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
 
 
-class KernelMachineRegressor(RegressorMixin, KernelMachine):
+class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -122,6 +123,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         The same.
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
+    spread_ : Spread or None
+        Of the errors, with ``uncertainty=True``: what intervals are made of.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -219,7 +222,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._take(fitted, choice)
         self._keep_scale(y, mean, scale)
         coef = fitted.coef if found is None else self._keep_loss(found, fitted)
-        self.coef_ = coef
+        self.spread_, self.coef_ = fitted.spread, coef
         return self
 
     def _targets(
@@ -292,9 +295,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
         if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
-        source, seed = self._other_rows(X, y, weight, self._targets(y, weight, mean, scale))
+        spread = getattr(self, "spread_", None)
+        targets = self._targets(y, weight, mean, scale)
+        source, seed = self._other_rows(X, y, weight, targets, None if spread is None else spread.seed)
         if self.loss == "squared":
-            coef = self._solve_again(source, seed, self.features_, self.alpha_)[2].coef
+            _, _, fitted = self._solve_again(source, seed, self.features_, self.alpha_, spread is not None)
+            self.spread_, coef = fitted.spread, fitted.coef
         else:
             design, task, fitted = self._solve_again(source, seed, self.features_, self._ridge_alpha)
             way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(design, y)

@@ -23,6 +23,8 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
+        "bochner.estimators.ridge.spread": ["Affine", "Spread"],
+        "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],
         "bochner.features.structured": ["SignedHadamard"],
         "bochner.features.binning": ["BinningFeatures"],

@@ -122,6 +122,10 @@ class FeatureFactor(Factor):
         """Coefficients along a path, shape (D, A, K); with `mix`, of shape (K, M), those of combined outputs."""
 
     @abstractmethod
+    def applied(self, alpha: float, cross: NDArray) -> NDArray:
+        """(G + alpha I)^-1 times moments with other targets, shape (D, K)."""
+
+    @abstractmethod
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
         """Quadratic form u'(G + alpha I)^-1 u of each centred row u of U, shape (A, n)."""
 
@@ -150,6 +154,9 @@ class PrimalFactor(FeatureFactor):
     def coefs(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
         cross = self.cross if mix is None else self.cross @ mix
         return np.ascontiguousarray(np.moveaxis(self.inverse.solve(alphas, cross.T), 2, 0))
+
+    def applied(self, alpha: float, cross: NDArray) -> NDArray:
+        return self.inverse.solve(np.array([alpha]), cross.T)[0].T
 
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
         return self.inverse.forms(alphas, U)
@@ -258,6 +265,11 @@ class DualFactor(KernelFactor, FeatureFactor):
         duals = self.duals(alphas, mix)
         coefs = product(duals.reshape(-1, len(self.y)), self.rows.astype(np.float64, copy=False))
         return np.ascontiguousarray(np.moveaxis(coefs.reshape(*duals.shape[:2], -1), 2, 0))
+
+    def applied(self, alpha: float, cross: NDArray) -> NDArray:
+        rows = self.rows.astype(np.float64, copy=False)
+        duals = self.inverse.solve(np.array([alpha]), product(cross.T, rows.T))[0]
+        return (cross - product(duals, rows).T) / alpha
 
     def quadratic(self, U: NDArray, alphas: NDArray) -> NDArray:
         inner = product(U, self.rows.T.astype(U.dtype, copy=False)).astype(np.float64, copy=False)

@@ -164,10 +164,15 @@ class IterativeRidge:
         """Whether there are no bins."""
         return self.design.features.is_dense
 
-    def equations(self, kept: NDArray | None = None) -> NormalEquations:
-        """Normal equations of all rows, or of those that the mask `kept` tells."""
-        blocks = self.blocks if kept is None else Without(self.blocks, kept)
+    def equations(self, kept: NDArray | None = None, targets: NDArray | None = None) -> NormalEquations:
+        """Normal equations of all rows, or of those that the mask `kept` tells, for other targets, (n, K), if given."""
+        blocks = self.blocks if kept is None else Without(self.blocks, kept, targets)
         return NormalEquations(blocks, int(self.edges[-1]), self.design.source.n_outputs, self.dtype)
+
+    def predict(self, equations: NormalEquations, coef: NDArray) -> NDArray[np.float64]:
+        """Predictions for all rows of the design, (n, K), by coefficients of shape (K, D) and their intercept."""
+        parts = [block.features.forward(coef).T for block in self.blocks]
+        return np.concatenate(parts) + equations.intercept(coef)
 
     def fit(
         self, penalty: NDArray, tol: float, max_iter: int, refined: bool = False, start: NDArray | None = None
@@ -319,14 +324,17 @@ class Without:
     blocks : iterable of StoredRows
     kept : bool array of shape (n,)
         False for the rows that are left out.
+    targets : array of shape (n, K), optional
+        In the place of those of the blocks.
     """
 
-    def __init__(self, blocks: Iterable[StoredRows], kept: NDArray) -> None:
-        self.blocks, self.kept = blocks, kept
+    def __init__(self, blocks: Iterable[StoredRows], kept: NDArray, targets: NDArray | None = None) -> None:
+        self.blocks, self.kept, self.targets = blocks, kept, targets
 
     def __iter__(self) -> Iterator[StoredRows]:
         first = 0
         for block in self.blocks:
-            kept = self.kept[first : first + len(block.y)].astype(np.float32)
-            yield block._replace(weight=kept * block.weight)
+            rows = slice(first, first + len(block.y))
+            y = block.y if self.targets is None else self.targets[rows]
+            yield StoredRows(block.features, y, self.kept[rows].astype(np.float32) * block.weight)
             first += len(block.y)

@@ -7,6 +7,8 @@ import numpy as np
 from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
+from bochner.estimators.ridge.spread import Rows
+from bochner.estimators.ridge.spread_direct import spread_directly
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.solvers.factors import DualFactor, FeatureFactor, PrimalFactor, has_few_rows
 from bochner.solvers.leave_one_out import DualLeaveOneOut, LeaveOneOut, PrimalLeaveOneOut
@@ -25,9 +27,15 @@ def solve_directly(design: Design, task: RidgeTask) -> Fitted:
         factor = PrimalFactor(design.moments(), n_alphas)
         loo = _scored(design, factor, task)
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
-    held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight) if task.calibrated else None
+    held_out_predictions = None
+    if task.calibrated and not task.uncertain:
+        held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight)
     coef = factor.coef(best).astype(design.dtype)
-    return Fitted(design.features, coef, factor.intercept(coef), best, alphas, scores, held_out_predictions)
+    spread = None
+    if task.uncertain:
+        spread = spread_directly(design, factor, best, Rows.of(design.source, task.seed, task.held_out))
+    path = best, alphas, scores, held_out_predictions
+    return Fitted(design.features, coef, factor.intercept(coef), *path, spread=spread)
 
 
 def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLeaveOneOut:

@@ -12,6 +12,7 @@ from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.spread import Rows, Spread, distinct_numbers
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.features.rows import exact_map
 from bochner.solvers.exact import centred_kernel, solve_exact
@@ -43,11 +44,23 @@ def solve_exactly(design: Design, task: RidgeTask) -> Fitted:
     predictions = None
     if seen is not None and found.errors is not None:
         predictions = HeldOutPredictions(y[seen.rows] - found.errors, y[seen.rows], weight[seen.rows] * seen.factors)
-    elif seen is not None and design.features.is_dense:
+    elif seen is not None and design.features.is_dense and not task.uncertain:
         predictions = solve_directly(design, replace(task, alpha=best)).held_out_predictions
-    return Fitted(
-        features, found.coef, found.intercept, best, alphas, scores, predictions, found.n_iter, found.residual
-    )
+    spread = None
+    if task.uncertain and seen is not None and found.errors is not None:
+        spread = _spread(design, task, seen, y[seen.rows] - found.errors)
+    path = best, alphas, scores, predictions
+    return Fitted(features, found.coef, found.intercept, *path, found.n_iter, found.residual, spread)
+
+
+def _spread(design: Design, task: RidgeTask, seen: _Seen, left_out: NDArray) -> Spread:
+    """One scale for all inputs, by leave-one-out predictions of some of the distinct rows, shape (m, K)."""
+    rows, number = Rows.of(design.source, task.seed, task.held_out), distinct_numbers(design.source)
+    if task.held_out is None:
+        rows = rows.judged_by(True)
+    predicted = np.full((number.max() + 1, left_out.shape[1]), np.nan)
+    predicted[seen.rows] = left_out
+    return rows.spread(predicted[number])
 
 
 def _alpha(counted: Design, source: ArraySource, task: RidgeTask) -> tuple[float, NDArray, NDArray | None]:

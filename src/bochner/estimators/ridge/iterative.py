@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
+from bochner.estimators.ridge.spread import Rows
+from bochner.estimators.ridge.spread_iterative import Folds, Grouped, Machine, spread_iteratively
 from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage
 from bochner.estimators.solver import Task, by_leverage
+from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
 from bochner.tuning.held_out import HeldOut, HeldOutPredictions, HeldOutRun, alphas_to_try, choose_penalty, compared
@@ -46,7 +49,8 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     features = design.features
     searched = task.verdict is None and (task.is_open or features.learns_weights)
     smaller = compared(design, task.seed) if searched else None
-    design, held_out = _distinct(design, task)
+    source = design.source
+    design, held_out, number = _distinct(design, task)
     ridge = IterativeRidge(design, task.seed)
     held = HeldOut(ridge, task.seed, held_out) if searched or _judged_by_rows(task) else None
     judge = held if smaller is None else HeldOut(IterativeRidge(smaller, task.seed), task.seed)
@@ -58,25 +62,64 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     solution = found.solution
     if stop.tol:
         solution.warn(stop.tol)
-    coef, least = np.ascontiguousarray(solution.coef.T.astype(design.dtype)), float(penalty.terms.min())
+    least, n_iter, spread = float(penalty.terms.min()), stop.n_before or solution.n_iter, None
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.terms)
-        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+    if task.uncertain:
+        rows = Rows.of(source, task.seed, task.held_out)
+        folds = _folds(held or HeldOut(ridge, task.seed, held_out), stop, penalty, n_iter)
+        spread = spread_iteratively(Machine(ridge, penalty.terms), Grouped(rows, number), folds)
+        spread = spread.mapped(lambda coef: _of_map(coef, ridge, features))
+    coef = _of_map(solution.coef.T, ridge, features)
     path = least, penalty.alphas, penalty.scores, stop.predictions
-    n_iter = stop.n_before or solution.n_iter
     stage = None
-    if isinstance(ridge.blocks, list) and not design.features.learns_weights:
+    if isinstance(ridge.blocks, list) and features is design.features:
         stage = Stage(ridge, held.folds if held else [], stop.without)
-    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, stage)
+    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, spread, stage)
 
 
-def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
-    """The design of bins with equal rows as one, and the rows to hold out of it; None where these are still open."""
+def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArray:
+    """Coefficients of the stored features, (D, K), as those of a map, which may have learned its weights since."""
+    coef = np.ascontiguousarray(coef.astype(ridge.design.dtype))
+    if len(coef) and features is not ridge.design.features:
+        coef = coef / np.repeat(features.scales, np.diff(ridge.edges))[:, np.newaxis].astype(coef.dtype)
+    return coef
+
+
+def _folds(held: HeldOut, stop: Stop, penalty: Penalty, n_iter: int) -> Folds:
+    """The rows held out, and their predictions, which are found now if they were not before."""
+    if not held.folds:
+        return Folds([], np.empty(0), np.empty(0))
+    if stop.predictions is not None and stop.without is not None:
+        return Folds(held.folds, stop.predictions.predicted, np.mean(stop.without, axis=0))
+    run = held.trace(penalty.terms, 0.0, steps=n_iter)
+    return Folds(held.folds, run.predictions.predicted, run.coef)
+
+
+class Distinct(NamedTuple):
+    """A design of bins with equal rows as one.
+
+    Attributes
+    ----------
+    design : Design
+    held_out : bool array or None
+        The rows to hold out of it; None where these are still open.
+    number : int array of shape (n,)
+        Of the row of it that each row is part of.
+    """
+
+    design: Design
+    held_out: NDArray | None
+    number: NDArray[np.intp]
+
+
+def _distinct(design: Design, task: RidgeTask) -> Distinct:
+    """Take equal rows of bins as one, where that saves much."""
     source, held_out = design.source, task.held_out
     if not task.merges:
         if held_out is None and task.resumed:
             held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
-        return design, held_out
+        return Distinct(design, held_out, np.arange(source.n_rows))
     if task.verdict is not None:
         first_duplicate = task.verdict.split.first_duplicate
     elif task.n_iter is not None and not task.resumed:
@@ -84,13 +127,14 @@ def _distinct(design: Design, task: RidgeTask) -> tuple[Design, NDArray | None]:
     elif not task.resumed and (
         held_out is not None or design.features.is_dense or source.n_counted <= POLICY.folded_rows
     ):
-        return design, held_out
+        return Distinct(design, held_out, np.arange(source.n_rows))
     else:
         held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
         first_duplicate = source.first_duplicates(design.row_hashes, held_out | (source.weights <= 0))
     merged, leads = source.merged(first_duplicate)
     design = Design(merged, design.features, design.dtype, design.advance)
-    return design, None if held_out is None else held_out[leads]
+    number = np.arange(source.n_rows) if leads.all() else (np.cumsum(leads) - 1)[first_duplicate]
+    return Distinct(design, None if held_out is None else held_out[leads], number)
 
 
 def _judged_by_rows(task: RidgeTask) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.estimators.ridge.spread import Spread
 from bochner.features.base import FeatureMap
 from bochner.solvers.factors import Factor
 from bochner.solvers.iterative import IterativeRidge
@@ -31,6 +32,8 @@ class RidgeTask:
         Of the samples of rows on which choices are made.
     calibrated : bool
         Whether predictions for rows by a model that has not seen them are wanted too.
+    uncertain : bool
+        Whether the spread of the errors is, for intervals.
     held_out : bool array of shape (n,) or None
         Rows that the features were not learned from, of which these predictions are, if they are not too few.
     verdict : Verdict or None
@@ -55,6 +58,7 @@ class RidgeTask:
     chosen: bool = False
     resumed: bool = False
     merges: bool = True
+    uncertain: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
@@ -102,6 +106,8 @@ class Fitted:
         Mean squared error of each on rows left out.
     held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
+    spread : Spread or None
+        Of the errors, where it was asked for.
     n_iter : int or None
     residual : float or None
     stage : Stage or None
@@ -117,6 +123,7 @@ class Fitted:
     held_out_predictions: HeldOutPredictions | None
     n_iter: int | None = None
     residual: float | None = None
+    spread: Spread | None = None
     stage: Stage | None = None
 
 

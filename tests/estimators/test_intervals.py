@@ -1,0 +1,213 @@
+"""Prediction intervals and quantiles: against dense algebra, and by their coverage over draws."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from bochner import BinningFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner.data.sources import ArraySource
+from bochner.kernels import Gaussian, Laplacian
+from bochner.tuning.split import rows_held_out
+
+GAUSSIAN = {"kernel": Gaussian(1.0), "n_components": 100, "alpha": 1.0, "random_state": 0}
+
+
+def noisy(n, seed=0, outputs=1):
+    """Rows whose noise is six times as large where the first column is positive; targets, and their deviations."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    sd = np.where(X[:, 0] > 0, 0.6, 0.1)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + sd * rng.standard_normal(n)
+    return X, (y if outputs == 1 else np.stack([y, 5 - 3 * y + rng.standard_normal(n)], axis=1)), sd
+
+
+X, Y, SD = noisy(3000)
+FIT, NEW = slice(0, 900), slice(900, None)
+
+
+def uncertain(**options):
+    return KernelMachineRegressor(uncertainty=True, **{**GAUSSIAN, **options})
+
+
+def covered(model, X, y, coverage=0.9):
+    ends = model.predict_interval(X, coverage)
+    return np.mean((ends[..., 0] <= y) & (y <= ends[..., 1]), axis=0)
+
+
+def left_out(Z, y, alpha, rows):
+    """Predictions of rows by ridge regressions with an intercept without each of them."""
+    found = []
+    for i in rows:
+        kept = np.arange(len(y)) != i
+        mean, centre = y[kept].mean(), Z[kept].mean(axis=0)
+        A = Z[kept] - centre
+        coef = np.linalg.solve(A.T @ A + alpha * np.eye(Z.shape[1]), A.T @ (y[kept] - mean))
+        found.append(mean + (Z[i] - centre) @ coef)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("n", [60, 150], ids=["fewer rows than features", "more"])
+def test_few_rows_have_quantiles_of_their_leave_one_out_errors(n):
+    model = uncertain(tol=1e-6).fit(X[:n], Y[:n])
+    Z = model.features_.transform(model.encoder_.encode(X[:n], dtype=np.float64))
+    errors = np.sort(Y[:n] - left_out(Z, Y[:n], 1.0, range(n)))
+    ranks = [int(np.floor((n + 1) * 0.05)), int(np.ceil((n + 1) * 0.95))]
+    expected = model.predict(X[NEW])[:, np.newaxis] + errors[np.array(ranks) - 1]
+    np.testing.assert_allclose(model.predict_interval(X[NEW]), expected, atol=1e-6)
+
+
+def test_rows_that_calibrate_are_new_to_the_centre_of_the_intervals():
+    """Of more than 5,000 rows, by conjugate gradients: a dense ridge regression without them."""
+    X, y, _ = noisy(5200)
+    model = uncertain(solver="cg", tol=1e-8, n_components=40).fit(X, y)
+    spread = model.spread_
+    Z = model.features_.transform(model.encoder_.encode(X, dtype=np.float64))
+    m = len(spread.scores.values)
+    assert 900 < m < 1200
+    standardised = (y - model.target_mean_) / model.target_scale_
+    judge = rows_held_out(ArraySource(X, y).row_hashes(), np.ones(len(y)), spread.seed)
+    assert judge.sum() == m
+    A = Z[~judge] - Z[~judge].mean(axis=0)
+    mean = standardised[~judge].mean()
+    coef = np.linalg.solve(A.T @ A + np.eye(40), A.T @ (standardised[~judge] - mean))
+    np.testing.assert_allclose(spread.centre.coef[:, 0], coef, atol=1e-5)
+    errors = standardised[judge] - mean - (Z[judge] - Z[~judge].mean(axis=0)) @ coef
+    scale = spread.scale(Z[judge] @ spread.roots.coef + spread.roots.intercept)[:, 0]
+    np.testing.assert_allclose(spread.scores.values[:, 0], np.sort(errors / scale), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"solver": "cg"}, {"features": BinningFeatures(Laplacian(2.0), 30), "kernel": "auto"}, {"solver": "exact"}],
+    ids=["direct", "cg", "bins", "exact"],
+)
+def test_coverage_over_draws(options):
+    """The mean over draws, by its standard error; tight, for the scores are continuous."""
+    found = []
+    for seed in range(12):
+        rows, y, _ = noisy(1400, seed)
+        found.append(covered(uncertain(**options).fit(rows[:400], y[:400]), rows[400:], y[400:]))
+    assert abs(np.mean(found) - 0.9) < 4 * np.std(found, ddof=1) / np.sqrt(len(found)) + 0.005
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}], ids=str)
+def test_widths_follow_the_noise(options):
+    model = uncertain(**options).fit(X[FIT], Y[FIT])
+    width = np.ptp(model.predict_interval(X[NEW]), axis=1)
+    assert np.median(width[SD[NEW] > 0.3]) > 2 * np.median(width[SD[NEW] < 0.3])
+    assert abs(covered(model, X[NEW], Y[NEW]) - 0.9) < 0.06
+
+
+def test_quantiles_are_in_order_and_ends_of_intervals():
+    model = uncertain().fit(X[FIT], Y[FIT])
+    levels = [0.03, 0.05, 0.5, 0.501, 0.95, 0.96]
+    found = model.predict_quantile(X[NEW], levels)
+    assert found.shape == (2100, 6)
+    assert (np.diff(found, axis=1) >= 0).all()
+    np.testing.assert_array_equal(found[:, [1, 4]], model.predict_interval(X[NEW], 0.9))
+    np.testing.assert_array_equal(found[:, 2], model.predict_quantile(X[NEW], 0.5, n_jobs=1))
+    assert abs(np.mean(Y[NEW] <= found[:, 2]) - 0.5) < 0.1
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "auto", "features": "binning"}], ids=["direct", "bins"])
+def test_several_targets_have_their_own(options):
+    rows, y, _ = noisy(1200, outputs=2)
+    model = uncertain(**options).fit(rows[:700], y[:700])
+    found = model.predict_interval(rows[700:])
+    assert found.shape == (500, 2, 2)
+    assert model.predict_quantile(rows[700:], 0.3).shape == (500, 2)
+    assert model.predict_quantile(rows[700:], [0.3, 0.4, 0.5]).shape == (500, 2, 3)
+    assert (abs(covered(model, rows[700:], y[700:]) - 0.9) < 0.08).all()
+    first = uncertain(**options).fit(rows[:700], y[:700, :1])
+    if not options:  # of bins the metric is learned for both
+        np.testing.assert_allclose(first.predict_interval(rows[700:])[:, 0], found[:, 0], rtol=0.1, atol=0.3)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}], ids=["direct", "cg", "bins"]
+)
+def test_predictions_are_what_they_are_without(options):
+    model = uncertain(**options).fit(X[FIT], Y[FIT])
+    bare = clone(model).set_params(uncertainty=False).fit(X[FIT], Y[FIT])
+    np.testing.assert_allclose(model.predict(X[NEW]), bare.predict(X[NEW]), atol=0.02)
+    with pytest.raises(ValueError, match="uncertainty=True"):
+        bare.predict_interval(X[NEW])
+    with pytest.raises(ValueError, match="uncertainty=True"):
+        bare.predict_quantile(X[NEW], 0.5)
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "cg"}, {"kernel": "auto", "features": "binning"}], ids=str)
+def test_saved_models_have_them(options, tmp_path):
+    model = uncertain(**options).fit(X[FIT], Y[FIT])
+    save(model, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict_interval(X[NEW]), model.predict_interval(X[NEW]))
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "exact"}, {"kernel": "auto", "features": "binning"}], ids=str)
+def test_a_refit_to_the_same_rows_has_the_same(options):
+    model = uncertain(**options).fit(X[:600], Y[:600])
+    before = model.predict_interval(X[NEW])
+    np.testing.assert_allclose(model.refit(X[:600], Y[:600]).predict_interval(X[NEW]), before, atol=0.02)
+
+
+def test_a_refit_to_more_rows_holds_the_same_ones_out():
+    model = uncertain(kernel="auto", features="binning").fit(X[:600], Y[:600])
+    model.refit(X[:2000], Y[:2000])
+    assert 340 < len(model.spread_.scores.values) < 460
+    assert abs(covered(model, X[2000:], Y[2000:]) - 0.9) < 0.06
+
+
+def test_rows_without_weight_are_as_none():
+    rows, y = np.vstack([X[:300], X[:100] + 50]), np.append(Y[:300], 1e3 * Y[:100])
+    weight = np.append(np.ones(300), np.zeros(100))
+    model = uncertain().fit(rows, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        model.predict_interval(X[NEW]), uncertain().fit(X[:300], Y[:300]).predict_interval(X[NEW]), atol=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"kernel": "auto", "features": "binning"}, {"solver": "exact"}], ids=["direct", "bins", "exact"]
+)
+def test_equal_rows_keep_the_spread_of_their_targets(options):
+    """Solvers take equal rows as one, with their mean target, whose spread is much smaller."""
+    rng = np.random.default_rng(0)
+    rows = np.round(rng.uniform(-2, 2, (3000, 2)))  # 25 different ones
+    y = rows[:, 0] + rng.standard_normal(3000)
+    model = uncertain(**options).fit(rows[:2000], y[:2000])
+    assert abs(covered(model, rows[2000:], y[2000:]) - 0.9) < 0.05
+
+
+def test_no_end_is_beyond_a_limit_of_the_targets():
+    y = np.maximum(Y, 0.0)
+    model = uncertain().fit(X[FIT], y[FIT])
+    ends = model.predict_interval(X[NEW])
+    assert ends.min() == pytest.approx(0.0, abs=1e-9)
+    assert np.isinf(model.spread_.limits[1, 0])  # one row alone is at the other end
+    assert abs(covered(model, X[NEW], y[NEW] + 1e-9) - 0.9) < 0.06
+
+
+def test_too_few_rows_are_told_with_the_number_that_is_needed():
+    model = uncertain().fit(X[:30], Y[:30])
+    assert model.predict_interval(X[:2]).shape == (2, 2)
+    with pytest.raises(ValueError, match=r"needs 39 rows that the model has not seen .* there are 30"):
+        model.predict_interval(X[:2], 0.95)
+    with pytest.raises(ValueError, match="needs 99 rows"):
+        model.predict_quantile(X[:2], 0.99)
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -0.1, 90, np.nan])
+def test_a_coverage_is_a_probability(coverage):
+    model = uncertain().fit(X[:30], Y[:30])
+    with pytest.raises(ValueError, match="coverage must be a probability between 0 and 1"):
+        model.predict_interval(X[:2], coverage)
+    with pytest.raises(ValueError, match="q must be one or several probabilities"):
+        model.predict_quantile(X[:2], [0.5, coverage])
+
+
+def test_who_has_none():
+    with pytest.raises(NotFittedError):
+        uncertain().predict_interval(X[:2])
+    assert not hasattr(KernelMachineClassifier(), "predict_interval")
