@@ -127,7 +127,7 @@ def reliability(
     weight = checked_weights(sample_weight, len(p))
     p, event, weight = p[weight > 0], event[weight > 0], weight[weight > 0]
     bins = equal_count_bins(p, n_bins, weight)
-    total = np.bincount(bins, weight)
+    total = np.bincount(bins, weight).astype(np.float64)
     return Reliability(np.bincount(bins, weight * p) / total, np.bincount(bins, weight * event) / total, total)
 
 
@@ -233,7 +233,8 @@ def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
     p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
     centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    return np.stack([np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)], axis=-1)
+    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    return np.stack([np.minimum(low, p), np.maximum(high, p)], axis=-1)  # p is inside, beyond rounding
 
 
 def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
