@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from bochner import KernelMachineRegressor
 from bochner.display import BandDisplay, CoverageDisplay, ReliabilityDisplay, WidthDisplay
+from bochner.display.canvas import short_number
 from bochner.display.rows import column_of, rows_along
 
 RNG = np.random.default_rng(0)
@@ -290,3 +291,9 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "bochner\[plot\]"'):
         WidthDisplay.from_estimator(Normal(), X, Y).plot()
+
+
+def test_numbers_are_short():
+    values = [0.0, 1.23456, -9999, 9994, 12345, -2.5e6, 999_999.0, 1e12, 5e16]
+    shown = ["0", "1.23", "-10k", "9990", "12.3k", "-2.5M", "1M", "1T", "50000T"]
+    assert [short_number(value) for value in values] == shown

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.display.canvas import short_number
 from bochner.scores import equal_count_bins
 
 MOST_GROUPS = 10
@@ -54,10 +55,15 @@ def _group(name: str, inside: NDArray) -> Group:
 def _numbered(values: NDArray) -> tuple[list[str], NDArray]:
     distinct, of = np.unique(values, return_inverse=True)
     if len(distinct) <= MOST_GROUPS:
-        return [f"{value:.4g}" for value in distinct], of
+        return [short_number(value) if value % 1 else f"{value:.0f}" for value in distinct], of
     of = equal_count_bins(values, MOST_GROUPS)
     parts = [values[of == k] for k in range(of.max() + 1)]
-    return [f"{part.min():.3g} to {part.max():.3g}" if np.ptp(part) else f"{part[0]:.3g}" for part in parts], of
+    return [_range(part.min(), part.max()) for part in parts], of
+
+
+def _range(low: float, high: float) -> str:
+    ends = short_number(low), short_number(high)
+    return f"{ends[0]} to {ends[1]}" if low < high else ends[0]
 
 
 def _named(values: NDArray) -> tuple[list[str], NDArray]:

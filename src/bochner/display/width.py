@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, remove_frames
+from bochner.display.canvas import BLUE, GREY, VERMILION, few_ticks, one_panel, remove_frames, short_number
 from bochner.display.maps import sample
 from bochner.display.targets import interval_of, mean_of, target_of
 from bochner.scores import equal_count_bins, interval_coverage, interval_width
@@ -231,13 +231,18 @@ class WidthDisplay:
             ax.set_yscale("log")
             for axis in (ax.xaxis, ax.yaxis):
                 axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-                axis.set_major_formatter(lambda value, _: f"{value:g}")
+                axis.set_major_formatter(lambda value, _: short_number(value))
                 axis.set_minor_formatter(NullFormatter())
+        else:
+            few_ticks(ax.xaxis, np.array([low, high]), 6)
+            few_ticks(ax.yaxis, np.array(heights), 6)
         ax.set_xlim(low, high)
         ax.set_ylim(*heights)
         ax.set_xlabel(f"Half the width of the {100 * self.coverage:g}% interval")
         ax.set_ylabel("Absolute error")
-        measured = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within; mean width {self.mean_width:.3g}"
+        measured = (
+            f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within; mean width {short_number(self.mean_width)}"
+        )
         ax.set_title(measured, loc="left", fontsize="medium")
         ax.legend(fontsize="small", loc="upper left", framealpha=0.85, edgecolor="none")
         remove_frames([ax])
