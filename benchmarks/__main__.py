@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HELPERS = ("__main__", "datasets", "report", "runner", "limits", "cells", "adapters")
+HELPERS = ("__main__", "datasets", "report", "runner", "limits", "cells", "adapters", "conformal")
 
 
 def main() -> None:

@@ -19,7 +19,9 @@ QUICKER = 20
 
 
 def repeats(number: int) -> int:
-    """As many as asked for, one where only the script is tried."""
+    """As many as the command line says, else as asked for, but one where only the script is tried."""
+    if "--repeats" in sys.argv[:-1]:
+        return int(sys.argv[sys.argv.index("--repeats") + 1])
     return 1 if QUICK else number
 
 
@@ -82,6 +84,7 @@ def run(
     name = Path(script).stem
     for part in [] if options.page else options.only:
         command = [sys.executable, script, "--child", "--only", part, *["--quick"] * options.quick]
+        command += ["--repeats", str(options.repeats)] if options.repeats else []
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         rows = json.loads(output.splitlines()[-1])
         print(*rows, sep="\n", flush=True)
@@ -96,5 +99,6 @@ def _options(description: str | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--page", action="store_true", help="measure nothing, write the section of what is kept")
     parser.add_argument("--quick", action="store_true", help="try the script on little, once, and keep nothing")
+    parser.add_argument("--repeats", type=int, metavar="N", help="seeds or splits, in place of a script's own number")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -160,3 +161,32 @@ def test_worse_than_before_in_quarters_of_the_range(report):
         assert least <= before <= greatest
         assert accuracy.worse(name, before) == 0
         assert accuracy.worse(name, before + (greatest - least) / 4) == pytest.approx(1)
+
+
+def test_repeats_are_those_of_the_command_line(toys):
+    assert toys("A", "--quick", "--only", "two", "--repeats", "7")[0] == "['predict', '7 us']\n"
+
+
+def test_peers_cover_as_many_rows_as_they_should(report):
+    """Over draws of the rows that calibrate; sets of true probabilities, intervals of scores."""
+    conformal = importlib.import_module("conformal")
+    rng = np.random.default_rng(0)
+    covered = {"least": [], "adaptive": [], "scores": []}
+    sizes = {"least": [], "adaptive": []}
+    for seed in range(300):
+        p = rng.dirichlet([0.5, 1.0, 2.0, 0.2], 300)
+        labels = (rng.random((300, 1)) > p.cumsum(axis=1)).sum(axis=1)
+        for name, options in (("least", ()), ("adaptive", (seed,))):
+            sets = getattr(conformal, f"{name}_sets")(p[:99], labels[:99], p[99:], 0.9, *options)
+            covered[name].append(sets[np.arange(201), labels[99:]].mean())
+            sizes[name].append(sets.sum(axis=1).mean())
+            assert name == "least" or sets.any(axis=1).all()
+        covered["scores"].append((p[99:, 0] <= conformal.conformal_quantile(p[:99, 0], 0.9)).mean())
+    for name, shares in covered.items():
+        z = (np.mean(shares) - 0.9) / (np.std(shares) / np.sqrt(300))
+        assert abs(z) < 4 or (name == "adaptive" and z > 0), name  # its sets are never empty
+    assert np.mean(sizes["least"]) < np.mean(sizes["adaptive"])
+    assert conformal.conformal_quantile(np.arange(8.0), 0.9) == np.inf
+    fit, held_out = conformal.fitted_and_held_out(100, 0)
+    assert sorted([*fit, *held_out]) == list(range(100))
+    assert len(held_out) == 20

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 from sklearn import metrics
+from sklearn.calibration import calibration_curve
 
 from bochner import (
     BinningFeatures,
@@ -168,6 +169,8 @@ def test_help_loads_nothing_heavy(args):
         ["fit", "houses.csv", "--target", "x", "--out", "model.csv"],
         ["predict", "model.safetensors", "houses.csv"],
         ["predict", "model.safetensors", "houses.csv", "--out", "out.xlsx"],
+        ["predict", "model.safetensors", "houses.csv", "--out", "p.csv", "--interval", "90"],
+        ["evaluate", "model.safetensors", "houses.csv", "--interval", "0"],
     ],
 )
 def test_wrong_usage(folder, refused, args):
@@ -308,6 +311,120 @@ def test_evaluate_agrees_with_fit_and_sklearn(folder, done):
     y = table["price"].to_numpy()
     baseline = metrics.r2_score(y, np.full(N, TABLE["price"].to_numpy().mean()))
     assert later["scores"]["r2"]["baseline"] == pytest.approx(baseline)
+
+
+@pytest.fixture
+def unsure(monkeypatch):
+    """Intervals and deviations of constant width about the predictions, whatever the library has."""
+    predict = KernelMachineRegressor.predict
+
+    def with_std(self, X, return_std=False):
+        mean = predict(self, X)
+        return (mean, np.full(mean.shape, 0.5)) if return_std else mean
+
+    def interval(self, X, coverage=0.9):
+        if coverage > 0.99:
+            raise ValueError("coverage=0.995 needs 199 rows.")
+        mean = predict(self, X)
+        return np.stack([mean - coverage, mean + coverage], axis=-1)
+
+    monkeypatch.setattr(KernelMachineRegressor, "predict", with_std)
+    monkeypatch.setattr(KernelMachineRegressor, "predict_interval", interval, raising=False)
+
+
+def test_intervals_and_deviations_are_written(folder, done, unsure):
+    fit_model(done, "price", "--uncertainty")
+    wanted = ("--interval", "0.5", "--std")
+    report = done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet", *wanted)
+    names = ["price_predicted", "price_std", "price_lower", "price_upper"]
+    assert report["columns_written"] == names
+    predicted, std, lower, upper = (column.to_numpy() for column in read_table("p.parquet").columns)
+    np.testing.assert_allclose(upper - predicted, 0.5)
+    np.testing.assert_allclose(predicted - lower, 0.5)
+    np.testing.assert_array_equal(std, 0.5)
+    done("predict", "model.safetensors", "houses.csv", "--out", "p.csv", "--std")
+    assert read_table("p.csv").column_names == names[:2]
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    two = KernelMachineRegressor(kernel="gaussian", n_components=64, uncertainty=True).fit(rows, rows)
+    save(two, "two.safetensors")
+    parquet.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), "rows.parquet")
+    done("predict", "two.safetensors", "rows.parquet", "--out", "p.csv", "--interval", "0.9")
+    ends = [f"target_{what}_{k}" for k in (0, 1) for what in ("predicted", "lower", "upper")]
+    assert read_table("p.csv").column_names == ends
+
+
+def test_intervals_are_scored(folder, run, done, unsure):
+    report = fit_model(done, "price", "--uncertainty")
+    assert {"interval_coverage", "interval_width", "interval_score"} < set(report["scores"])
+    assert done("inspect", "model.safetensors")["scores"] == report["scores"]
+    assert "intervals, standard deviations" in run("inspect", "model.safetensors")[1]
+    parquet.write_table(make_table(seed=1), "later.parquet")
+    later = done("evaluate", "model.safetensors", "later.parquet")["scores"]
+    y = make_table(seed=1)["price"].to_numpy()
+    errors = np.abs(y - load("model.safetensors").predict(make_table(seed=1).drop_columns(["price"])))
+    assert later["interval_coverage"]["value"] == pytest.approx((errors <= 0.9).mean())
+    assert later["interval_coverage"]["asked_for"] == 0.9
+    assert later["interval_width"]["value"] == pytest.approx(1.8)
+    assert later["interval_score"]["value"] == pytest.approx((1.8 + 20 * np.maximum(errors - 0.9, 0)).mean())
+    narrow = done("evaluate", "model.safetensors", "later.parquet", "--interval", "0.5")["scores"]
+    assert narrow["interval_width"]["value"] == pytest.approx(1.0)
+    out = run("evaluate", "model.safetensors", "later.parquet", "--interval", "0.8")[1]
+    assert "in intervals of 80 %" in out
+    assert "Winkler score" in out
+    assert "undefined" not in out
+
+
+def test_scores_of_classes_are_those_of_sklearn(folder, run, done):
+    for target in ("kind", "sold"):
+        fit_model(done, target, "--test-size", "0")
+        scored = done("evaluate", "model.safetensors", "houses.csv")["scores"]
+        model, X = load("model.safetensors"), TABLE.drop_columns([target])
+        y, proba = np.array(TABLE[target].to_pylist()), model.predict_proba(X)
+        brier = metrics.brier_score_loss(y, proba if target == "kind" else proba[:, 1])
+        assert scored["brier"]["value"] == pytest.approx(brier)
+        happened = y == (model.predict(X) if target == "kind" else True)
+        p = proba.max(axis=1) if target == "kind" else proba[:, 1]
+        frequency, mean = calibration_curve(happened, p, n_bins=15, strategy="quantile")
+        assert scored["calibration_error"]["value"] == pytest.approx(np.abs(frequency - mean).mean())
+        shares = np.tile(np.unique(y, return_counts=True)[1] / N, (N, 1))
+        baseline = metrics.brier_score_loss(y, shares if target == "kind" else shares[:, 1])
+        assert scored["brier"]["baseline"] == pytest.approx(baseline)
+        out = run("evaluate", "model.safetensors", "houses.csv")[1]
+        assert all(name in out for name in ("log loss", "Brier score", "calibration error"))
+
+
+def test_probabilities_are_left_out_on_demand(folder, done):
+    fit_model(done, "kind")
+    for option, count in (("--proba", 4), ("--no-proba", 1)):
+        done("predict", "model.safetensors", "houses.csv", "--out", "p.csv", option)
+        assert len(read_table("p.csv").column_names) == count
+
+
+def test_what_a_model_cannot_say(folder, run, done, refused, unsure):
+    fit_model(done, "price")
+    fit_model(done, "kind", out="kind.safetensors")
+    predict = ("predict", "model.safetensors", "houses.csv", "--out", "p.csv")
+    for option in (["--std"], ["--interval", "0.9"]):
+        assert f"without what {option[0]} needs" in refused(*predict, *option)
+        line = refused("predict", "kind.safetensors", *predict[2:], *option)
+        assert f"predicts classes, which have probabilities; {option[0]} is for" in line
+    assert "bochner fit --uncertainty" in refused("evaluate", *predict[1:3], "--interval", "0.9")
+    assert "predicts numbers, and --proba is for classes" in refused(*predict, "--proba")
+    assert "probabilities need no --uncertainty" in refused("fit", "houses.csv", "--target", "kind", "--uncertainty")
+    fit_model(done, "price", "--uncertainty", out="sure.safetensors")
+    for command in (("predict", "sure.safetensors", *predict[2:]), ("evaluate", "sure.safetensors", "houses.csv")):
+        assert "199 rows" in refused(*command, "--interval", "0.995")
+    assert "sure.safetensors" in refused("predict", "sure.safetensors", *predict[2:], "--interval", "0.995")
+
+
+def test_too_few_rows_for_intervals_are_a_note(folder, done, unsure, monkeypatch):
+    def refuse(self, X, coverage=0.9):
+        raise ValueError("coverage=0.9 needs 10 rows.")
+
+    monkeypatch.setattr(KernelMachineRegressor, "predict_interval", refuse)
+    report = fit_model(done, "price", "--uncertainty")
+    assert report["notes"] == ["Intervals are not scored: coverage=0.9 needs 10 rows."]
+    assert set(report["scores"]) == {"r2", "rmse"}
 
 
 def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):

@@ -57,6 +57,12 @@ def _test_size(size: float) -> float:
     return size
 
 
+def _coverage(coverage: float | None) -> float | None:
+    if coverage is not None and not 0 < coverage < 1:
+        raise typer.BadParameter(f"{coverage:g} is no coverage between 0 and 1, as 0.9 is")
+    return coverage
+
+
 def _table_name(path: Path) -> Path:
     from bochner.data.files import SUFFIXES, kind_by_name
 
@@ -75,6 +81,10 @@ def _model_name(path: Path | None) -> Path | None:
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table: .csv, .csv.gz, .tsv, .parquet or .pq.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that 'bochner fit --out' wrote.")]
+Interval = Annotated[
+    float | None,
+    typer.Option(metavar="COVERAGE", callback=_coverage, help="Prediction intervals, for example of 0.9."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error arose (or BOCHNER_DEBUG=1).")]
 
@@ -145,6 +155,9 @@ def fit(
     solver: Annotated[str, _parameter("solver", "NAME")] = "auto",
     metric: Annotated[str, _parameter("metric", "KIND")] = "auto",
     time_limit: Annotated[str | None, _parameter("time_limit", "SECONDS")] = None,
+    uncertainty: Annotated[
+        bool, typer.Option("--uncertainty", help="Let the model know intervals and standard deviations (regression).")
+    ] = False,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")
     ] = None,
@@ -168,7 +181,7 @@ def fit(
             "random_state": seed,
             "verbose": 1,
         }
-        what = commands.Fit(data, target, out, task.value, test_size, exclude or [], parameters)
+        what = commands.Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty)
         _show(commands.fit(what), json)
 
 
@@ -179,14 +192,21 @@ def predict(
     out: Annotated[
         Path, typer.Option(metavar="FILE", callback=_table_name, help="Predictions, CSV or Parquet by the name.")
     ],
+    interval: Interval = None,
+    std: Annotated[bool, typer.Option("--std", help="Standard deviations too.")] = False,
+    proba: Annotated[
+        bool | None,
+        typer.Option("--proba/--no-proba", help="A probability for each class: by default where there are classes."),
+    ] = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
     """Predict every row of a table, in its order, into a new table."""
     with guarded(traceback):
         from bochner.cli import commands
+        from bochner.cli.predictions import Wanted
 
-        _show(commands.predict(model, data, out), json)
+        _show(commands.predict(model, data, out, Wanted(interval, std, proba)), json)
 
 
 @app.command()
@@ -196,6 +216,7 @@ def evaluate(
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column of the truth, where the model does not name it.")
     ] = None,
+    interval: Interval = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
@@ -203,7 +224,7 @@ def evaluate(
     with guarded(traceback):
         from bochner.cli import commands
 
-        _show(commands.evaluate(model, data, target), json)
+        _show(commands.evaluate(model, data, target, interval), json)
 
 
 @app.command()

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from bochner.cli import scores
-from bochner.cli.errors import CommandError, errors_of, listed, missing_column, printable
+from bochner.cli.errors import CommandError, errors_of, missing_column, printable
+from bochner.cli.evaluation import baseline, described_baseline, score
 from bochner.cli.facts import model_facts
-from bochner.cli.saved import SavedModel, check_output, read_model, write_model
-from bochner.cli.target import Target, hold_out, labels_of, read_target, with_task
+from bochner.cli.predictions import Wanted, predictions
+from bochner.cli.saved import check_output, read_model, write_model
+from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.files import read_table, write_table
 from bochner.data.table import TableEncoder
 from bochner.loops.clock import CLOCK
@@ -36,6 +36,8 @@ class Fit:
     exclude : list of str
     parameters : dict
         Of the estimator.
+    uncertainty : bool
+        Whether the model is to know intervals and standard deviations.
     """
 
     data: Path
@@ -45,6 +47,7 @@ class Fit:
     test_size: float
     exclude: list[str]
     parameters: dict[str, Any]
+    uncertainty: bool = False
 
     @property
     def seed(self) -> int:
@@ -59,6 +62,11 @@ def fit(arguments: Fit) -> dict[str, Any]:
     notes: list[str] = []
     table = read_table(arguments.data, note=notes.append)
     target = with_task(read_target(table, arguments.target, arguments.data), arguments.task, arguments.data)
+    if arguments.uncertainty and target.task == "classification":
+        raise CommandError(
+            f"{arguments.data}: column '{target.name}' holds classes, whose probabilities need no --uncertainty; "
+            "leave it out, or use --task regression"
+        )
     X = _input_columns(table, arguments)
     with errors_of(arguments.data):
         TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
@@ -94,17 +102,17 @@ def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[s
     facts = model_facts(model)
     if arguments.test_size:
         held_out = replace(target, values=target.values[test], rows=target.rows[test])
-        scored, more = _score(model, X.take(pa.array(test)), held_out, _baseline(target, train), arguments.data)
+        scored, more = score(model, X.take(pa.array(test)), held_out, baseline(target, train), arguments.data)
         notes = notes + more
     if arguments.out is not None:
         if arguments.test_size:
             model = _on_all_rows(model, arguments, X, target)
-        write_model(model, arguments.out, target, _baseline(target), scored)
+        write_model(model, arguments.out, target, baseline(target), scored)
     return {
         "rows_train": len(train),
         "rows_test": len(test) if arguments.test_size else 0,
         "scores": scored,
-        "baseline": _described_baseline(target, train),
+        "baseline": described_baseline(target, train),
         "model": facts,
         "seconds": CLOCK.seconds() - start,
         "out": None if arguments.out is None else str(arguments.out),
@@ -157,67 +165,21 @@ def _notes(X: pa.Table, target: Target) -> list[str]:
 def _estimator(arguments: Fit, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
-    cls = KernelMachineClassifier if task == "classification" else KernelMachineRegressor
-    return cls(**arguments.parameters)
+    if task == "regression":
+        return KernelMachineRegressor(uncertainty=arguments.uncertainty, **arguments.parameters)
+    return KernelMachineClassifier(**arguments.parameters)
 
 
-def _baseline(target: Target, rows: Any = slice(None)) -> Any:
-    """Shares of the classes, or the mean, of the target in some rows."""
-    values = target.values[rows]
-    if target.task == "regression":
-        return float(values.mean())
-    counts = np.unique(values, return_counts=True)[1]
-    return (counts / counts.sum()).tolist()
-
-
-def _described_baseline(target: Target, rows: NDArray) -> dict[str, Any]:
-    if target.task == "regression":
-        return {"predicts": "the mean of the training rows", "value": _baseline(target, rows)}
-    classes, counts = np.unique(target.values[rows], return_counts=True)
-    best = int(counts.argmax())
-    return {
-        "predicts": "the most frequent class",
-        "value": classes.tolist()[best],
-        "share": counts[best] / counts.sum(),
-    }
-
-
-def _score(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Scores of a model on rows with a target, and more."""
-    if target.task == "regression":
-        mean = target.values.mean() if baseline is None else baseline
-        return scores.regression(target.values, _finite(model.predict(X)), mean), []
-    labels = labels_of(target, model.classes_, path)
-    known = labels[labels >= 0]
-    if not len(known) and len(labels) > 1:
-        raise CommandError(
-            f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}"
-        )
-    shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
-    shares = shares if baseline is None else np.asarray(baseline)
-    predicted = np.searchsorted(model.classes_, model.predict(X))
-    scored = scores.classification(labels, predicted, _finite(model.predict_proba(X)), shares)
-    unknown = len(labels) - len(known)
-    remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
-    return scored, [remark + "wrong in the accuracy, left out of the log loss."] if unknown else []
-
-
-def _finite(predicted: NDArray) -> NDArray:
-    """Predictions; CommandError where they are no finite numbers."""
-    if not np.isfinite(predicted).all():
-        raise CommandError("the model predicts numbers that are not finite; fit it with a larger --alpha")
-    return predicted
-
-
-def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:
+def predict(model_path: Path, data: Path, out: Path, wanted: Wanted) -> dict[str, Any]:
     """Predict the rows of a table into another one."""
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
+    wanted.check(saved)
     table = read_table(data, as_text=saved.text_columns, note=notes.append)
     start = CLOCK.seconds()
     with errors_of(data):
         X = saved.inputs(table, data)
-        columns = _predictions(saved, X)
+        columns = predictions(saved, X, wanted)
     seconds = CLOCK.seconds() - start
     write_table(pa.table(columns), out)
     ignored = [name for name in table.column_names if name not in (saved.columns or table.column_names)]
@@ -234,22 +196,10 @@ def predict(model_path: Path, data: Path, out: Path) -> dict[str, Any]:
     }
 
 
-def _predictions(saved: SavedModel, X: Any) -> dict[str, Any]:
-    name = "target" if saved.target is None else saved.target
-    values = saved.model.predict(X)
-    if values.ndim == 2:
-        return {f"{name}_predicted_{k}": values[:, k] for k in range(values.shape[1])}
-    columns = {f"{name}_predicted": pa.array(values)}
-    if saved.task == "classification":
-        proba = saved.model.predict_proba(X)
-        for k, label in enumerate(saved.model.classes_.tolist()):
-            columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
-    return columns
-
-
-def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
+def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | None) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
     saved, notes = read_model(model_path), list[str]()
+    Wanted(interval=coverage).check(saved)
     name = saved.target if name is None else name
     if name is None:
         raise CommandError(f"{model_path}: does not name its target; say which column it is by --target")
@@ -269,7 +219,7 @@ def evaluate(model_path: Path, data: Path, name: str | None) -> dict[str, Any]:
         X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
         if saved.task == "regression":
             target = replace(target, values=target.values.astype(np.float64))
-        scored, more = _score(saved.model, X, target, saved.baseline, data)
+        scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
     return {
         "command": "evaluate",
         "model": str(model_path),

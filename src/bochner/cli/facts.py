@@ -26,6 +26,7 @@ def model_facts(model: Any) -> dict[str, Any]:
         "n_features": int(features.n_features_out),
         "encoded_columns": int(model.encoder_.n_features_out_),
         "maps": maps,
+        "uncertainty": bool(getattr(model, "uncertainty", False)),
         "choice": _choice(model),
         "importances": _importances(model),
         **{key: getattr(model, f"{key}_", None) for key in ("solver", "solver_reason", "n_iter", "residual")},

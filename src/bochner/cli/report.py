@@ -15,7 +15,18 @@ from rich.text import Text
 
 from bochner.cli.errors import listed, printable
 
-NAMES = {"accuracy": "accuracy", "log_loss": "log loss", "r2": "R²", "rmse": "RMSE"}
+NAMES = {
+    "accuracy": "accuracy",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+    "calibration_error": "calibration error",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "interval_coverage": "in intervals",
+    "interval_width": "mean width",
+    "interval_score": "Winkler score",
+}
+IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
 PIPE_WIDTH, LEAST_SHARE = 10_000, 0.01
 
 
@@ -136,7 +147,8 @@ def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None
         return
     table = _table(where, "score", "95 % interval", "baseline")
     for key, score in scores.items():
-        table.add_row(NAMES[key], *_cells(key, score))
+        asked = f" of {100 * score['asked_for']:g} %" if "asked_for" in score else ""
+        table.add_row(f"{NAMES[key]}{asked}", *_cells(key, score))
     console.print(table)
 
 
@@ -150,9 +162,10 @@ def _table(first: str, *names: str) -> Table:
 
 def _cells(key: str, score: dict[str, Any]) -> tuple[str, str, str]:
     """A score, its interval and its baseline: shares with three decimals, errors with four digits."""
-    form = number if key == "rmse" else share
+    form = number if key in IN_UNITS else share
     interval = "" if score["interval"] is None else " to ".join(form(end) for end in score["interval"])
-    return form(score["value"]), interval, form(score["baseline"])
+    baseline = "" if key.startswith("interval_") else form(score["baseline"])
+    return form(score["value"]), interval, baseline
 
 
 def share(value: float | None) -> str:
@@ -188,7 +201,7 @@ def _model(facts: dict[str, Any]) -> dict[str, str]:
         lines["solved by"] = "the kernel matrix of all rows" + (f", conjugate gradients in {times}" if times else "")
     elif facts["solver"]:
         lines["solved by"] = "the Gram matrix"
-    return lines
+    return lines | ({"uncertainty": "intervals, standard deviations"} if facts["uncertainty"] else {})
 
 
 def _choice(choice: dict[str, Any]) -> dict[str, str]:

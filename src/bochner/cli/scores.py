@@ -12,11 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.scores import (
+    expected_calibration_error,
+    interval_coverage,
+    interval_losses,
+    interval_width,
+    judged_event,
+    wilson_interval,
+)
+
 Z = 1.959963984540054
 
 
 def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray) -> dict[str, Any]:
-    """Accuracy and log loss.
+    """Accuracy, log loss, Brier score, and the expected calibration error in 15 bins of equal counts.
+
+    The Brier score is that of `sklearn.metrics.brier_score_loss`: the squared error of the probability of one class of
+    two, or the sum of those of more. The calibration error is that of the second class of two, or of the predicted one
+    of more.
 
     Parameters
     ----------
@@ -34,8 +47,50 @@ def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: 
     loss, plain = (-np.log(np.maximum(p, np.finfo(float).eps)) for p in (proba[known, rows], shares[rows]))
     p = float(right.mean())
     accuracy = _score(p, math.sqrt(p * (1 - p) / n), float((labels == shares.argmax()).mean()))
-    accuracy["interval"] = wilson(int(right.sum()), n)
-    return {"accuracy": accuracy, "log_loss": _mean(loss, plain)}
+    accuracy["interval"] = wilson_interval(p, n).tolist()
+    given = (proba[known], np.tile(shares, (len(rows), 1)))
+    calibration = [_calibration_error(rows, p) if len(rows) else None for p in given]
+    return {
+        "accuracy": accuracy,
+        "log_loss": _mean(loss, plain),
+        "brier": _mean(*(_squares(rows, p) for p in given)),
+        "calibration_error": _score(calibration[0], None, calibration[1]),
+    }
+
+
+def _squares(rows: NDArray, proba: NDArray) -> NDArray[np.float64]:
+    """Brier score of each row."""
+    off = proba.copy()
+    off[np.arange(len(rows)), rows] -= 1
+    return np.asarray((off**2).sum(axis=1) / (2 if proba.shape[1] == 2 else 1))
+
+
+def _calibration_error(rows: NDArray, proba: NDArray) -> float:
+    return expected_calibration_error(*judged_event(rows, np.clip(proba, 0, 1)))
+
+
+def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
+    """Coverage, mean width and Winkler's interval score, which have no baseline.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+    interval : array of shape (n, 2)
+    coverage : float
+        That was asked for.
+    """
+    covered, widths, losses = (
+        interval_coverage(y, interval),
+        np.diff(interval)[:, 0],
+        interval_losses(y, interval, coverage),
+    )
+    shares = _score(covered, math.sqrt(covered * (1 - covered) / len(y)), None)
+    shares["interval"] = wilson_interval(covered, len(y)).tolist()
+    return {
+        "interval_coverage": shares | {"asked_for": coverage},
+        "interval_width": _score(interval_width(interval), _standard_error(widths), None, low=0.0),
+        "interval_score": _score(losses.mean(), _standard_error(losses), None, low=0.0),
+    }
 
 
 def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
@@ -61,14 +116,6 @@ def regression(y: NDArray, predicted: NDArray, mean: float) -> dict[str, Any]:
         se = None if spread_of is None else spread_of / total
         scores["r2"] = _score(1 - ratio, se, 1 - plain.mean() / total, high=1.0)
     return scores
-
-
-def wilson(right: int, n: int) -> list[float]:
-    """Wilson's 95 % interval of a share of `right` in `n`: it stays within [0, 1], also for few rows."""
-    p = right / n
-    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    return [max(centre - half, 0.0), min(centre + half, 1.0)]
 
 
 def _mean(values: NDArray, plain: NDArray) -> dict[str, Any]:

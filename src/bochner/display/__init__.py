@@ -1,23 +1,31 @@
-"""Pictures of random features, of learned metrics and of how a model was chosen, by matplotlib."""
+"""Pictures of random features, of learned metrics, of how a model was chosen and of how sure it is, by matplotlib."""
 
+from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
+from bochner.display.coverage import CoverageDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
 from bochner.display.kernel import KernelDisplay
 from bochner.display.metric import MetricDisplay
+from bochner.display.reliability import ReliabilityDisplay
 from bochner.display.size import SizeDisplay
 from bochner.display.spectrum import SpectrumDisplay
 from bochner.display.warps import Warp
+from bochner.display.width import WidthDisplay
 
 __all__ = [
+    "BandDisplay",
     "CircleDisplay",
+    "CoverageDisplay",
     "ErrorDisplay",
     "GramDisplay",
     "GridDisplay",
     "KernelDisplay",
     "MetricDisplay",
+    "ReliabilityDisplay",
     "SizeDisplay",
     "SpectrumDisplay",
     "Warp",
+    "WidthDisplay",
 ]

@@ -18,6 +18,7 @@ BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, GREY = "#E69F00", "#56B4E9", "#767676"
 LOOKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "v"), (SKY, "P"), (GREY, "X"))
 LARGE_NUMBER = 1e4
+LETTERS = "kMGT"
 
 
 def pyplot() -> Any:
@@ -86,6 +87,13 @@ def shortened(name: object, width: int) -> str:
         tail = (width - 1) // 2
         text = f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
     return text.replace("$", r"\$")
+
+
+def short_number(value: float) -> str:
+    """Three digits, and a letter for thousands: 35k instead of 3.5e+04."""
+    rounded = float(f"{value:.3g}")
+    power = min(int(np.log10(abs(rounded)) // 3), len(LETTERS)) if abs(rounded) >= LARGE_NUMBER else 0
+    return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
 
 
 def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:

@@ -1,0 +1,86 @@
+"""Makes the columns that `bochner predict` writes: predictions, and how sure they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bochner.cli.errors import CommandError, errors_of
+from bochner.cli.saved import SavedModel
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns besides the predictions.
+
+    Attributes
+    ----------
+    interval : float or None
+        Coverage of prediction intervals, columns `lower` and `upper`.
+    std : bool
+        Standard deviations.
+    proba : bool or None
+        A probability for each class; None where the model has classes.
+    """
+
+    interval: float | None = None
+    std: bool = False
+    proba: bool | None = None
+
+    def check(self, saved: SavedModel) -> None:
+        """Raise CommandError where the model cannot say what is wanted."""
+        option = "--std" if self.interval is None else "--interval"
+        if saved.task == "regression" and self.proba:
+            raise CommandError(
+                f"{saved.path}: predicts numbers, and --proba is for classes; --interval and --std say how sure it is"
+            )
+        if self.interval is None and not self.std:
+            return
+        if saved.task == "classification":
+            raise CommandError(
+                f"{saved.path}: predicts classes, which have probabilities; {option} is for models of numbers"
+            )
+        if not getattr(saved.model, "uncertainty", False):
+            raise CommandError(
+                f"{saved.path}: was fitted without what {option} needs; fit it again with 'bochner fit --uncertainty' "
+                "(in Python, uncertainty=True)"
+            )
+
+
+def predictions(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, Any]:
+    """Columns by name: one of predictions for each target, and what is wanted beside it."""
+    name = "target" if saved.target is None else saved.target
+    if saved.task == "classification":
+        columns = {f"{name}_predicted": pa.array(saved.model.predict(X))}
+        if wanted.proba is not False:
+            proba = saved.model.predict_proba(X)
+            for k, label in enumerate(saved.model.classes_.tolist()):
+                columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
+        return columns
+    return _named(name, _numbers(saved, X, wanted))
+
+
+def _numbers(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, NDArray[np.float64]]:
+    """Predictions and what is wanted beside them, each of shape (n,) or (n, K)."""
+    if wanted.std:
+        mean, std = saved.model.predict(X, return_std=True)
+        found = {"predicted": mean, "std": std}
+    else:
+        found = {"predicted": saved.model.predict(X)}
+    if wanted.interval is not None:
+        with errors_of(saved.path):  # the rows are sound by now: what is refused is the coverage
+            ends = saved.model.predict_interval(X, coverage=wanted.interval)
+        found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
+    return found
+
+
+def _named(name: str, found: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """Columns name_what, or name_what_k for each of several targets."""
+    if found["predicted"].ndim == 1:
+        return {f"{name}_{what}": values for what, values in found.items()}
+    n_targets = found["predicted"].shape[1]
+    return {f"{name}_{what}_{k}": values[:, k] for k in range(n_targets) for what, values in found.items()}

@@ -1,0 +1,251 @@
+"""Draws how often prediction intervals hold the target: by coverage, and by groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bochner.display.canvas import BLUE, GREY, VERMILION, panels, remove_frames, shortened
+from bochner.display.groups import Group, grouped
+from bochner.display.rows import column_of
+from bochner.display.targets import interval_of, mean_of, target_of
+from bochner.scores import wilson_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.gridspec import SubplotSpec
+
+SIZE, WIDTHS = (9.4, 4.2), (1.0, 1.1)  # inches; ratio of the panels
+COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+NAME_WIDTH, LABEL_WIDTH = 28, 22
+PREDICTED = "predicted"
+
+
+class CoverageDisplay:
+    """Share of targets within prediction intervals, for many coverages, and by groups of rows for one of them.
+
+    On the left coverage as measured against coverage as asked for, which is right on the diagonal; on the right the
+    coverage of groups: intervals that are right in the mean may be too short for some rows and too long for others.
+    Bands and bars are Wilson's 95 % intervals; groups whose bar leaves out the coverage asked for stand out, of 20
+    groups one by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Parameters
+    ----------
+    coverages, covered : arrays of shape (C,)
+        Asked for, and measured.
+    n_rows : int
+    groups : sequence of Group
+    by : str
+        What the groups are of.
+    coverage : float, default=0.9
+        Of the groups' intervals.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    line_ : Line2D
+    band_ : PolyCollection
+    errorbars_ : ErrorbarContainer
+        Of the groups, from the first on top.
+    points_ : PathCollection
+
+    See Also
+    --------
+    WidthDisplay : Whether intervals are wide where errors are large.
+    ReliabilityDisplay : The same for probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.display import CoverageDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=1000)
+    >>> y = x * rng.standard_normal(1000)
+    >>> ends = {0.5: 0.34, 0.9: 0.95}
+    >>> intervals = {level: np.tile([-end, end], (1000, 1)) for level, end in ends.items()}
+    >>> display = CoverageDisplay.from_predictions(y, intervals, by=x, by_name="x").plot()
+    >>> len(display.groups)
+    10
+    >>> display.figure_.savefig("coverage.png")
+    """
+
+    def __init__(
+        self,
+        coverages: ArrayLike,
+        covered: ArrayLike,
+        n_rows: int,
+        groups: Sequence[Group] = (),
+        by: str = "prediction",
+        coverage: float = 0.9,
+    ) -> None:
+        self.coverages = np.asarray(coverages, np.float64)
+        self.covered = np.asarray(covered, np.float64)
+        self.n_rows = n_rows
+        self.groups = list(groups)
+        self.by = by
+        self.coverage = coverage
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        by: int | str = PREDICTED,
+        coverage: float = 0.9,
+        coverages: Sequence[float] = COVERAGES,
+        target: int = 0,
+    ) -> CoverageDisplay:
+        """Predict intervals, and count.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor
+            Fitted with uncertainty=True; or another model with `predict` and `predict_interval`.
+        X : rows of shape (n, d)
+            That the model has not seen.
+        y : array of shape (n,) or (n, K)
+        by : int or str, default="predicted"
+            Groups: tenths by the prediction, or by a column, by number or name; of text the most frequent values.
+        coverage : float, default=0.9
+            Of the intervals that are looked at by groups.
+        coverages : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
+        target : int, default=0
+            Of several targets the one that is drawn.
+
+        Returns
+        -------
+        CoverageDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a model without intervals, coverages beyond 0 and 1, and a column or target that there is not.
+        """
+        levels = sorted({*coverages, coverage})
+        truth = target_of(y, target)
+        intervals = {level: interval_of(model, X, level, target) for level in levels}
+        name, values = ("prediction", mean_of(model, X, target)) if by == PREDICTED else column_of(X, by)
+        return cls.from_predictions(truth, intervals, by=values, by_name=name, coverage=coverage)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        intervals: Mapping[float, ArrayLike],
+        *,
+        by: ArrayLike | None = None,
+        by_name: str = "",
+        coverage: float = 0.9,
+    ) -> CoverageDisplay:
+        """Count how many targets are within their intervals.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+        intervals : dict of float to array of shape (n, 2)
+            Lower and upper ends, by coverage.
+        by : array of shape (n,), optional
+            Numbers or text by which rows are put into groups; by default the middles of the intervals.
+        by_name : str, default=""
+        coverage : float, default=0.9
+            Of the intervals that are looked at by groups; one of `intervals`.
+
+        Returns
+        -------
+        CoverageDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For coverages beyond 0 and 1, or shapes that do not fit.
+        """
+        truth = target_of(y)
+        levels = sorted(intervals)
+        if coverage not in intervals or levels[0] <= 0 or levels[-1] >= 1:
+            raise ValueError(f"intervals must be those of coverages within 0 and 1, {coverage:g} among them: {levels}.")
+        ends = {level: np.asarray(own, np.float64) for level, own in intervals.items()}
+        if wrong := [own.shape for own in ends.values() if own.shape != (len(truth), 2)]:
+            raise ValueError(
+                f"intervals must be of shape ({len(truth)}, 2), as y has {len(truth)} rows, got {wrong[0]}."
+            )
+        inside = {level: (own[:, 0] <= truth) & (truth <= own[:, 1]) for level, own in ends.items()}
+        values = ends[coverage].mean(axis=1) if by is None else np.asarray(by)
+        if values.shape != truth.shape:
+            raise ValueError(f"by must hold one value for each of the {len(truth)} rows, got shape {values.shape}.")
+        name = by_name or ("middle of the interval" if by is None else "group")
+        groups = grouped(values, inside[coverage])
+        return cls(levels, [inside[level].mean() for level in levels], len(truth), groups, name, coverage)
+
+    def plot(self, ax: Any = None) -> CoverageDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or two Axes. None makes a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            For a number of Axes that does not fit.
+        """
+
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            grid = place.subgridspec(1, 2, width_ratios=WIDTHS, **({"wspace": 0.6} if spaced else {}))
+            return [figure.add_subplot(grid[i]) for i in range(2)]
+
+        axes = panels(ax, 2, SIZE, build)
+        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        self._draw_coverages(axes[0])
+        self._draw_groups(axes[1])
+        remove_frames(axes)
+        return self
+
+    def _draw_coverages(self, ax: Axes) -> None:
+        ends = wilson_interval(self.covered, self.n_rows)
+        ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
+        self.band_ = ax.fill_between(self.coverages, *ends.T, color=BLUE, alpha=0.18, linewidth=0)
+        (self.line_,) = ax.plot(self.coverages, self.covered, "o-", color=BLUE, markersize=4.5)
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(lambda share, _: f"{100 * share:.0f}%")
+        ax.set_xlabel("Coverage asked for")
+        ax.set_ylabel("Coverage measured")
+        ax.set_title(f"{self.n_rows:,} rows", loc="left", fontsize="medium")
+
+    def _draw_groups(self, ax: Axes) -> None:
+        covered = np.array([group.covered for group in self.groups])
+        ends = wilson_interval(covered, [group.n_rows for group in self.groups])
+        at = np.arange(len(covered))
+        ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
+        off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
+        look: dict[str, Any] = {"fmt": "none", "ecolor": np.where(off, VERMILION, BLUE), "elinewidth": 1.5}
+        self.errorbars_ = ax.errorbar(covered, at, xerr=np.abs(ends.T - covered), **look)
+        self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3)
+        ax.set_yticks(at, [shortened(group.name, LABEL_WIDTH) for group in self.groups], fontsize="small")
+        ax.set_ylim(len(at) - 0.4, -0.6)
+        low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
+        ax.set_xlim(max(low - 0.02, 0), 1)
+        ax.locator_params(axis="x", nbins=6)
+        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        ax.grid(axis="y", alpha=0.3)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel("Coverage measured")
+        ax.set_title(
+            f"{100 * self.coverage:g}% intervals, by {shortened(self.by, NAME_WIDTH)}", loc="left", fontsize="medium"
+        )

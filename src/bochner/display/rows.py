@@ -1,0 +1,116 @@
+"""Finds columns of the rows given to a model by number or name, and makes typical rows of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.columns import PARTS, missing, read_column
+from bochner.data.table_input import as_array, is_frame
+from bochner.display.maps import sample
+from bochner.display.names import column_names
+
+SPARSE_ROWS = 2000  # of which the medians are taken
+
+
+def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
+    """Name and values of a column: float64 with NaN where there are none, or text with "" there.
+
+    Of dates and times the values are days since 1970, or seconds.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+    column : int or str
+        By number, or by name where columns have names.
+
+    Raises
+    ------
+    ValueError
+        Where there is no such column.
+    """
+    if is_frame(X):
+        frame = nw.from_native(X, eager_only=True)
+        j = _number(column, column_names(frame.columns, len(frame.columns)))
+        kind, values = read_column(frame[:, j], frame.columns[j])
+        if not PARTS[kind]:
+            codes, labels = values
+            return frame.columns[j], np.array([*labels, ""], dtype=object)[codes]
+        return frame.columns[j], values[:, 0]
+    j = _number(column, column_names(None, X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1]))
+    own = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
+    return f"x{j}", np.asarray(own, np.float64).ravel()
+
+
+def n_columns(X: Any) -> int:
+    """Number of columns of rows of any kind."""
+    return int(X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1])
+
+
+def rows_along(X: Any, column: int | str, grid: NDArray) -> Any:
+    """Rows that have the values of `grid` in one column, and in each other one its median, or most frequent text.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+    column : int or str
+        Of numbers.
+    grid : array of shape (G,)
+
+    Returns
+    -------
+    array of shape (G, d), or pyarrow.Table where X is a data frame
+        Medians are values that there are, the lower of two in the middle.
+    """
+    if is_frame(X):
+        return _table_along(nw.from_native(X, eager_only=True), column, grid)
+    if hasattr(X, "tocsr"):
+        dense = X.tocsr()[sample(np.arange(X.shape[0]), SPARSE_ROWS, 0)].toarray()
+    else:
+        dense = as_array(X)
+    rows = np.tile(np.quantile(dense, 0.5, axis=0, method="inverted_cdf").astype(np.float64), (len(grid), 1))
+    rows[:, _number(column, column_names(None, rows.shape[1]))] = grid
+    return rows
+
+
+def _table_along(frame: Any, column: int | str, grid: NDArray) -> Any:
+    import pyarrow as pa
+
+    names, columns = list(frame.columns), []
+    j = _number(column, names)
+    for i, name in enumerate(names):
+        kind, values = read_column(frame[:, i], name)
+        known = np.flatnonzero(~missing(values))
+        if i == j:
+            columns.append(pa.array(grid))
+        elif not len(known):
+            columns.append(pa.nulls(len(grid)))
+        elif PARTS[kind] and kind != "number":
+            own = values[known, 0]
+            middle = known[np.argsort(own, kind="stable")[(len(own) - 1) // 2]]
+            columns.append(frame[:, i][[int(middle)] * len(grid)].to_arrow())
+        else:
+            columns.append(pa.array([_typical(values, known)] * len(grid)))
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _typical(values: Any, known: NDArray) -> float | str:
+    """Median of a column of numbers, most frequent text of others."""
+    if isinstance(values, tuple):
+        codes, labels = values
+        return str(labels[np.bincount(codes[known]).argmax()])
+    return float(np.quantile(values[known, 0], 0.5, method="inverted_cdf"))
+
+
+def _number(column: int | str, names: list[str]) -> int:
+    """Number of a column that is given by number or name."""
+    found = names.index(column) if isinstance(column, str) and column in names else column
+    if not isinstance(found, int | np.integer) or not -len(names) <= found < len(names):
+        some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise ValueError(
+            f"There is no column {column!r}: give its number, from 0 to {len(names) - 1}, or one of {some}."
+        )
+    return int(found) % len(names)

@@ -1,0 +1,249 @@
+"""How far probabilities are from the frequencies of what they predict."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bochner.scores.rows import checked_weights
+
+Z = 1.959963984540054  # of 95 %
+
+
+class Reliability(NamedTuple):
+    """Probabilities and what came of them, in bins of about equal counts.
+
+    Attributes
+    ----------
+    probability : array of shape (B,)
+        Mean probability of the rows in each bin, ascending.
+    frequency : array of shape (B,)
+        Share of these rows in which the event happened.
+    weight : array of shape (B,)
+        Number of rows, or sum of their weights.
+
+    Examples
+    --------
+    >>> from bochner.scores import reliability
+    >>> found = reliability([0, 1, 1, 1], [0.2, 0.4, 0.8, 0.9], n_bins=2)
+    >>> found.frequency.tolist(), found.weight.tolist(), round(found.error, 3)
+    ([0.5, 1.0], [2.0, 2.0], 0.175)
+    """
+
+    probability: NDArray[np.float64]
+    frequency: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: mean over the rows of how far their bin's frequency is from its probability."""
+        return float(np.average(np.abs(self.frequency - self.probability), weights=self.weight))
+
+    @property
+    def interval(self) -> NDArray[np.float64]:
+        """Wilson's 95 % intervals of the frequencies, shape (B, 2), a weight of w counting as w rows."""
+        return wilson_interval(self.frequency, self.weight)
+
+
+def equal_count_bins(values: ArrayLike, n_bins: int, sample_weight: ArrayLike | None = None) -> NDArray[np.intp]:
+    """Number of each value's bin, where bins hold about equally many values.
+
+    Equal values are in one bin, so that the order of the rows does not matter; bins that are empty for it are left out.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+    n_bins : int
+        At most so many bins.
+    sample_weight : array of shape (n,), optional
+        A weight of w is as w equal rows.
+
+    Returns
+    -------
+    array of shape (n,)
+        From 0 for the least values.
+
+    Raises
+    ------
+    ValueError
+        For no values, or n_bins below 1.
+
+    Examples
+    --------
+    >>> from bochner.scores import equal_count_bins
+    >>> equal_count_bins([3.0, 1.0, 2.0, 2.0, 5.0, 4.0], 3).tolist()
+    [1, 0, 0, 0, 2, 2]
+    """
+    x = _column(values, "values")
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be positive, got {n_bins}.")
+    weight = checked_weights(sample_weight, len(x))
+    order = np.argsort(x, kind="stable")
+    below = np.cumsum(weight[order]) / weight.sum()
+    ends = np.searchsorted(below, np.arange(1, n_bins) / n_bins * (1 - 1e-12))
+    edges = x[order][np.minimum(ends, len(x) - 1)]
+    return np.unique(np.searchsorted(edges, x), return_inverse=True)[1].reshape(-1)
+
+
+def reliability(
+    happened: ArrayLike, probability: ArrayLike, n_bins: int = 15, sample_weight: ArrayLike | None = None
+) -> Reliability:
+    """Mean probability and frequency of an event, in bins of about equal counts of rows.
+
+    Parameters
+    ----------
+    happened : array of shape (n,)
+        Whether the event happened: booleans, or 0 and 1.
+    probability : array of shape (n,)
+        Predicted, from 0 to 1.
+    n_bins : int, default=15
+        At most so many: rows of one probability are in one bin.
+    sample_weight : array of shape (n,), optional
+        A weight of w is as w equal rows.
+
+    Returns
+    -------
+    Reliability
+
+    Raises
+    ------
+    ValueError
+        For lengths that differ, no rows, probabilities beyond 0 and 1, and events that are neither 0 nor 1.
+
+    Examples
+    --------
+    >>> from bochner.scores import reliability
+    >>> reliability([True, False, True, False], [0.9, 0.1, 0.9, 0.1]).probability.tolist()
+    [0.1, 0.9]
+    """
+    p, event = _column(probability, "probability"), _column(happened, "happened")
+    _same_length(p, event, "probability", "happened")
+    if p.min() < 0 or p.max() > 1:
+        raise ValueError(f"probability must be within 0 and 1, got values from {p.min():g} to {p.max():g}.")
+    if not np.isin(event, (0.0, 1.0)).all():
+        raise ValueError("happened must hold booleans, or 0 and 1; of several classes take `judged_event` first.")
+    weight = checked_weights(sample_weight, len(p))
+    p, event, weight = p[weight > 0], event[weight > 0], weight[weight > 0]
+    bins = equal_count_bins(p, n_bins, weight)
+    total = np.bincount(bins, weight).astype(np.float64)
+    return Reliability(np.bincount(bins, weight * p) / total, np.bincount(bins, weight * event) / total, total)
+
+
+def expected_calibration_error(
+    happened: ArrayLike, probability: ArrayLike, n_bins: int = 15, sample_weight: ArrayLike | None = None
+) -> float:
+    """Expected calibration error by bins of about equal counts.
+
+    The mean over the rows of |frequency - mean probability| of their bin: Naeini, Cooper and Hauskrecht, "Obtaining
+    Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015, there with bins of equal width, here of equal
+    counts as in Nguyen and O'Connor, EMNLP 2015. It is not 0 for probabilities that are right: with m rows in a bin
+    the frequency is off by about 0.8 sqrt(p (1 - p) / m) by chance.
+
+    Parameters
+    ----------
+    happened : array of shape (n,)
+        Whether the event happened: booleans, or 0 and 1.
+    probability : array of shape (n,)
+        Predicted, from 0 to 1.
+    n_bins : int, default=15
+    sample_weight : array of shape (n,), optional
+        A weight of w is as w equal rows.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        As `reliability`.
+
+    Examples
+    --------
+    Of several classes, the probability of the predicted one is judged:
+
+    >>> import numpy as np
+    >>> from bochner.scores import expected_calibration_error, judged_event
+    >>> proba = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
+    >>> round(expected_calibration_error(*judged_event([0, 1, 0], proba), n_bins=1), 4)
+    0.0333
+    """
+    return reliability(happened, probability, n_bins, sample_weight).error
+
+
+def judged_event(labels: ArrayLike, proba: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """The event by which the calibration of classes is judged, and its probability.
+
+    Of two classes it is the second one; of more, that the class of the largest probability is right.
+
+    Parameters
+    ----------
+    labels : array of shape (n,)
+        Positions of the true classes, from 0 to K - 1.
+    proba : array of shape (n, K)
+
+    Returns
+    -------
+    happened, probability : arrays of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit.
+
+    Examples
+    --------
+    >>> from bochner.scores import judged_event
+    >>> happened, probability = judged_event([1, 0], [[0.4, 0.6], [0.1, 0.9]])
+    >>> happened.tolist(), probability.tolist()
+    ([True, False], [0.6, 0.9])
+    """
+    known, p = np.asarray(labels), np.asarray(proba, np.float64)
+    if p.ndim != 2 or p.shape[1] < 1 or known.shape != p.shape[:1]:
+        raise ValueError(f"labels and proba must be of shapes (n,) and (n, K), got {known.shape} and {p.shape}.")
+    top = np.ones(len(p), np.intp) if p.shape[1] == 2 else p.argmax(axis=1)
+    return known == top, p[np.arange(len(p)), top]
+
+
+def wilson_interval(share: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+    """Wilson's 95 % interval of a share in n rows, which stays within 0 and 1, also for few rows.
+
+    Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 1927.
+
+    Parameters
+    ----------
+    share : float, or array of shape (B,)
+        From 0 to 1.
+    n : float, or array of shape (B,)
+        Number of rows.
+
+    Returns
+    -------
+    array of shape (2,) or (B, 2)
+
+    Examples
+    --------
+    >>> from bochner.scores import wilson_interval
+    >>> wilson_interval(0.5, 100).round(3).tolist()
+    [0.404, 0.596]
+    """
+    p, n = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
+    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    return np.stack([np.minimum(low, p), np.maximum(high, p)], axis=-1)  # p is inside, beyond rounding
+
+
+def _column(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    column = np.asarray(values, np.float64)
+    if column.ndim != 1 or not len(column) or np.isnan(column).any():
+        raise ValueError(f"{name} must be one number for each row, of one row at least, got shape {column.shape}.")
+    return column
+
+
+def _same_length(a: NDArray, b: NDArray, *names: str) -> None:
+    if len(a) != len(b):
+        raise ValueError(f"{names[0]} and {names[1]} must be of one length, got {len(a)} and {len(b)}.")
