@@ -152,6 +152,7 @@ def fit(
     features: Annotated[str, _parameter("features", "MAP")] = "auto",
     n_components: Annotated[str, _parameter("n_components", "N")] = "auto",
     alpha: Annotated[str, _parameter("alpha", "A")] = "auto",
+    loss: Annotated[str, _parameter("loss", "NAME")] = "auto",
     solver: Annotated[str, _parameter("solver", "NAME")] = "auto",
     metric: Annotated[str, _parameter("metric", "KIND")] = "auto",
     time_limit: Annotated[str | None, _parameter("time_limit", "SECONDS")] = None,
@@ -165,7 +166,7 @@ def fit(
     traceback: Traceback = False,
 ) -> None:
     """Fit a model to a table, score it on held-out rows, save it."""
-    if found := conflict(Given(kernel, features, metric, alpha, solver, _as_option)):
+    if found := conflict(Given(kernel, features, metric, alpha, solver, loss, uncertainty, _as_option)):
         raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
     with guarded(traceback):
         from bochner.cli import commands
@@ -176,6 +177,7 @@ def fit(
             "n_components": n_components,
             "metric": metric,
             "alpha": alpha,
+            "loss": loss,
             "solver": solver,
             "time_limit": time_limit,
             "random_state": seed,

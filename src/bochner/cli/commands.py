@@ -166,7 +166,9 @@ def _estimator(arguments: Fit, task: str) -> Any:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 
     if task == "regression":
-        return KernelMachineRegressor(uncertainty=arguments.uncertainty, **arguments.parameters)
+        loss = arguments.parameters["loss"]
+        parameters = {**arguments.parameters, "loss": "squared" if loss == "auto" else loss}
+        return KernelMachineRegressor(uncertainty=arguments.uncertainty, **parameters)
     return KernelMachineClassifier(**arguments.parameters)
 
 

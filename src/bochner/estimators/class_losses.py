@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +43,8 @@ from bochner.tuning.policy import POLICY
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
-class Start(NamedTuple):
+@dataclass(frozen=True)
+class Start:
     """Where another loss began.
 
     Attributes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from bochner.estimators.base import KernelMachine, Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
 from bochner.estimators.class_losses import ClassFit, fit_again, fit_classes, largest_score
+from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.targets import Signs
@@ -66,8 +67,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
         rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
         These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
-    loss : {"squared"}, default="squared"
-        What the fit minimises, beside the ridge term.
+    loss : {"auto", "squared", "logistic", "squared_hinge"}, default="auto"
+        What the fit minimises, beside the ridge term. "squared" has one solution by linear algebra. "logistic" is the
+        log loss of softmax(f), alpha one over scikit-learn's C; it ranks rare classes better. "squared_hinge" is
+        max(0, 1 - y f)^2 of each class against the others. These two take Newton's method, from the ridge solution or,
+        where alpha is "auto", from a linear model, whose columns stand beside the features then. "auto" is "squared",
+        unless on rows held out a linear logistic model does as well, and the logistic loss of all features is clearly
+        better than the squared one, with no more errors.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
         that are stored in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
@@ -119,6 +125,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         What was tried, ascending.
     alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
         Criterion of each: mean squared error, summed over the classes.
+    loss_ : {"squared", "logistic", "squared_hinge"}
+    loss_reason_ : str
+        Why this loss, for people.
+    n_steps_ : int or None
+        Steps of Newton's method, where the loss took them.
     coef_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
@@ -172,6 +183,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.85), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
+
+    losses: ClassVar = ("auto", "squared", *CLASS_LOSSES)
 
     def __init__(
         self,
@@ -231,9 +244,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     def _loss(self, rows: Prepared) -> str:
         """The loss as it is given; nothing is compared with the squared one where no time is left for it."""
-        if self.loss == "auto" and (self.solver_ == "exact" or not rows.budget.has(POLICY.other_loss_share)):
-            return "squared"
-        return self.loss
+        if self.loss != "auto":
+            return self.loss
+        few, timely = rows.source.n_counted < POLICY.fewest_rows, rows.budget.has(POLICY.other_loss_share)
+        return "squared" if few or not timely or self.solver_ == "exact" else "auto"
 
     def _keep_classes(self, found: ClassFit) -> None:
         """Keep what the loss decides."""

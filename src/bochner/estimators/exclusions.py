@@ -17,7 +17,7 @@ class Given:
 
     Attributes
     ----------
-    kernel, features, metric, alpha, solver
+    kernel, features, metric, alpha, solver, loss, uncertainty
         As of the estimators.
     form : callable
         Writes a parameter and its value as the user does: as in Python, or as an option of the command.
@@ -28,6 +28,8 @@ class Given:
     metric: str
     alpha: Any
     solver: str
+    loss: str = "auto"
+    uncertainty: bool = False
     form: Callable[[str, Any], str] = "{}={!r}".format
 
     def write(self, name: str, value: Any = None) -> str:
@@ -172,6 +174,24 @@ def _one_lengthscale_of_hybrids(given: Given) -> str | None:
     )
 
 
+def _loss_of_all_rows(given: Given) -> str | None:
+    if given.solver != "exact" or given.loss in ("auto", "squared"):
+        return None
+    return (
+        f"{given.write('solver')} minimises squared errors: take {given.write('solver', 'auto')}, or "
+        f"{given.write('loss', 'squared')}."
+    )
+
+
+def _uncertainty_by_loss(given: Given) -> str | None:
+    if not given.uncertainty or given.loss in ("auto", "squared"):
+        return None
+    return (
+        f"Deviations and intervals are those of squared errors: take {given.write('loss', 'squared')}, or leave "
+        "uncertainty out; of a quantile alone the loss may be one."
+    )
+
+
 RULES: tuple[tuple[str, Callable[[Given], str | None]], ...] = (
     ("kernel", _kernel_beside_a_map),
     ("features", _kernel_rows),
@@ -183,4 +203,6 @@ RULES: tuple[tuple[str, Callable[[Given], str | None]], ...] = (
     ("kernel", _learned_bins),
     ("kernel", _kernel_without_bins),
     ("metric", _one_lengthscale_of_hybrids),
+    ("loss", _loss_of_all_rows),
+    ("uncertainty", _uncertainty_by_loss),
 )

@@ -80,10 +80,14 @@ def allowed_words(name: str) -> tuple[str, ...]:
 
 def check_parameters(model: Any) -> None:
     """Raise TypeError or ValueError where a parameter of an estimator is out of range, or excludes another one."""
+    if model.loss not in model.losses:
+        raise ValueError(f"loss must be one of {model.losses}, got {model.loss!r:.200}.")
     for name in PARAMETERS:
         if hasattr(model, name):
             check_parameter(name, getattr(model, name))
-    if found := conflict(Given(model.kernel, model.features, model.metric, model.alpha, model.solver)):
+    uncertain = getattr(model, "uncertainty", False)
+    given = Given(model.kernel, model.features, model.metric, model.alpha, model.solver, model.loss, uncertain)
+    if found := conflict(given):
         raise ValueError(found.message)
 
 

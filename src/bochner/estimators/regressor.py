@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.intervals import Intervals
 from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
@@ -169,6 +170,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
     >>> bool(model.score(X[1500:], y[1500:]) > 0.9), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
+
+    losses: ClassVar = ("squared", *NUMBER_LOSSES)
 
     def __init__(
         self,

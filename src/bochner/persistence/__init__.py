@@ -34,6 +34,8 @@ CLASSES: Registry = {
         "bochner.features.coordinates": ["MetricFeatures"],
         "bochner.features.rows": ["KernelRows"],
         "bochner.tuning.report": ["Report", "Candidate"],
+        "bochner.estimators.class_losses": ["Start"],
+        "bochner.solvers.losses": ["Huber", "Quantile", "Poisson"],
         "bochner.kernels.radial": ["Gaussian", "PowerExponential", "RationalQuadratic", "StudentT"],
         "bochner.kernels.matern": ["Matern"],
         "bochner.kernels.separable": ["Laplacian", "Cauchy", "Hat", "SmoothBins"],

@@ -93,6 +93,17 @@ class IterativeRidge:
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
         self._sampled: list[Sample | None] | None = None
 
+    def weighted(self, features: ConcatenatedFeatures) -> IterativeRidge:
+        """The same with the maps' weights as they are in `features`, which have learned them since."""
+        other = copy(self)
+        other.design = Design(self.design.source, features, self.design.dtype, self.design.advance)
+        other.maps, other.scales, other._sampled, other.blocks = features.parts, features.scales, None, []
+        for block in self.blocks:
+            assert isinstance(block.features, StoredTogether)
+            stored = StoredTogether(block.features.parts, features.scales, block.features.edges)
+            other.blocks.append(block._replace(features=stored))
+        return other
+
     def beside(self, part: DenseFeatureMap, weight: float) -> IterativeRidge:
         """The same rows with another fitted map of dense features beside, of the given weight; features are shared."""
         other, source = copy(self), self.design.source

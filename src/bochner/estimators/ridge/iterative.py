@@ -73,8 +73,10 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     coef = _of_map(solution.coef.T, ridge, features)
     path = least, penalty.alphas, penalty.scores, stop.predictions
     stage = None
-    if isinstance(ridge.blocks, list) and features is design.features:
-        stage = Stage(ridge, held.folds if held else [], stop.without)
+    if isinstance(ridge.blocks, list):
+        without = stop.without and [_of_map(one.T, ridge, features).T for one in stop.without]
+        same = features is design.features or not isinstance(features, ConcatenatedFeatures)
+        stage = Stage(ridge if same else ridge.weighted(features), held.folds if held else [], without)
     return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, spread, stage)
 
 
