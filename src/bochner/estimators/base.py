@@ -106,6 +106,11 @@ class KernelMachine(Interpretation, KernelParameter):
         """Whether neither a map nor a kernel is given."""
         return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
 
+    @property
+    def _is_calibrated(self) -> bool:
+        """Whether the fit needs predictions for rows that it has not seen."""
+        return is_classifier(self) or bool(getattr(self, "uncertainty", False))
+
     def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed, _ = rows
@@ -113,7 +118,7 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
-        alpha, calibrated, held_out, chosen = self.alpha, is_classifier(self), None, False
+        alpha, calibrated, held_out, chosen = self.alpha, self._is_calibrated, None, False
         if choice is not None:
             held_out = choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":

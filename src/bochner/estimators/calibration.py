@@ -57,7 +57,7 @@ def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[n
     """The link of scores and probabilities that suits predictions for rows left out; a common one without such."""
     if n_classes < 2 or predictions is None:
         return np.array([2.0, 2 / 3])
-    predicted, targets, weights = predictions
+    predicted, targets, weights, _ = predictions
     return fit_link(per_class(predicted), np.hstack([-targets, targets]) if n_classes == 2 else targets, weights)
 
 

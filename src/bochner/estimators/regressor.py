@@ -13,13 +13,15 @@ from bochner.data.table_statistic import TableStatistic
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.gaussian_process import GaussianProcess
+from bochner.estimators.posterior import fit_posterior
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
 
 
-class KernelMachineRegressor(RegressorMixin, KernelMachine):
+class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -114,6 +116,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         The same.
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
+    posterior_ : Posterior
+        With ``uncertainty=True``: the variances of the function and of the noise.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -205,6 +209,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._take(fitted, choice)
+        if self.uncertainty:
+            self.posterior_ = fit_posterior(design, fitted, rows.seed)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
         self.coef_ = fitted.coef
         return self
@@ -274,12 +280,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         scale[moments.low == moments.high] = 1.0
         return y, weight, mean, scale
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Predict targets.
+    def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None) -> Any:
+        """Predict targets, and how far off the predictions may be.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+        return_std : bool, default=False
+            Whether the standard deviations of new targets, noise included, are wanted too; see `posterior_`.
         n_jobs : int or None, default=None
             Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
             is the same to the bit.
@@ -287,9 +295,17 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Returns
         -------
         array of shape (n,) or (n, K)
+        std : array of the same shape
+            With `return_std`.
+
+        Raises
+        ------
+        ValueError
+            With `return_std`, where the model was fitted without ``uncertainty=True``.
         """
         scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
-        return scores[:, 0] if self._one_target else scores
+        mean = scores[:, 0] if self._one_target else scores
+        return (mean, self._deviations(X, n_jobs)) if return_std else mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,6 +23,7 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
+        "bochner.estimators.posterior": ["Posterior"],
         "bochner.features.fourier": ["FourierFeatures"],
         "bochner.features.structured": ["SignedHadamard"],
         "bochner.features.binning": ["BinningFeatures"],
