@@ -61,7 +61,7 @@ class Posterior:
         Inverse of the Cholesky factor of their kernel matrix.
     mean_, root_, weight_ : see `LinearPosterior`
     alpha_ : float
-    level_, slope_, signal_ : arrays of shape (K,), see `Noise`
+    level_, slope_, signal_, constant_, reach_ : arrays of shape (K,) and float, see `Noise`
     scale_coef_, scale_intercept_, scale_low_, scale_high_ : arrays or None, see `LogScale`
         None where the noise is constant.
     """
@@ -84,7 +84,7 @@ class Posterior:
 
     def take(self, noise: Noise, scale: LogScale | None) -> None:
         """Keep the variances of the noise and of the function."""
-        self.level_, self.slope_, self.signal_ = noise
+        self.level_, self.slope_, self.signal_, self.constant_, self.reach_ = noise
         none = scale is None or not noise.slope.any()
         self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_ = (
             (None, None, None, None) if none or scale is None else scale
@@ -101,27 +101,29 @@ class Posterior:
         """Variance of the function over that of the noise, of rows X with features Z, shape (n,)."""
         return self.linear.forms(Z) + missed(basis, X, Z) / self.alpha_
 
-    def noise(self, Z: NDArray) -> NDArray[np.float64]:
-        """Variance of the noise at rows with features Z, shape (n, K)."""
-        noise = Noise(self.level_, self.slope_, self.signal_)
+    @property
+    def noise(self) -> Noise:
+        """Parameters of the variances."""
+        return Noise(self.level_, self.slope_, self.signal_, self.constant_, self.reach_)
+
+    def scale(self, Z: NDArray) -> NDArray[np.float64]:
+        """Logarithm of the size of errors at rows with features Z, shape (n, K), as far as the noise depends on it."""
         if self.scale_coef_ is None:
-            return noise.variance(np.zeros((len(Z), len(self.level_))))
-        return noise.variance(LogScale(self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_)(Z))
+            return np.zeros((len(Z), len(self.level_)))
+        return LogScale(self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_)(Z)
 
     def variances(self, features: FeatureMap, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Variances of the function and of the noise at encoded rows, each of shape (n, K)."""
-        basis, K = self.basis(features), len(self.level_)
+        basis, parameters, K = self.basis(features), self.noise, len(self.level_)
         function, noise = np.empty((X.shape[0], K)), np.empty((X.shape[0], K))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
-            function[a : a + len(Z)] = self.forms(basis, rows, Z)[:, np.newaxis] * self.signal_
-            noise[a : a + len(Z)] = self.noise(Z)
+            function[a : a + len(Z)] = parameters.function(self.forms(basis, rows, Z))
+            noise[a : a + len(Z)] = parameters.noise(self.scale(Z))
         return function, noise
 
-    def sample(
-        self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def sample(self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Functions less their mean at encoded rows, shape (n, K, S), by pathwise conditioning.
 
         A function of the prior, less what the landmarks tell of it, is independent of the weights of their features;
@@ -139,7 +141,9 @@ class Posterior:
             values = (Z - self.mean_) @ weights + constant
             if prior is not None:
                 values += (prior(rows) - Z @ told) / np.sqrt(self.alpha_)
-            result[a : a + len(Z)] = values.reshape(len(Z), K, n_samples) * np.sqrt(self.signal_)[:, np.newaxis]
+            forms = self.forms(basis, rows, Z)
+            size = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
+            result[a : a + len(Z)] = values.reshape(len(Z), K, n_samples) * size[:, :, np.newaxis]
         return result
 
 

@@ -257,6 +257,8 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine):
         if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
         self.coef_ = self._solve_again(X, y, weight, Standardised(mean, scale))
+        if self.uncertainty:
+            self.posterior_ = self._posterior_of(X, y, weight, Standardised(mean, scale))
         self.target_mean_, self.target_scale_ = mean, scale
         return self
 

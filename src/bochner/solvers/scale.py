@@ -25,6 +25,8 @@ OFFSET = 0.05  # of the mean size of the errors, for the logarithm of small ones
 PATH = np.geomspace(1e-6, 1.0, 13)  # ridge terms that are tried, over the trace of the moments
 LIMITS = 0.01, 0.99  # quantiles of g on rows left out, beyond which it is not extrapolated
 SLOPE = 1.0, 0.5  # mean and deviation of its prior; that of log signal has deviation 1 about the constant noise
+BOUNDS = [(-10.0, 10.0), (0.0, 3.0), (-3.0, 3.0)]  # of level, slope and log signal; constant noise has level 0
+REACH = 0.99  # quantile of h of the rows left out
 GAIN = 4.0  # logarithm of the likelihood by which a scale must beat constant noise
 SMALLEST = 1e-30  # variance
 
@@ -102,21 +104,40 @@ def fit_log_scale(Z: NDArray, errors: NDArray, weight: NDArray) -> tuple[LogScal
 
 
 class Noise(NamedTuple):
-    """Parameters of the variances, shape (K,) each; where the slope is 0 noise is constant."""
+    """Parameters of the variances, shape (K,) each.
+
+    Attributes
+    ----------
+    level, slope : arrays of shape (K,)
+        Where the slope is 0 noise is constant.
+    signal : array of shape (K,)
+        Variance of the function for each unit of h, up to `reach`.
+    constant : array of shape (K,)
+        The same beyond, the most likely variance of constant noise: so the function returns to the prior far away, of
+        which rows left out tell nothing.
+    reach : float
+    """
 
     level: NDArray[np.float64]
     slope: NDArray[np.float64]
     signal: NDArray[np.float64]
+    constant: NDArray[np.float64]
+    reach: float = np.inf
 
-    def variance(self, g: NDArray) -> NDArray[np.float64]:
+    def noise(self, g: NDArray) -> NDArray[np.float64]:
         """Variances of the noise, shape (n, K)."""
         return np.exp(2 * (self.level + self.slope * g))
+
+    def function(self, forms: NDArray) -> NDArray[np.float64]:
+        """Variances of the function, shape (n, K)."""
+        near = np.minimum(forms, self.reach)[:, np.newaxis]
+        return self.signal * near + self.constant * (forms[:, np.newaxis] - near)
 
 
 def constant_noise(variance: NDArray) -> Noise:
     """Noise that is the same everywhere."""
     variance = np.maximum(variance, SMALLEST)
-    return Noise(np.log(variance) / 2, np.zeros_like(variance), variance)
+    return Noise(np.log(variance) / 2, np.zeros_like(variance), variance, variance)
 
 
 def fit_noise(errors: NDArray, forms: NDArray, g: NDArray, weight: NDArray, constant: NDArray) -> Noise:
@@ -133,12 +154,13 @@ def fit_noise(errors: NDArray, forms: NDArray, g: NDArray, weight: NDArray, cons
         Most likely variance of constant noise.
     """
     weight = weight * (np.count_nonzero(weight) / weight.sum())
-    noise = constant_noise(constant)
-    for k, variance in enumerate(noise.signal):
-        found = _fit_one(errors[:, k], forms, g[:, k], weight, float(variance))
+    level, slope, constant, _, _ = constant_noise(constant)
+    signal = constant.copy()
+    for k, variance in enumerate(constant.tolist()):
+        found = _fit_one(errors[:, k], forms, g[:, k], weight, variance)
         if found is not None:
-            noise.level[k], noise.slope[k], noise.signal[k] = found
-    return noise
+            level[k], slope[k], signal[k] = found
+    return Noise(level, slope, signal, constant, float(np.quantile(forms, REACH)))
 
 
 def _fit_one(
@@ -158,10 +180,13 @@ def _fit_one(
         gradient = [by_level.sum(), by_level @ shifted + (p[1] - SLOPE[0]) / SLOPE[1] ** 2, by_total @ signal + p[2]]
         return float(value), np.array(gradient)
 
-    total = 1 + forms
-    flat = float(weight @ (np.log(total) + squares / total)) / 2
-    found = minimize(loss, [0.0, SLOPE[0], 0.0], jac=True, method="L-BFGS-B", bounds=[(-10, 10), (0, 3), (-10, 10)])
-    if not flat - found.fun > GAIN:
+    flat, found = (
+        minimize(
+            loss, [0.0, min(slope[1], SLOPE[0]), 0.0], jac=True, method="L-BFGS-B", bounds=[BOUNDS[0], slope, BOUNDS[2]]
+        )
+        for slope in ((0.0, 0.0), BOUNDS[1])
+    )
+    if not flat.fun - found.fun > GAIN:
         return None
     level, slope, signal = found.x.tolist()
     return level - slope * centre + float(np.log(constant)) / 2, slope, float(np.exp(signal)) * constant
