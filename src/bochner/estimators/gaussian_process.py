@@ -10,12 +10,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import threads_of
-from bochner.estimators.model import rows_to_map
+from bochner.estimators.model import encoded_source, rows_to_map
 from bochner.estimators.posterior import Posterior
+from bochner.estimators.posterior_fit import refit_posterior
+from bochner.estimators.targets import Standardised
 
 
 class GaussianProcess(KernelMachine):
@@ -77,6 +80,15 @@ class GaussianProcess(KernelMachine):
         drawn += mean[:, :, np.newaxis]
         drawn = drawn * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
         return drawn[:, 0] if self._one_target else drawn
+
+    def _posterior_again(
+        self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None, targets: Standardised
+    ) -> Posterior:
+        """The posterior for other rows; the noise is that of the fit."""
+        source = encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets)
+        design, seed = Design(source, self.features_, self.coef_.dtype), check_random_state(self.random_state)
+        units = self.target_scale_ / targets.scale
+        return refit_posterior(design, self._posterior(), units, int(seed.randint(2**31)))
 
     def _deviations(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
         """Standard deviations of new targets, of the shape of predictions."""

@@ -14,7 +14,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
 from bochner.estimators.gaussian_process import GaussianProcess
-from bochner.estimators.posterior import fit_posterior
+from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
@@ -257,8 +257,8 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine):
         if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
         self.coef_ = self._solve_again(X, y, weight, Standardised(mean, scale))
-        if self.uncertainty:
-            self.posterior_ = self._posterior_of(X, y, weight, Standardised(mean, scale))
+        if hasattr(self, "posterior_"):
+            self.posterior_ = self._posterior_again(X, y, weight, Standardised(mean, scale))
         self.target_mean_, self.target_scale_ = mean, scale
         return self
 

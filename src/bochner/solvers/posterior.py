@@ -64,15 +64,20 @@ def leave_one_out_errors(
     centred = moments.centred()
     coef = product(posterior.root.T, product(posterior.root, centred.cross))
     errors = y - centred.target_mean - product(Z - posterior.mean, coef)
+    left = np.maximum(1 - weight * posterior.forms(Z), LEAST_LEFT)
+    return errors / left[:, np.newaxis], forms_without_each(posterior, Z, weight)
+
+
+def forms_without_each(posterior: LinearPosterior, Z: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Forms h of training rows by the model that is left without each, shape (n,)."""
     h = posterior.forms(Z)
-    left = np.maximum(1 - weight * h, LEAST_LEFT)
-    return errors / left[:, np.newaxis], h / left
+    return h / np.maximum(1 - weight * h, LEAST_LEFT)
 
 
 def forms_without(
     moments: Moments, alpha: float, Z: NDArray, weight: NDArray, fold: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """h of training rows by the model that is left without all rows of the same fold, shape (n,).
+    """Forms h of training rows by the model that is left without all rows of the same fold, shape (n,).
 
     Parameters
     ----------

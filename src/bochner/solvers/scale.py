@@ -25,7 +25,7 @@ OFFSET = 0.05  # of the mean size of the errors, for the logarithm of small ones
 PATH = np.geomspace(1e-6, 1.0, 13)  # ridge terms that are tried, over the trace of the moments
 LIMITS = 0.01, 0.99  # quantiles of g on rows left out, beyond which it is not extrapolated
 SLOPE = 1.0, 0.5  # mean and deviation of its prior; that of log signal has deviation 1 about the constant noise
-BOUNDS = [(-10.0, 10.0), (0.0, 3.0), (-3.0, 3.0)]  # of level, slope and log signal; constant noise has level 0
+BOUNDS = [(-10.0, 10.0), (0.0, 2.0), (-3.0, 3.0)]  # of level, slope and log signal; constant noise has level 0
 REACH = 0.99  # quantile of h of the rows left out
 GAIN = 4.0  # logarithm of the likelihood by which a scale must beat constant noise
 SMALLEST = 1e-30  # variance
@@ -47,12 +47,18 @@ class LogScale(NamedTuple):
     high: NDArray[np.float64]
 
     def __call__(self, Z: NDArray) -> NDArray[np.float64]:
-        """g of rows of features, shape (n, K)."""
+        """Values g of rows of features, shape (n, K)."""
         return self.clipped(product(Z, self.coef) + self.intercept)
 
     def clipped(self, g: NDArray) -> NDArray[np.float64]:
         """Values within the limits."""
         return np.clip(g, self.low, self.high)
+
+
+def no_scale(n_features: int, n_outputs: int) -> LogScale:
+    """Return g = 0, of noise that is the same everywhere."""
+    zero = np.zeros(n_outputs)
+    return LogScale(np.zeros((n_features, n_outputs)), zero, zero, zero)
 
 
 def log_sizes(errors: NDArray, weight: NDArray) -> NDArray[np.float64]:
@@ -181,9 +187,7 @@ def _fit_one(
         return float(value), np.array(gradient)
 
     flat, found = (
-        minimize(
-            loss, [0.0, min(slope[1], SLOPE[0]), 0.0], jac=True, method="L-BFGS-B", bounds=[BOUNDS[0], slope, BOUNDS[2]]
-        )
+        minimize(loss, [0.0, slope[1], 0.0], jac=True, method="L-BFGS-B", bounds=[BOUNDS[0], slope, BOUNDS[2]])
         for slope in ((0.0, 0.0), BOUNDS[1])
     )
     if not flat.fun - found.fun > GAIN:

@@ -223,12 +223,12 @@ class HeldOut:
 
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""
-        parts = [(F.T, y, weight) for F, (_, y, weight) in zip(predicted, self._rows, strict=True)]
-        arrays = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        parts = [(own.T, y, weight) for own, (_, y, weight) in zip(predicted, self._rows, strict=True)]
+        F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         numbers = [np.flatnonzero(mask) for mask in self.folds]
         fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
         X = self.ridge.design.source.take(np.concatenate(numbers)).whole().X
-        return HeldOutPredictions(*arrays, LeftOut(X, arrays[2], fold))
+        return HeldOutPredictions(F, y, weight, LeftOut(X, weight, fold))
 
 
 def compared(design: Design, seed: int) -> Design | None:
