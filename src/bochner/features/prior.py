@@ -16,7 +16,7 @@ from bochner.features.landmarks import has_exact_kernel
 from bochner.features.leaves import LeafMap, leaves
 
 N_COMPONENTS = 4096  # whose estimate of the kernel is off by a percent or two
-N_BUCKETS = 4096  # of each grid, for bins that no row has been in
+N_BUCKETS = 1024  # of each grid, for bins that no row has been in
 
 
 class PriorFunctions:
