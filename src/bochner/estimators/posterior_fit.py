@@ -78,7 +78,9 @@ def fit_posterior(design: Design, fitted: Fitted, seed: int) -> Posterior:
     summed = _sum(design, source, _basis(features, source, rng), features, fitted.alpha)
     found = fitted.held_out_predictions
     own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng)
-    noise, scale = _noise(_leave_one_out(summed, source), own, rng)
+    many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, source.n_rows / 2)
+    learned = own if own is not None and many else _leave_one_out(summed, source)
+    noise, scale = _noise(learned, own or learned, rng)
     return Posterior(summed.basis, summed.linear, fitted.alpha, noise, scale)
 
 
@@ -104,7 +106,8 @@ def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int
     basis = former.basis(features) if same else _basis(features, source, rng)
     summed = _sum(design, source, basis, features, alpha)
     if not same:
-        return Posterior(basis, summed.linear, alpha, *_noise(_leave_one_out(summed, source), None, rng))
+        errors = _leave_one_out(summed, source)
+        return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng))
     level, slope, signal, constant, reach = former.noise
     noise = Noise(level + np.log(units), slope, signal * units**2, constant * units**2, reach)
     return Posterior(basis, summed.linear, alpha, noise, former.scale)
@@ -176,12 +179,9 @@ def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rn
     return Errors((found.targets - found.predicted)[kept], Z, forms, found.weight[kept], row_hashes(X))
 
 
-def _noise(loo: Errors, own: Errors | None, rng: np.random.Generator) -> tuple[Noise, LogScale]:
-    """Variances, by errors of the model itself where there are such; the scale of the noise by the more errors."""
-    judged = loo if own is None else own
+def _noise(learned: Errors, judged: Errors, rng: np.random.Generator) -> tuple[Noise, LogScale]:
+    """Variances of noise and function by some errors, and the scale of the noise by these or others."""
     constant = noise_variance(judged.errors, judged.forms, judged.weight)
-    many = len(judged.errors) >= min(FEWEST_ERRORS, len(loo.errors) / 2)
-    learned = judged if many else loo
     rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
     if len(judged.errors) < FEWEST_SCALE_ROWS or not constant.all():
         return constant_noise(constant), no_scale(judged.Z.shape[1], len(constant))

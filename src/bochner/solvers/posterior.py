@@ -64,8 +64,9 @@ def leave_one_out_errors(
     centred = moments.centred()
     coef = product(posterior.root.T, product(posterior.root, centred.cross))
     errors = y - centred.target_mean - product(Z - posterior.mean, coef)
-    left = np.maximum(1 - weight * posterior.forms(Z), LEAST_LEFT)
-    return errors / left[:, np.newaxis], forms_without_each(posterior, Z, weight)
+    h = posterior.forms(Z)
+    left = np.maximum(1 - weight * h, LEAST_LEFT)
+    return errors / left[:, np.newaxis], h / left
 
 
 def forms_without_each(posterior: LinearPosterior, Z: NDArray, weight: NDArray) -> NDArray[np.float64]:
@@ -87,16 +88,14 @@ def forms_without(
     weight : array of shape (n,)
     fold : int array of shape (n,)
     """
-    D, forms = Z.shape[1], np.empty(len(Z))
+    D, K, forms = moments.n_features, moments.n_outputs, np.empty(len(Z))
     for k in np.unique(fold):
         own = np.flatnonzero(fold == k)
-        part, rest = Moments(D, 0, np.float64, shared=True), Moments(D, 0, np.float64)
+        part = Moments(D, K, np.float64, shared=True)
         A = part.workspace(len(own))
         A[:, :D] = Z[own]
-        part.add_block(A, np.empty((len(own), 0)), weight[own])
-        columns = np.r_[:D, -1]
-        rest.matrix = moments.matrix[np.ix_(columns, columns)] - part.matrix
-        forms[own] = posterior_of(rest, alpha).forms(Z[own])
+        part.add_block(A, np.zeros((len(own), K)), weight[own])  # the variance asks for no targets
+        forms[own] = posterior_of(moments - part, alpha).forms(Z[own])
     return forms
 
 
