@@ -82,12 +82,16 @@ class Moments:
         total += other
         return total
 
+    def __isub__(self, other: Moments) -> Moments:
+        self.matrix -= other.matrix
+        self.n_rows -= other.n_rows
+        return self
+
     def __sub__(self, other: Moments) -> Moments:
         """Moments without those of some of the rows."""
         rest = Moments(self.n_features, self.n_outputs, self.dtype)
         rest += self
-        rest.matrix -= other.matrix
-        rest.n_rows -= other.n_rows
+        rest -= other
         return rest
 
     @property
