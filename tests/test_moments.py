@@ -150,3 +150,10 @@ def test_centring_leaves_the_moments_alone():
     before = moments.matrix.copy()
     moments.centred().gram[:] = np.nan
     np.testing.assert_array_equal(moments.matrix, before)
+
+
+def test_moments_without_some_rows():
+    Z, Y, weight = data()
+    _, size = augmented(Z, Y, weight)
+    rest = moments_of(Z, Y, weight) - moments_of(Z[20:], Y[20:], weight[20:])
+    assert_same(rest, moments_of(Z[:20], Y[:20], weight[:20]), size)

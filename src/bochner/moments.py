@@ -82,6 +82,18 @@ class Moments:
         total += other
         return total
 
+    def __isub__(self, other: Moments) -> Moments:
+        self.matrix -= other.matrix
+        self.n_rows -= other.n_rows
+        return self
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Moments without those of some of the rows."""
+        rest = Moments(self.n_features, self.n_outputs, self.dtype)
+        rest += self
+        rest -= other
+        return rest
+
     @property
     def weight(self) -> float:
         """Sum of the weights; the number of rows where there are none."""

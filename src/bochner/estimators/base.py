@@ -108,6 +108,11 @@ class KernelMachine(Interpretation, KernelParameter):
         """Whether neither a map nor a kernel is given."""
         return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
 
+    @property
+    def _is_calibrated(self) -> bool:
+        """Whether the fit needs predictions for rows that it has not seen."""
+        return is_classifier(self) or bool(getattr(self, "uncertainty", False)) or self.loss != "squared"
+
     def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed, _ = rows
@@ -115,9 +120,8 @@ class KernelMachine(Interpretation, KernelParameter):
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
-        uncertain = bool(getattr(self, "uncertainty", False))
-        calibrated = is_classifier(self) or uncertain or self.loss != "squared"
-        alpha, held_out, chosen, merges = self.alpha, None, False, self.loss not in UNMERGED
+        alpha, held_out, chosen, calibrated = self.alpha, None, False, self._is_calibrated
+        uncertain, merges = bool(getattr(self, "uncertainty", False)), self.loss not in UNMERGED
         if choice is not None:
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
@@ -110,11 +112,19 @@ def set_thresholds_of(
     return thresholds_of(probabilities(scores, link, curve, largest), (targets + 1) / 2, weight)
 
 
-def by_class(predictions: HeldOutPredictions) -> HeldOutPredictions:
-    """Predictions and targets with a column for each class, also of two."""
-    predicted, targets, weight = predictions
+class ByClass(NamedTuple):
+    """Scores and targets with a column for each class, (n, K), and weights, (n,)."""
+
+    scores: NDArray
+    targets: NDArray
+    weight: NDArray
+
+
+def by_class(predictions: HeldOutPredictions) -> ByClass:
+    """Predictions with a column for each class, also of two."""
+    targets = predictions.targets
     both = np.hstack([-targets, targets]) if targets.shape[1] == 1 else targets
-    return HeldOutPredictions(per_class(predicted), both, weight)
+    return ByClass(per_class(predictions.predicted), both, predictions.weight)
 
 
 def log_losses(predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:

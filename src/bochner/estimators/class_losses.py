@@ -232,7 +232,7 @@ def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str)
     curvature = 2.0
     if name == "logistic":
         seen = fitted.held_out_predictions
-        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).predicted, link)
+        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
         curvature = 2 * float(np.mean(p * (1 - p)))
     shares = POLICY.dense_shares if fitted.features.is_dense else (1.0,)
     return tuple(curvature * fitted.alpha * share for share in shares)

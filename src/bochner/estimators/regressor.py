@@ -16,15 +16,17 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
 from bochner.estimators.exclusions import NUMBER_LOSSES
+from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
 from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
+from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
 
 
-class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
+class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -126,6 +128,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
         Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
     spread_ : Spread or None
         Of the errors, with ``uncertainty=True``: what intervals are made of.
+    posterior_ : Posterior
+        With ``uncertainty=True``: the variances of the function and of the noise.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -223,6 +227,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
             found = self._by_loss(design, fitted, task, y)
         self._take(fitted, choice)
+        if self.uncertainty:
+            self.posterior_ = fit_posterior(design, fitted, rows.seed)
         self._keep_scale(y, mean, scale)
         coef = fitted.coef if found is None else self._keep_loss(found, fitted)
         self.spread_, self.coef_ = fitted.spread, coef
@@ -304,6 +310,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
         if self.loss == "squared":
             _, _, fitted = self._solve_again(source, seed, self.features_, self.alpha_, spread is not None)
             self.spread_, coef = fitted.spread, fitted.coef
+            if hasattr(self, "posterior_"):
+                self.posterior_ = self._posterior_again(X, y, weight, Standardised(mean, scale))
         else:
             design, task, fitted = self._solve_again(source, seed, self.features_, self._ridge_alpha)
             way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(design, y)
@@ -332,12 +340,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
         scale[moments.low == moments.high] = 1.0
         return y, weight, mean, scale
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Predict targets.
+    def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None) -> Any:
+        """Predict targets, and how far off the predictions may be.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
+        return_std : bool, default=False
+            Whether the standard deviations of new targets, noise included, are wanted too; see `posterior_`.
         n_jobs : int or None, default=None
             Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
             is the same to the bit.
@@ -345,11 +355,19 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine, Intervals):
         Returns
         -------
         array of shape (n,) or (n, K)
+        std : array of the same shape
+            With `return_std`.
+
+        Raises
+        ------
+        ValueError
+            With `return_std`, where the model was fitted without ``uncertainty=True``.
         """
         scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
         if self.loss == "poisson":
             scores = np.exp(scores)
-        return scores[:, 0] if self._one_target else scores
+        mean = scores[:, 0] if self._one_target else scores
+        return (mean, self._deviations(X, n_jobs)) if return_std else mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,6 +23,7 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
+        "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.ridge.spread": ["Affine", "Spread"],
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
+from bochner.features.dense import Rows
 from bochner.features.stored import StoredRows
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.path import best_alpha
@@ -26,12 +27,31 @@ SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the ne
 SETTLED = 0.04  # of their root mean square error, by which they may still move then
 
 
+class LeftOut(NamedTuple):
+    """Rows that a model has not seen.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Encoded.
+    weight : array of shape (n,)
+        With which they are fitted otherwise.
+    fold : int array of shape (n,) or None
+        Rows with the same number were left out together; each by itself where None.
+    """
+
+    X: Rows
+    weight: NDArray
+    fold: NDArray[np.intp] | None = None
+
+
 class HeldOutPredictions(NamedTuple):
     """Predictions for rows that the model has not seen, their targets, both of shape (n, K), and weights, (n,)."""
 
     predicted: NDArray
     targets: NDArray
     weight: NDArray
+    rows: LeftOut | None = None
 
 
 class HeldOutRun(NamedTuple):
@@ -206,8 +226,12 @@ class HeldOut:
 
     def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
         """Those of all folds together, given with shape (K, n) for each."""
-        parts = [(F.T, y, weight) for F, (_, y, weight) in zip(predicted, self._rows, strict=True)]
-        return HeldOutPredictions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        parts = [(own.T, y, weight) for own, (_, y, weight) in zip(predicted, self._rows, strict=True)]
+        F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        numbers = [np.flatnonzero(mask) for mask in self.folds]
+        fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
+        X = self.ridge.design.source.take(np.concatenate(numbers)).whole().X
+        return HeldOutPredictions(F, y, weight, LeftOut(X, weight, fold))
 
 
 def compared(design: Design, seed: int) -> Design | None:

@@ -12,7 +12,7 @@ from bochner.estimators.ridge.spread_direct import spread_directly
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.solvers.factors import DualFactor, FeatureFactor, PrimalFactor, has_few_rows
 from bochner.solvers.leave_one_out import DualLeaveOneOut, LeaveOneOut, PrimalLeaveOneOut
-from bochner.tuning.held_out import HeldOutPredictions
+from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 
 
 def solve_directly(design: Design, task: RidgeTask) -> Fitted:
@@ -28,14 +28,21 @@ def solve_directly(design: Design, task: RidgeTask) -> Fitted:
         loo = _scored(design, factor, task)
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
     held_out_predictions = None
-    if task.calibrated and not task.uncertain:
-        held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight)
+    if task.calibrated:
+        held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight, _left_out(design, loo))
     coef = factor.coef(best).astype(design.dtype)
     spread = None
     if task.uncertain:
         spread = spread_directly(design, factor, best, Rows.of(design.source, task.seed, task.held_out))
     path = best, alphas, scores, held_out_predictions
     return Fitted(design.features, coef, factor.intercept(coef), *path, spread=spread)
+
+
+def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
+    """The rows whose leave-one-out errors are known."""
+    source = loo.design.source if isinstance(loo, PrimalLeaveOneOut) else design.counted().distinct().source
+    X, _, weight = source.whole()
+    return LeftOut(X, weight)
 
 
 def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLeaveOneOut:

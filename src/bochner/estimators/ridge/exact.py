@@ -19,7 +19,7 @@ from bochner.solvers.exact import centred_kernel, solve_exact
 from bochner.solvers.factors import KernelFactor
 from bochner.solvers.leave_one_out import DualLeaveOneOut
 from bochner.solvers.path import Score
-from bochner.tuning.held_out import HeldOutPredictions
+from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 
 EXACT_ROWS = 2048
 
@@ -43,9 +43,11 @@ def solve_exactly(design: Design, task: RidgeTask) -> Fitted:
     found = solve_exact(kernel_rows, distinct, best, task.tol, task.seed, rows)
     predictions = None
     if seen is not None and found.errors is not None:
-        predictions = HeldOutPredictions(y[seen.rows] - found.errors, y[seen.rows], weight[seen.rows] * seen.factors)
-    elif seen is not None and design.features.is_dense and not task.uncertain:
-        predictions = solve_directly(design, replace(task, alpha=best)).held_out_predictions
+        left_out = LeftOut(X[seen.rows], weight[seen.rows])
+        predicted, targets = y[seen.rows] - found.errors, y[seen.rows]
+        predictions = HeldOutPredictions(predicted, targets, left_out.weight * seen.factors, left_out)
+    elif seen is not None and design.features.is_dense:
+        predictions = solve_directly(design, replace(task, alpha=best, uncertain=False)).held_out_predictions
     spread = None
     if task.uncertain and seen is not None and found.errors is not None:
         spread = _spread(design, task, seen, y[seen.rows] - found.errors)

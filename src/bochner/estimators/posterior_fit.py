@@ -1,0 +1,201 @@
+"""The posterior of a regressor, from the rows that it was fitted to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.draws import draw_rows
+from bochner.data.hashes import row_hashes
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.estimators.posterior import Posterior, missed
+from bochner.estimators.ridge import Fitted
+from bochner.features.base import FeatureMap
+from bochner.features.dense import DenseFeatures, Rows
+from bochner.features.landmarks import LandmarkFeatures, has_exact_kernel
+from bochner.features.leaves import leaves
+from bochner.moments import Moments
+from bochner.solvers.posterior import (
+    LinearPosterior,
+    forms_without,
+    forms_without_each,
+    leave_one_out_errors,
+    noise_variance,
+    posterior_of,
+)
+from bochner.solvers.scale import LogScale, Noise, constant_noise, fit_log_scale, fit_noise, no_scale
+from bochner.tuning.held_out import HeldOutPredictions, LeftOut
+
+N_LANDMARKS, SUMMED_ROWS, BLOCK_ROWS = 1024, 8192, 4096
+SCALE_ROWS = 4096  # that tell the scale of the noise
+FEWEST_ERRORS = 2048  # of the model itself that tell it alone
+FEWEST_SCALE_ROWS = 50
+OWN_FEATURES = 4096  # whose moments are taken where no kernel stands behind them
+
+
+class Summed(NamedTuple):
+    """Moments of the features of a basis, what they tell of the weights, and whether they are of all rows.
+
+    Z, (n, D), are the features of the rows, or of some of many, and the weights those that they have in the moments.
+    """
+
+    basis: DenseFeatures
+    Z: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    moments: Moments
+    linear: LinearPosterior
+    alpha: float
+    whole: bool
+
+
+class Errors(NamedTuple):
+    """Errors of rows that a model has not seen, (n, K), features of the rows, (n, D), h, weights and hashes, (n,)."""
+
+    errors: NDArray[np.float64]
+    Z: NDArray[np.float64]
+    forms: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    hashes: NDArray[np.uint64]
+
+
+def fit_posterior(design: Design, fitted: Fitted, seed: int) -> Posterior:
+    """The posterior of a model that was fitted to the rows of a design.
+
+    Parameters
+    ----------
+    design : Design
+    fitted : Fitted
+        With predictions for rows left out, where there are such: they tell the variance of the noise. Else it is told
+        by leave-one-out errors of the regression on the features of the posterior.
+    seed : int
+        Of landmarks and samples of rows.
+    """
+    features, rng = fitted.features, np.random.default_rng(seed)
+    source = _summed(design.source, rng)
+    summed = _sum(design, source, _basis(features, source, rng), features, fitted.alpha)
+    found = fitted.held_out_predictions
+    own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng)
+    many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, source.n_rows / 2)
+    learned = own if own is not None and many else _leave_one_out(summed, source)
+    noise, scale = _noise(learned, own or learned, rng)
+    return Posterior(summed.basis, summed.linear, fitted.alpha, noise, scale)
+
+
+def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int) -> Posterior:
+    """The posterior for other rows, with the landmarks and the noise of a former one.
+
+    Where parts of the map have no kernel beside their features, which the rows have changed, noise is told anew by
+    leave-one-out errors.
+
+    Parameters
+    ----------
+    design : Design
+        Of the other rows, with the map that is fitted to them.
+    former : Posterior
+    units : array of shape (K,)
+        Of the targets in the former one, over those of the other rows.
+    seed : int
+        Of samples of rows.
+    """
+    rng, features, alpha = np.random.default_rng(seed), design.features, former.alpha_
+    source = _summed(design.source, rng)
+    same = all(map(has_exact_kernel, leaves(features)))
+    basis = former.basis(features) if same else _basis(features, source, rng)
+    summed = _sum(design, source, basis, features, alpha)
+    if not same:
+        errors = _leave_one_out(summed, source)
+        return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng))
+    level, slope, signal, constant, reach = former.noise
+    noise = Noise(level + np.log(units), slope, signal * units**2, constant * units**2, reach)
+    return Posterior(basis, summed.linear, alpha, noise, former.scale)
+
+
+def _sum(design: Design, source: ArraySource, basis: DenseFeatures, features: FeatureMap, alpha: float) -> Summed:
+    """Moments of features of a basis, and what they tell of the weights."""
+    X, y, weight = source.whole()
+    Z, share = basis.rows(X), source.n_rows / design.source.n_counted
+    if share == 1 or isinstance(basis, LandmarkFeatures):
+        moments = _moments(Z, y, weight)
+        return Summed(basis, Z, weight, moments, posterior_of(moments, alpha), alpha, share == 1)
+    moments = Design(design.source, features, np.float64).moments()
+    return Summed(basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True)
+
+
+def _summed(source: ArraySource, rng: np.random.Generator) -> ArraySource:
+    """Rows with weight, dense and in double precision; of many some, with weights that keep their sum."""
+    rows, factors = draw_rows(source.weights, SUMMED_ROWS, rng)
+    X, y, weight = source.take(rows).whole()
+    weight = weight if factors is None else weight * factors
+    return ArraySource(_wide(X), y, weight * (source.total_weight / weight.sum()))
+
+
+def _wide(X: Rows) -> NDArray[np.float64]:
+    return (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
+
+
+def _basis(features: FeatureMap, source: ArraySource, rng: np.random.Generator) -> DenseFeatures:
+    """Features of landmarks; those of the map itself where no kernel stands behind them, and they are not too many."""
+    own = features.dense
+    if own is not None and own.n_features_out <= OWN_FEATURES and not any(map(has_exact_kernel, leaves(features))):
+        return own
+    X, _, weight = source.distinct().whole()
+    rows, _ = draw_rows(weight, N_LANDMARKS, rng)
+    return LandmarkFeatures(features, X[rows])
+
+
+def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
+    moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
+    for a in range(0, len(Z), BLOCK_ROWS):
+        part = slice(a, a + BLOCK_ROWS)
+        A = moments.workspace(len(Z[part]))
+        A[:, : Z.shape[1]] = Z[part]
+        moments.add_block(A, y[part], weight[part])
+    return moments
+
+
+def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
+    """Leave-one-out errors of the regression on the features of the posterior."""
+    X, y, weight = source.whole()
+    errors, forms = leave_one_out_errors(summed.linear, summed.moments, summed.Z, y, summed.weight)
+    forms += missed(summed.basis, X, summed.Z) / summed.alpha
+    return Errors(errors, summed.Z, forms, weight, row_hashes(X))
+
+
+def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rng: np.random.Generator) -> Errors:
+    """Errors of the model itself for rows that it has not seen; h as it was without these, where all are summed."""
+    kept, _ = draw_rows(found.weight, SCALE_ROWS, rng)
+    X, own, linear = _wide(left_out.X[kept]), left_out.weight[kept], summed.linear
+    Z = summed.basis.rows(X)
+    if not summed.whole:
+        forms = linear.forms(Z)
+    elif left_out.fold is None:
+        forms = forms_without_each(linear, Z, own)
+    else:
+        forms = forms_without(summed.moments, summed.alpha, Z, own, left_out.fold[kept])
+    forms += missed(summed.basis, X, Z) / summed.alpha
+    return Errors((found.targets - found.predicted)[kept], Z, forms, found.weight[kept], row_hashes(X))
+
+
+def _noise(learned: Errors, judged: Errors, rng: np.random.Generator) -> tuple[Noise, LogScale]:
+    """Variances of noise and function by some errors, and the scale of the noise by these or others."""
+    constant = noise_variance(judged.errors, judged.forms, judged.weight)
+    rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
+    if len(judged.errors) < FEWEST_SCALE_ROWS or not constant.all():
+        return constant_noise(constant), no_scale(judged.Z.shape[1], len(constant))
+    scale, left_out = fit_log_scale(learned.Z[rows], learned.errors[rows], learned.weight[rows])
+    g = scale(judged.Z)
+    seen, place = _places(judged.hashes, learned.hashes[rows])
+    g[seen] = left_out[place]
+    noise = fit_noise(judged.errors, judged.forms, g, judged.weight, constant)
+    return noise, scale if noise.slope.any() else no_scale(*scale.coef.shape)
+
+
+def _places(hashes: NDArray, among: NDArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which of the hashes are among others, and where in these."""
+    order = np.argsort(among)
+    place = order[np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)]
+    seen = among[place] == hashes
+    return seen, place[seen]

@@ -1,0 +1,234 @@
+"""Deviations and samples of a regressor: against dense algebra, scikit-learn's Gaussian process, and statistics."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_approximation import Nystroem
+
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    LinearFeatures,
+    load,
+    save,
+)
+from bochner.kernels import Gaussian, Laplacian
+
+rng = np.random.default_rng(0)
+X, NEW = rng.standard_normal((400, 3)), rng.standard_normal((30, 3))
+Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 0.2 * rng.standard_normal((400, 2))
+y = Y[:, 0]
+WEIGHT = rng.integers(0, 4, 400).astype(float)
+
+
+def regressor(**options):
+    return KernelMachineRegressor(uncertainty=True, random_state=0, **options)
+
+
+def parts(model, rows):
+    """Variances of function and noise in the units of the targets."""
+    function, noise = model.posterior_.variances(model.features_, model.encoder_.encode(rows, dtype=np.float64))
+    return function * model.target_scale_**2, noise * model.target_scale_**2
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize("features", [LinearFeatures(), Nystroem(kernel="linear", n_components=3, random_state=0)])
+def test_equals_dense_bayesian_linear_regression(features, weight):
+    """Mean, and deviation for the noise that was found, by the precision matrix of intercept and weights."""
+    Y = X @ np.array([[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]]) + 0.5 * np.random.default_rng(1).standard_normal((400, 2))
+    model = regressor(features=features, alpha=3.0, solver="direct", tol=1e-6).fit(X, Y, weight)
+    mean, std = model.predict(NEW, return_std=True)
+    encoded = [model.encoder_.encode(rows, dtype=np.float64) for rows in (X, NEW)]
+    A, B = (np.column_stack([np.ones(len(rows)), model.features_.transform(rows)]) for rows in encoded)
+    w = np.ones(400) if weight is None else weight
+    precision = A.T * w @ A + 3.0 * np.diag([0.0] + [1.0] * (A.shape[1] - 1))
+    np.testing.assert_allclose(mean, B @ np.linalg.solve(precision, A.T * w @ Y), atol=1e-8)
+    forms = np.einsum("ij,ij->i", B @ np.linalg.inv(precision), B)
+    noise = model.posterior_.constant_ * model.target_scale_**2
+    assert (model.posterior_.slope_ == 0).all()
+    np.testing.assert_allclose(std, np.sqrt(noise * (1 + forms[:, np.newaxis])), atol=1e-8)
+
+
+def gaussian_process(d=2, n=300, noise=0.05, seed=0):
+    """A function of a Gaussian process at rows inside, at the edge, and far away, with noise."""
+    draws = np.random.default_rng(seed)
+    X = draws.standard_normal((n, d))
+    new = np.vstack([draws.standard_normal((40, d)), 2.5 * draws.standard_normal((40, d)), np.full((1, d), 50.0)])
+    K = Gaussian(1.5)(X)
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(n)) @ draws.standard_normal(n)
+    return X, f + np.sqrt(noise) * draws.standard_normal(n), new
+
+
+@pytest.mark.parametrize("solver", ["direct", "cg", "exact"])
+def test_agrees_with_the_gaussian_process_of_scikit_learn(solver):
+    X, y, new = gaussian_process()
+    model = regressor(kernel=Gaussian(1.5), n_components=2000, alpha=0.05, solver=solver, tol=1e-6).fit(X, y)
+    oracle = GaussianProcessRegressor(1.0 * RBF(1.5), alpha=0.05, optimizer=None).fit(X, y - y.mean())
+    mean, std = oracle.predict(new, return_std=True)
+    assert model.posterior_.slope_ == 0
+    function, noise = parts(model, new)
+    shape = np.sqrt(function[:, 0] / noise[:, 0] * 0.05)  # the intercept adds a little where the prior is
+    assert (shape[:80] / std[:80] > 0.97).all()
+    assert (shape / std < 1.2).all()
+    assert 0.7 < noise[0, 0] / 0.05 < 1.4
+    assert np.sqrt(np.mean((model.predict(new[:40]) - mean[:40] - y.mean()) ** 2)) < 0.05
+
+
+@pytest.mark.parametrize(("d", "lengthscale"), [(5, 1.5), (10, 3.0)])
+def test_is_not_starved(d, lengthscale):
+    """The median of the deviations over those of the exact process, inside, at the edge and far away."""
+    draws = np.random.default_rng(0)
+    n, kernel = 1200, Gaussian(lengthscale)
+    X = draws.standard_normal((n, d))
+    K = kernel(X)
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(n)) @ draws.standard_normal(n)
+    model = regressor(kernel=kernel, n_components=500, alpha=0.05).fit(X, f + 0.05**0.5 * draws.standard_normal(n))
+    inverse = np.linalg.inv(K + 0.05 * np.eye(n))
+    for size, shift in ((1.0, 0.0), (2.0, 0.0), (10.0, 30.0)):
+        new = size * draws.standard_normal((60, d)) + shift
+        k = kernel(new, X)
+        left = 1 - k @ inverse.sum(axis=1)
+        exact = 1 - np.einsum("ij,ij->i", k @ inverse, k) + left**2 / inverse.sum()
+        assert 0.9 < np.median(np.sqrt(parts(model, new)[0][:, 0] / exact)) < 1.2
+
+
+def test_returns_to_the_prior_far_away():
+    """Of bins, of which no training row has been in one of those."""
+    model = regressor(kernel=Laplacian(3.0), features="binning", n_components=50, alpha=0.1).fit(X, y)
+    posterior = model.posterior_
+    function = parts(model, np.full((1, 3), 1e3))[0] / model.target_scale_**2
+    assert 0.8 < function[0, 0] / (posterior.constant_[0] / posterior.alpha_) < 1.3  # the intercept adds to it
+
+
+MODELS = {
+    "chosen": {},
+    "bins": {"features": "binning", "n_components": 50},
+    "halves": {"features": BinningFeatures(Laplacian(4.0), 30, column_share=0.5)},
+    "together": {"features": ConcatenatedFeatures([FourierFeatures(Gaussian(2.0), 60), LinearFeatures()], [1.0, 0.5])},
+    "linear": {"features": LinearFeatures()},
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return regressor(**MODELS[request.param]).fit(X, Y, WEIGHT)
+
+
+def test_deviations_cover(model):
+    """Nine tenths of new targets, where the model is right about the noise."""
+    mean, std = model.predict(X[WEIGHT == 0], return_std=True)
+    assert mean.shape == std.shape
+    inside = np.mean(np.abs(Y[WEIGHT == 0] - mean) < 1.645 * std)
+    assert 0.8 < inside <= 1
+
+
+def test_samples_have_mean_and_covariance_of_the_posterior(model):
+    """By z-score over 30 draws of 20 functions."""
+    draws = np.stack([model.sample_y(NEW[:6], 20, random_state=s) for s in range(30)])
+    assert draws.shape == (30, 6, 2, 20)
+    deviations = draws - model.predict(NEW[:6])[:, :, np.newaxis]
+    means = deviations.mean(axis=3)
+    assert np.abs(means.mean(axis=0) / (means.std(axis=0) / np.sqrt(30))).max() < 5
+    squares = np.square(deviations).mean(axis=3)
+    z = (squares.mean(axis=0) - parts(model, NEW[:6])[0]) / (squares.std(axis=0) / np.sqrt(30))
+    assert np.abs(z).max() < 5
+
+
+def test_samples_are_functions(model):
+    whole = model.sample_y(NEW, 3, random_state=1)
+    np.testing.assert_allclose(model.sample_y(NEW[4:9], 3, random_state=1), whole[4:9], rtol=1e-6)
+    assert not np.allclose(model.sample_y(NEW, 3, random_state=2), whole)
+
+
+def test_saves_and_loads(model, tmp_path):
+    save(model, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict(NEW, return_std=True)[1], model.predict(NEW, return_std=True)[1])
+    np.testing.assert_array_equal(again.sample_y(NEW, 2, random_state=0), model.sample_y(NEW, 2, random_state=0))
+
+
+def test_samples_of_a_process_have_its_covariance():
+    """Covariances between rows, against the exact process, over 30 draws of 20 functions."""
+    X, y, new = gaussian_process(n=100)
+    model = regressor(kernel=Gaussian(1.5), n_components=200, alpha=0.05).fit(X, y)
+    K, k = Gaussian(1.5)(X), Gaussian(1.5)(new[:8], X)
+    inverse = np.linalg.inv(K + 0.05 * np.eye(100))
+    left = 1 - k @ inverse.sum(axis=1)
+    exact = Gaussian(1.5)(new[:8]) - k @ inverse @ k.T + np.outer(left, left) / inverse.sum()
+    exact *= parts(model, new)[1][0, 0] / 0.05
+    draws = np.stack([model.sample_y(new[:8], 20, random_state=s) for s in range(30)])
+    draws -= model.predict(new[:8])[:, np.newaxis]
+    products = np.einsum("sik,sjk->sij", draws, draws) / 20
+    assert np.abs((products.mean(axis=0) - exact) / (products.std(axis=0) / np.sqrt(30))).max() < 5
+
+
+def test_a_weight_is_as_many_rows():
+    options = {"kernel": Gaussian(2.0), "n_components": 100, "alpha": 0.5}
+    weighted = regressor(**options).fit(X, y, WEIGHT)
+    repeated = regressor(**options).fit(np.repeat(X, WEIGHT.astype(int), axis=0), np.repeat(y, WEIGHT.astype(int)))
+    ours, theirs = (model.posterior_.variances(model.features_, NEW)[0] for model in (weighted, repeated))
+    ours, theirs = ours / weighted.posterior_.signal_, theirs / repeated.posterior_.signal_
+    np.testing.assert_allclose(ours, theirs, rtol=0.02)
+
+
+def test_noise_follows_the_rows():
+    draws = np.random.default_rng(0)
+    X = draws.uniform(-2, 2, (1500, 2))
+    y = np.sin(2 * X[:, 0]) + np.exp(X[:, 1]) / 5 * draws.standard_normal(1500)
+    model = regressor(kernel=Gaussian(1.0), n_components=300).fit(X, y)
+    new = np.column_stack([np.zeros(9), np.linspace(-1.5, 1.5, 9)])
+    ratio = np.log(model.predict(new, return_std=True)[1] / (np.exp(new[:, 1]) / 5))
+    assert np.abs(ratio).max() < 0.4
+
+
+def test_units_of_the_target_do_not_matter():
+    std = regressor(kernel=Gaussian(2.0), alpha=0.1).fit(X, y).predict(NEW, return_std=True)[1]
+    scaled = regressor(kernel=Gaussian(2.0), alpha=0.1).fit(X, 1e6 * y + 3).predict(NEW, return_std=True)[1]
+    np.testing.assert_allclose(scaled, 1e6 * std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_refit_keeps_the_noise(name):
+    model = regressor(**MODELS[name]).fit(X, y)
+    before = model.predict(NEW, return_std=True)[1]
+    model.refit(X[:200], y[:200])
+    after = model.predict(NEW, return_std=True)[1]
+    assert 0.95 < np.median(after / before) < 1.5
+    np.testing.assert_allclose(clone(model).fit(X, y).predict(NEW, return_std=True)[1], before)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 30])
+def test_few_rows(n):
+    std = regressor().fit(X[:n], y[:n]).predict(NEW, return_std=True)[1]
+    assert np.isfinite(std).all()
+    assert (std >= 0).all()
+
+
+def test_constant_target():
+    std = regressor().fit(X, np.ones(400)).predict(NEW, return_std=True)[1]
+    assert (std < 1e-6).all()
+
+
+def test_threads_do_not_matter():
+    model = regressor(features="binning", n_components=20).fit(X, y)
+    alone, all_threads = (model.predict(NEW, return_std=True, n_jobs=n)[1] for n in (1, None))
+    np.testing.assert_array_equal(alone, all_threads)
+
+
+def test_without_uncertainty_says_so():
+    X, y = load_diabetes(return_X_y=True)
+    model = KernelMachineRegressor(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="uncertainty=True"):
+        model.predict(X, return_std=True)
+    with pytest.raises(ValueError, match="uncertainty=True"):
+        model.sample_y(X)
+    with pytest.raises(ValueError, match="n_samples"):
+        regressor(features=LinearFeatures()).fit(X, y).sample_y(X, 0)
+    with pytest.raises(TypeError, match="return_std"):
+        KernelMachineClassifier(random_state=0).fit(X, y > 100).predict(X, return_std=True)
