@@ -9,7 +9,7 @@ from bochner import KernelMachineClassifier, KernelMachineRegressor
 
 ESTIMATORS = [KernelMachineRegressor, KernelMachineClassifier]
 OWN_MEANING = {
-    "__init__": set(),
+    "__init__": {"loss"},
     "attributes": {"alpha_scores_", "coef_", "intercept_"},
     "fit": {"y"},
     "refit": {"y"},

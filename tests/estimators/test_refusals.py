@@ -191,7 +191,7 @@ def test_weights(estimator, weight, message):
         ({"metric": "diagonal"}, ValueError, "metric must be one of"),
         ({"metric": None}, ValueError, "metric must be one of"),
         ({"features": "nystroem"}, ValueError, "features must be one of"),
-        ({"loss": "hinge"}, ValueError, "loss must be .squared."),
+        ({"loss": "hinge"}, ValueError, "loss must be one of"),
         ({"n_components": 0}, ValueError, "n_components must be positive"),
         ({"n_components": -5}, ValueError, "n_components must be positive"),
         ({"n_components": 1.5}, TypeError, "n_components must be a positive integer or 'auto'"),

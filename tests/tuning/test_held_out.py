@@ -133,7 +133,7 @@ class TestScores:
         Z = matrix(held.ridge)
         w = np.ones(N) if weight is None else weight
         penalty = np.full(len(held.ridge.maps), 0.5)
-        n_iter, held_out_predictions, mean, error, _ = held.solve(penalty, 1e-12)
+        n_iter, held_out_predictions, separate, error, _ = held.solve(penalty, 1e-12)
         coefs = []
         start = 0
         for mask in held.folds:
@@ -148,7 +148,7 @@ class TestScores:
             start += mask.sum()
         assert start == len(held_out_predictions.targets) == np.count_nonzero(w)
         assert n_iter == POLICY.most_iterations
-        np.testing.assert_allclose(mean, np.mean(coefs, axis=0), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(separate, coefs, rtol=0, atol=1e-9)
         assert error == 1e-12
 
     @MAPS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alph
         return squared
     if loss != "auto":
         return _by_loss(design, fitted, task, loss, alphas)[0]
-    if alphas is None and (reason := _why_not(design, task, squared)):
+    if reason := _why_not(design, task, squared):
         return squared._replace(reason=reason)
     other, before = _by_loss(design, fitted, task, "logistic", alphas)
     return squared if before is None else _better(squared, other, before)
@@ -199,19 +199,28 @@ def _by_loss(
     return _as_classifier(name, stage, found, start), before
 
 
-def fit_again(
-    design: Design, fitted: Fitted, task: RidgeTask, name: str, alpha: float, n_steps: int, start: Start, features: Any
-) -> tuple[FeatureMap, NDArray, NDArray]:
+class Chosen(NamedTuple):
+    """What an earlier fit chose: loss, ridge term, steps of Newton's method, where they began, and the features."""
+
+    loss: str
+    alpha: float
+    n_steps: int
+    start: Start
+    features: FeatureMap
+
+
+def fit_again(design: Design, fitted: Fitted, task: RidgeTask, chosen: Chosen) -> tuple[FeatureMap, NDArray, NDArray]:
     """Features, coefficients and intercepts for other rows, with all that was chosen.
 
-    `features` are those of the earlier fit; `fitted` is the ridge regression on them, without the columns.
+    `fitted` is the ridge regression, on the features without the columns.
     """
-    stage, loss = stored(design, fitted, task), class_loss(name, fitted.coef.shape[1])
+    start, features = chosen.start, chosen.features
+    stage, loss = stored(design, fitted, task), class_loss(chosen.loss, fitted.coef.shape[1])
     stage = stage._replace(masks=[], without=[])
     if start.linear:
         stage = with_columns(stage, features.parts[-1], float(features.scales[-1] ** 2))
     begun = at_ridge(stage, fitted, start.slope) if start.beginning == "ridge" else at_columns(stage, loss, task.tol)
-    found = fit_loss(stage, LossTask(loss, (alpha,), 0.0, n_steps), [begun], calibrated=False)
+    found = fit_loss(stage, LossTask(loss, (chosen.alpha,), 0.0, chosen.n_steps), [begun], calibrated=False)
     return stage.ridge.design.features, found.coef, found.intercept
 
 

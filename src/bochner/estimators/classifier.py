@@ -16,7 +16,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine, Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
-from bochner.estimators.class_losses import ClassFit, fit_again, fit_classes, largest_score
+from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_classes, largest_score
 from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
 from bochner.estimators.ridge import SOLVERS, given_alphas
@@ -243,11 +243,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return self
 
     def _loss(self, rows: Prepared) -> str:
-        """The loss as it is given; nothing is compared with the squared one where no time is left for it."""
+        """The loss as it is given; "auto" is the squared one where there is no time or reason to look for another."""
         if self.loss != "auto":
             return self.loss
+        given = given_alphas(self.alpha) is not None  # and means another thing by each loss
         few, timely = rows.source.n_counted < POLICY.fewest_rows, rows.budget.has(POLICY.other_loss_share)
-        return "squared" if few or not timely or self.solver_ == "exact" else "auto"
+        return "squared" if given or few or not timely or self.solver_ == "exact" else "auto"
 
     def _keep_classes(self, found: ClassFit) -> None:
         """Keep what the loss decides."""
@@ -304,8 +305,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         inner = features.but_last() if self._start.linear else features
         design, task, fitted = self._solve_again(source, seed, inner, alpha)
         if self.loss_ != "squared":
-            way = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
-            self.features_, coef, intercept = fit_again(design, fitted, task, *way, features)
+            chosen = Chosen(self.loss_, self.alpha_, self.n_steps_ or 0, self._start, features)
+            self.features_, coef, intercept = fit_again(design, fitted, task, chosen)
             fitted = replace(fitted, coef=coef, intercept=intercept)
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
         return self

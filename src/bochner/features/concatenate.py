@@ -95,9 +95,9 @@ class ConcatenatedFeatures(FeatureMap):
         """The fitted map without its last part."""
         if len(self.maps_) == 2 and self.weights_[0] == 1:
             return self.maps_[0]
-        rest = ConcatenatedFeatures(self.maps[:-1], list(self.weights_[:-1]))
+        rest = copy(self)
+        rest.maps, rest.weights = self.maps[:-1], list(self.weights_[:-1])
         rest.maps_, rest.weights_, rest.edges_ = self.maps_[:-1], self.weights_[:-1], self.edges_[:-1]
-        rest.n_features_in_ = self.n_features_in_
         return rest
 
     def check_parameters(self) -> None:

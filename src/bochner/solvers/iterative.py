@@ -106,7 +106,8 @@ class IterativeRidge:
 
     def beside(self, part: DenseFeatureMap, weight: float) -> IterativeRidge:
         """The same rows with another fitted map of dense features beside, of the given weight; features are shared."""
-        other, source = copy(self), self.design.source
+        other = copy(self)
+        source = self.design.source
         features = ConcatenatedFeatures.beside(self.design.features, part, weight)
         other.design = Design(source, features, self.design.dtype, self.design.advance)
         other.maps, other.scales = features.parts, features.scales
@@ -131,7 +132,8 @@ class IterativeRidge:
 
     def last(self) -> IterativeRidge:
         """The last part, which was put beside the others, alone and without its weight."""
-        other, part = copy(self), self.maps[-1]
+        other = copy(self)
+        part = self.maps[-1]
         other.design = Design(self.design.source, part, self.design.dtype, self.design.advance)
         other.maps, other.scales, other.centres = [part], np.ones(1), self.centres[-1:]
         other.edges, other._sampled = self.edges[-2:] - self.edges[-2], None

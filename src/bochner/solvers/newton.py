@@ -13,7 +13,6 @@ read there and back once an iteration, as by ridge regression. Steps are halved 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -55,8 +54,7 @@ class NewtonSolution(NamedTuple):
     converged: bool
 
 
-@dataclass
-class _Rows:
+class _Rows(NamedTuple):
     """A block of rows, their targets, present fitted values and curvatures, all of shape (K, n)."""
 
     stored: StoredRows
@@ -217,8 +215,10 @@ class Reweighted:
         else:
             return max(-slope, 0.0), False
         self.coef, self.offset = coef, self.offset + length * constant
-        for rows, own in zip(self.rows, F, strict=True):
-            rows.F, rows.C = own, self.loss.curvature(rows.Y, own)
+        self.rows = [
+            _Rows(rows.stored, rows.Y, own, self.loss.curvature(rows.Y, own))
+            for rows, own in zip(self.rows, F, strict=True)
+        ]
         return max(-slope, 0.0), True
 
 

@@ -1,0 +1,181 @@
+"""Losses of the estimators: the minima of scikit-learn's linear models, and what "auto" takes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegressor, QuantileRegressor
+from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance, roc_auc_score
+
+from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, LinearFeatures, load, save
+from bochner.kernels import Gaussian
+
+
+def scaled(load_data):
+    X, y = load_data(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def rare(n, seed=0):
+    """Binary and nominal columns, each of which matters a little, and a class of one row in fifty."""
+    rng = np.random.default_rng(0)
+    shares, slopes, effects = rng.uniform(0.05, 0.5, 12), rng.normal(size=12), rng.normal(size=(4, 6))
+    rng = np.random.default_rng(seed + 1)
+    binary, nominal = (rng.uniform(size=(n, 12)) < shares).astype(int), rng.integers(6, size=(n, 4))
+    score = binary @ slopes + sum(effects[k, nominal[:, k]] for k in range(4)) - 6.0
+    X = pd.DataFrame(binary).assign(
+        **{f"c{k}": pd.Categorical.from_codes(nominal[:, k], list("abcdef")) for k in range(4)}
+    )
+    X.columns = X.columns.astype(str)
+    return X, (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
+
+
+@pytest.mark.parametrize("load_data", [load_breast_cancer, load_wine])
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+def test_logistic_is_that_of_scikit_learn(load_data, solver):
+    """On the same features alpha is one over C."""
+    X, y = scaled(load_data)
+    features = FourierFeatures(Gaussian(5.0), 50, random_state=0)
+    model = KernelMachineClassifier(features=features, loss="logistic", alpha=0.5, solver=solver, tol=1e-7)
+    model.fit(X, y)
+    Z = model.features_.transform(model.encoder_.transform(X))
+    theirs = LogisticRegression(C=2.0, tol=1e-10, max_iter=1000, solver="newton-cg").fit(Z, y)
+    ours, expected = model.decision_function(X), theirs.decision_function(Z)
+    if ours.ndim == 2:
+        ours, expected = (F - F.mean(axis=1, keepdims=True) for F in (ours, expected))
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-5)
+    assert model.loss_ == "logistic"
+    assert model.alpha_ == 0.5
+
+
+def test_weights_and_class_weights():
+    X, y = scaled(load_wine)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    again = np.repeat(np.arange(len(y)), weight.astype(int))
+    given = {
+        "features": FourierFeatures(Gaussian(5.0), 30, random_state=0),
+        "loss": "logistic",
+        "alpha": 1.0,
+        "tol": 1e-7,
+    }
+    weighted = KernelMachineClassifier(**given).fit(X, y, sample_weight=weight).decision_function(X)
+    np.testing.assert_allclose(
+        KernelMachineClassifier(**given).fit(X[again], y[again]).decision_function(X), weighted, atol=1e-4
+    )
+    balanced = KernelMachineClassifier(class_weight={0: 2.0, 1: 1.0, 2: 1.0}, **given).fit(X, y).decision_function(X)
+    twice = np.concatenate([np.arange(len(y)), np.flatnonzero(y == 0)])
+    np.testing.assert_allclose(
+        KernelMachineClassifier(**given).fit(X[twice], y[twice]).decision_function(X), balanced, atol=1e-4
+    )
+
+
+class TestAuto:
+    def test_rare_class(self):
+        """No worse than a logistic regression on the same columns, which squared errors are by far."""
+        (X, y), (X_test, y_test) = rare(8_000), rare(20_000, seed=1)
+        Z = pd.get_dummies(pd.concat([X, X_test])).astype(float)
+        linear = LogisticRegression(max_iter=500).fit(Z[: len(y)], y).predict_proba(Z[len(y) :])[:, 1]
+        ours, squared = (
+            KernelMachineClassifier(loss=loss, random_state=0).fit(X, y).predict_proba(X_test)[:, 1]
+            for loss in ("auto", "squared")
+        )
+        assert log_loss(y_test, ours) < 1.02 * log_loss(y_test, linear) < 0.95 * log_loss(y_test, squared)
+        assert roc_auc_score(y_test, ours) > roc_auc_score(y_test, linear) - 0.005
+
+    def test_squared_where_columns_alone_tell_nothing(self):
+        X = np.random.default_rng(0).uniform(size=(2000, 2))
+        model = KernelMachineClassifier(random_state=0).fit(X, np.floor(4 * X).sum(axis=1) % 2)
+        assert model.loss_ == "squared"
+        assert "columns alone" in model.loss_reason_
+
+    def test_squared_where_alpha_is_given(self):
+        X, y = rare(1000)
+        assert KernelMachineClassifier(alpha=1.0, random_state=0).fit(X, y).loss_ == "squared"
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning"])
+def test_refit_save_and_load(features, tmp_path):
+    X, y = rare(3000)
+    model = KernelMachineClassifier(features=features, loss="logistic", random_state=0).fit(X, y)
+    probability = model.predict_proba(X)
+    save(model, tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.predict_proba(X), probability)
+    np.testing.assert_allclose(again.refit(X, y).predict_proba(X), probability, atol=0.02)
+    assert len(again.features_.parts) == len(model.features_.parts)
+
+
+def test_squared_hinge():
+    X, y = scaled(load_breast_cancer)
+    model = KernelMachineClassifier(loss="squared_hinge", random_state=0).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.95
+    assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
+
+
+def test_poisson():
+    """The minimum of scikit-learn's on linear features; near the truth by default; refused where there are no counts."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (2000, 3))
+    mean = np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
+    y = rng.poisson(mean)
+    model = KernelMachineRegressor(features=LinearFeatures(), loss="poisson", alpha=1.0, tol=1e-7).fit(X, y)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    theirs = PoissonRegressor(alpha=1.0 / len(y), tol=1e-9, solver="newton-cholesky").fit(Z, y)
+    np.testing.assert_allclose(model.predict(X), theirs.predict(Z), rtol=1e-4)
+    model = KernelMachineRegressor(features="fourier", loss="poisson", random_state=0).fit(X[:1500], y[:1500])
+    deviance = mean_poisson_deviance(y[1500:], model.predict(X[1500:]))
+    assert deviance < 1.05 * mean_poisson_deviance(y[1500:], mean[1500:])
+    np.testing.assert_allclose(model.predict(X), model.refit(X[:1500], y[:1500]).predict(X), rtol=0.1)
+    with pytest.raises(ValueError, match="counts, and the target has negative values"):
+        KernelMachineRegressor(loss="poisson").fit(X, y - 1)
+    with pytest.raises(ValueError, match="needs a count above zero"):
+        KernelMachineRegressor(loss="poisson").fit(X, 0 * y)
+
+
+def test_huber(tmp_path):
+    """Outliers hardly move it; and it is scikit-learn's estimate of the same scale on linear features."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (2000, 3))
+    truth = np.sin(2 * X[:, 0])
+    y = truth + 0.3 * rng.standard_t(1.5, len(X))
+    errors = {}
+    for loss in ("squared", "huber", "quantile"):
+        model = KernelMachineRegressor(loss=loss, random_state=0).fit(X[:1500], y[:1500])
+        errors[loss] = np.sqrt(np.mean((model.predict(X[1500:]) - truth[1500:]) ** 2))
+    assert max(errors["huber"], errors["quantile"]) < 0.5 * errors["squared"]
+    save(model, tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(X), model.predict(X))
+    linear = KernelMachineRegressor(features=LinearFeatures(), loss="huber", alpha=1e-6, tol=1e-7).fit(X, X[:, 0] + y)
+    theirs = HuberRegressor(alpha=1e-9, epsilon=1.345).fit(X, X[:, 0] + y)
+    np.testing.assert_allclose(linear.predict(X), theirs.predict(X), atol=0.05)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.9])
+def test_quantile(q):
+    """As many targets below as are asked for; the loss of scikit-learn's on linear features."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (4000, 2))
+    y = np.sin(2 * X[:, 0]) + np.exp(0.5 * X[:, 1]) * rng.standard_normal(len(X))
+    model = KernelMachineRegressor(loss="quantile", quantile=q, random_state=0).fit(X[:2000], y[:2000])
+    assert abs(np.mean(y[2000:] < model.predict(X[2000:])) - q) < 0.03
+    given = {"features": LinearFeatures(), "loss": "quantile", "quantile": q, "alpha": 1e-6}
+    linear = KernelMachineRegressor(tol=1e-6, **given).fit(X[:1000], y[:1000]).predict(X[:1000])
+    theirs = QuantileRegressor(quantile=q, alpha=0).fit(X[:1000], y[:1000]).predict(X[:1000])
+    assert mean_pinball_loss(y[:1000], linear, alpha=q) < 1.01 * mean_pinball_loss(y[:1000], theirs, alpha=q)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters", "message"),
+    [
+        (KernelMachineClassifier, {"loss": "huber"}, "loss must be one of"),
+        (KernelMachineRegressor, {"loss": "logistic"}, "loss must be one of"),
+        (KernelMachineRegressor, {"loss": "quantile", "quantile": 1.0}, "quantile must be above 0 and below 1"),
+        (KernelMachineRegressor, {"loss": "huber", "solver": "exact"}, "minimises squared errors"),
+        (KernelMachineClassifier, {"loss": "logistic", "solver": "exact"}, "minimises squared errors"),
+        (KernelMachineRegressor, {"loss": "huber", "uncertainty": True}, "are those of squared errors"),
+    ],
+)
+def test_refusals(estimator, parameters, message):
+    X = np.random.default_rng(0).uniform(size=(40, 2))
+    with pytest.raises(ValueError, match=message):
+        estimator(**parameters).fit(X, (X[:, 0] > 0.5).astype(int))
