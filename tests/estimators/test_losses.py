@@ -39,7 +39,7 @@ def test_logistic_is_that_of_scikit_learn(load_data, solver):
     model = KernelMachineClassifier(features=features, loss="logistic", alpha=0.5, solver=solver, tol=1e-7)
     model.fit(X, y)
     Z = model.features_.transform(model.encoder_.transform(X))
-    theirs = LogisticRegression(C=2.0, tol=1e-10, max_iter=1000, solver="newton-cg").fit(Z, y)
+    theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=1000, solver="newton-cg").fit(Z, y)
     ours, expected = model.decision_function(X), theirs.decision_function(Z)
     if ours.ndim == 2:
         ours, expected = (F - F.mean(axis=1, keepdims=True) for F in (ours, expected))
@@ -113,7 +113,7 @@ def test_squared_hinge():
 
 
 def test_poisson():
-    """The minimum of scikit-learn's on linear features; near the truth by default; refused where there are no counts."""
+    """The minimum of scikit-learn's on linear features; near the truth by default; refused without counts."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2000, 3))
     mean = np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
