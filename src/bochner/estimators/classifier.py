@@ -19,17 +19,17 @@ from bochner.estimators.checks import caution_unlabelled, checked_weight, requir
 from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_classes, largest_score
 from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
+from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
-from bochner.solvers.conformal_sets import mass_before, threshold
 from bochner.tuning.policy import POLICY
 
 FEW_ROWS = 20
 
 
-class KernelMachineClassifier(ClassifierMixin, KernelMachine):
+class KernelMachineClassifier(ClassifierMixin, PredictionSets, KernelMachine):
     """Kernel classification in linear time: least squares on targets of -1 and 1, as in the seed paper.
 
     K classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities come from
@@ -379,60 +379,3 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
         return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
-
-    def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
-        """Predict sets of classes that hold the true one as often as is asked for.
-
-        A set has the most probable class, and the next ones until the mass before the rest is above a threshold: one
-        class where that is certain enough, more where rows are in doubt. The threshold comes from the rows that
-        calibrate the probabilities: rows held out, all rows in turn, or each left out by itself.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        coverage : float, default=0.9
-            Between 0 and 1, without these.
-        n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
-
-        Returns
-        -------
-        bool array of shape (n, K)
-            In the order of `classes_`; at least one in each row.
-
-        Raises
-        ------
-        ValueError
-            If `coverage` is out of range, or the rows that judge are too few for it: 9 are needed for 0.9, 99 for 0.99.
-
-        Notes
-        -----
-        Of new rows drawn as those of the fit, sets of the model *without the rows that judge* hold the true class with
-        the probability `coverage` or more, over draws of all rows (split conformal prediction; Vovk, Gammerman and
-        Shafer 2005), as far as these rows did not choose the model. The fitted model has seen them too. That keeps the
-        coverage as far as a few rows more or less do not change its scores (Barber, Candes, Ramdas and Tibshirani,
-        "Predictive inference with the jackknife+", 2021, Theorem 5). It holds in the mean over all rows, not within
-        each class. Where the most probable class is right more often than is asked for, sets hold it alone, and cover
-        as often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
-        Coverage", 2020, without their random part (see `bochner.solvers.conformal_sets`).
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from sklearn.utils import shuffle
-        >>> from bochner import KernelMachineClassifier
-        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
-        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], y[:300])
-        >>> sets = model.predict_set(X[300:], coverage=0.98)
-        >>> bool(sets[range(len(sets)), y[300:]].mean() > 0.97), bool(1 < sets.sum(axis=1).mean() < 1.2)
-        (True, True)
-        """
-        probability = self.predict_proba(X, n_jobs)
-        thresholds = getattr(self, "set_thresholds_", None)
-        if thresholds is None:
-            raise ValueError(
-                "No rows judged this model, by which sets of classes could be chosen: fit it anew, on more distinct "
-                "rows if it was not read from an earlier file."
-            )
-        return mass_before(probability) <= threshold(thresholds, coverage)
