@@ -113,6 +113,10 @@ class KernelMachine(Interpretation, KernelParameter):
         """Whether the fit needs predictions for rows that it has not seen."""
         return is_classifier(self) or bool(getattr(self, "uncertainty", False)) or self.loss != "squared"
 
+    def _wants(self, kind: str) -> bool:
+        """Whether the fit is to keep what deviations ("std") or "intervals" need."""
+        return getattr(self, "uncertainty", False) in (True, kind)
+
     def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed, _ = rows
@@ -121,7 +125,7 @@ class KernelMachine(Interpretation, KernelParameter):
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
         alpha, held_out, chosen, calibrated = self.alpha, None, False, self._is_calibrated
-        uncertain, merges = bool(getattr(self, "uncertainty", False)), self.loss not in UNMERGED
+        uncertain, merges = self._wants("intervals"), self.loss not in UNMERGED
         if choice is not None:
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto":

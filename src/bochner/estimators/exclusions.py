@@ -29,7 +29,7 @@ class Given:
     alpha: Any
     solver: str
     loss: str = "auto"
-    uncertainty: bool = False
+    uncertainty: bool | str = False
     form: Callable[[str, Any], str] = "{}={!r}".format
 
     def write(self, name: str, value: Any = None) -> str:

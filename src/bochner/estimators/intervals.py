@@ -21,7 +21,7 @@ class Intervals:
     target_mean_: NDArray[np.float64]
     target_scale_: NDArray[np.float64]
     spread_: Spread | None
-    uncertainty: bool
+    uncertainty: bool | str
     solver_: str
     _one_target: bool
 
@@ -153,7 +153,7 @@ class Intervals:
                 "The exact solver knows no errors of rows left out where it iterates, beyond 20,000 rows: take "
                 "solver='auto'."
                 if self.solver_ == "exact" and self.uncertainty
-                else "Intervals and quantiles need what fit keeps with uncertainty=True: fit the model so."
+                else "Intervals and quantiles need what a fit keeps with uncertainty=True or 'intervals'."
             )
         factors = spread.scores.quantiles(q)
         centre, scale = self._centre_and_scale(X, spread, n_jobs)

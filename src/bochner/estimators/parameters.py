@@ -65,7 +65,9 @@ PARAMETERS = {
     ),
     "tol": Parameter("Relative error of the solution by cg.", ("number",)),
     "class_weight": Parameter("Weights of the classes, or balanced."),
-    "uncertainty": Parameter("Keep what deviations, intervals and samples need.", ("flag",)),
+    "uncertainty": Parameter(
+        "Keep what intervals need, or std: deviations and samples, or both.", ("flag", "word"), ("intervals", "std")
+    ),
     "time_limit": Parameter("Seconds that a fit may take.", ("number", "none")),
     "random_state": Parameter("Seed of the features.", ("seed",)),
     "verbose": Parameter("Whether to show progress."),
