@@ -127,7 +127,10 @@ def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alph
         return _by_loss(design, fitted, task, loss, alphas)[0]
     if reason := _why_not(design, task, squared):
         return squared._replace(reason=reason)
-    other, before = _by_loss(design, fitted, task, "logistic", alphas)
+    try:
+        other, before = _by_loss(design, fitted, task, "logistic", alphas)
+    except MemoryError:
+        return squared._replace(reason="the features do not fit the memory")
     return squared if before is None else _better(squared, other, before)
 
 
