@@ -66,7 +66,7 @@ class TestThresholds:
         """Two rows of one place count as each of their classes by half."""
         P = np.array([[0.7, 0.3], [0.6, 0.4]])
         table = thresholds_of(P, np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([2.0, 1.0]))
-        np.testing.assert_allclose(table, [[0.0, 0.7], [4 / 9, 2 / 3]])
+        np.testing.assert_allclose(table, [[0.0, 0.7], [3 / 7, 9 / 14]])  # 9 / 5 effective rows
 
     @pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 1.5, 90, np.nan])
     def test_coverage_out_of_range(self, coverage):

@@ -18,6 +18,7 @@ from bochner.cli.saved import check_output, read_model, write_model
 from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.files import read_table, write_table
 from bochner.data.table import TableEncoder
+from bochner.estimators.exclusions import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.loops.clock import CLOCK
 
 FEW_ROWS, DISTINCT = 20, 0.9
@@ -61,7 +62,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
         check_output(arguments.out, arguments.data)
     notes: list[str] = []
     table = read_table(arguments.data, note=notes.append)
-    target = with_task(read_target(table, arguments.target, arguments.data), arguments.task, arguments.data)
+    target = with_task(read_target(table, arguments.target, arguments.data), _task(arguments), arguments.data)
     if arguments.uncertainty and target.task == "classification":
         raise CommandError(
             f"{arguments.data}: column '{target.name}' holds classes, whose probabilities need no --uncertainty; "
@@ -160,6 +161,16 @@ def _notes(X: pa.Table, target: Target) -> list[str]:
         if distinct > max(len(target.values) // 2, FEW_ROWS):
             notes.append(f"The target has {distinct:,} classes in {len(target.values):,} rows, as an identifier has.")
     return notes
+
+
+def _task(arguments: Fit) -> str:
+    """The task that is asked for, perhaps by a loss that only one of the two has."""
+    loss = arguments.parameters["loss"]
+    if arguments.task != "auto":
+        return arguments.task
+    if loss in NUMBER_LOSSES:
+        return "regression"
+    return "classification" if loss in CLASS_LOSSES else "auto"
 
 
 def _estimator(arguments: Fit, task: str) -> Any:

@@ -13,7 +13,7 @@ from bochner.estimators.isotonic import curve_if_better, curve_probabilities
 from bochner.solvers.conformal_sets import thresholds_of
 from bochner.tuning.held_out import HeldOutPredictions
 
-LARGEST_SCORE = 2.0
+LARGEST_SCORE, BEYOND = 2.0, 1e-6
 LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
 
 
@@ -37,10 +37,7 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     array of shape (2,)
         a and b.
     """
-    rows = max(weight.sum(), np.count_nonzero(weight))
-    share = (weight / weight.sum())[:, np.newaxis]
-    target = np.full(scores.shape, 1 / (rows + 2) / scores.shape[1])
-    target += (1 - 1 / (rows + 2)) * (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
     basis = np.stack([f, f**3])
 
@@ -58,14 +55,19 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArr
     For scores that are logarithms of probabilities themselves, but for a factor, whatever their size is (Guo, Pleiss,
     Sun and Weinberger, "On Calibration of Modern Neural Networks", ICML 2017).
     """
-    share = weight / weight.sum()
-    target = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    share, target = weight / weight.sum(), _doubted(targets, weight)
 
     def loss(log_a: float) -> float:
         return float(-share @ (target * log_softmax(np.exp(log_a) * scores, axis=1)).sum(axis=1))
 
     found = minimize_scalar(loss, bounds=LOG_SLOPES, method="bounded", options={"xatol": 1e-4})
     return np.array([np.exp(found.x), 0.0])
+
+
+def _doubted(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Shares of the classes in each row, (n, K), one row's worth of which is shared by all classes."""
+    doubt = 1 / (max(weight.sum(), np.count_nonzero(weight)) + 2)
+    return doubt / targets.shape[1] + (1 - doubt) * (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
 
 
 def probabilities(
@@ -78,7 +80,8 @@ def probabilities(
     if curve is not None:
         return curve_probabilities(scores, curve)
     f = np.clip(scores, -largest, largest)
-    return softmax(link[0] * f + (link[1] * f**3 if link[1] else 0.0), axis=1)
+    rest = BEYOND * (scores - f)  # of two classes beyond the largest score the larger one is still more probable
+    return softmax(link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest, axis=1)
 
 
 def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:

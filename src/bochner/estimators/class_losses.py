@@ -12,7 +12,6 @@ from bochner.design import Design
 from bochner.estimators.calibration import (
     LARGEST_SCORE,
     by_class,
-    fit_link,
     fit_temperature,
     link_of,
     log_losses,
@@ -100,8 +99,8 @@ class ClassFit(NamedTuple):
 
 
 def largest_score(loss: str) -> float:
-    """The largest score that counts by a loss: the logistic one knows none."""
-    return np.inf if loss == "logistic" else LARGEST_SCORE
+    """The largest score that counts by a loss: only the squared one knows one."""
+    return LARGEST_SCORE if loss == "squared" else np.inf
 
 
 def class_loss(name: str, n_outputs: int) -> Loss:
@@ -228,11 +227,8 @@ def fit_again(design: Design, fitted: Fitted, task: RidgeTask, chosen: Chosen) -
 
 
 def _as_classifier(name: str, stage: Stage, found: LossFit, start: Start) -> ClassFit:
-    K, predictions = found.coef.shape[1], found.held_out_predictions
-    if predictions is None:
-        link = np.array([1.0, 0.0]) if name == "logistic" else link_of(None, max(K, 2))
-    else:
-        link = (fit_temperature if name == "logistic" else fit_link)(*by_class(predictions))
+    predictions = found.held_out_predictions
+    link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
     solution = stage.ridge.design.features, found.coef, found.intercept
     return ClassFit(name, *solution, link, found.penalty, start, found.n_steps, predictions)
 

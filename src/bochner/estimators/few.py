@@ -37,5 +37,7 @@ def _by_kernel(machine: KernelMachine) -> bool:
     """Whether the exact kernel serves what the arguments ask for."""
     if machine.solver != "auto":
         return machine.solver == "exact"
+    if machine.loss not in ("auto", "squared"):
+        return False
     criterion = isinstance(machine.alpha, str) and machine.alpha in CRITERIA
     return machine.features == "auto" and isinstance(machine.n_components, str) and not criterion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +71,8 @@ class GaussianProcess(KernelMachine):
         ((92, 3), True)
         """
         posterior = self._posterior()
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool):
+            raise TypeError(f"n_samples must be an integer, got {n_samples!r:.200}.")
         if n_samples < 1:
             raise ValueError(f"n_samples must be positive, got {n_samples}.")
         seed = int(check_random_state(random_state).randint(2**31))

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.ridge.spread import Affine, Spread
+from bochner.solvers.conformal import require_coverage
 
 
 class Intervals:
@@ -93,8 +94,7 @@ class Intervals:
         >>> bool(np.ptp(right) > 3 * np.ptp(left))
         True
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a probability between 0 and 1, got {coverage!r}.")
+        require_coverage(coverage)
         return self._quantiles(X, np.array([(1 - coverage) / 2, (1 + coverage) / 2]), n_jobs)
 
     def predict_quantile(self, X: Any, q: float | Sequence[float], n_jobs: int | None = None) -> NDArray[np.float64]:

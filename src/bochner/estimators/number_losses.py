@@ -18,6 +18,7 @@ EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient f
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
 HALF = 0.5  # mean counts that are added before logarithms
+LARGEST_COUNT = 1e30
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class LogCounts:
 
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
-        return (np.log(y.reshape(len(y), -1) + self.added) - self.mean) / self.scale
+        return (np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean) / self.scale
 
 
 def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
@@ -39,11 +40,14 @@ def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
     Raises
     ------
     ValueError
-        Where a count is negative, or all are zero.
+        Where a count is negative, or larger than single precision holds, or all are zero.
     """
-    y = y.reshape(len(y), -1)
+    counted = slice(None) if weight is None else weight > 0
+    y, weight = y.reshape(len(y), -1)[counted], None if weight is None else weight[counted]
     if (y < 0).any():
         raise ValueError("loss='poisson' takes counts, and the target has negative values: take loss='squared'.")
+    if y.max() > LARGEST_COUNT:
+        raise ValueError(f"loss='poisson' takes counts up to {LARGEST_COUNT:.0e}: divide the target by a constant.")
     mean = np.average(y, axis=0, weights=weight)
     if not (mean > 0).all():
         raise ValueError("loss='poisson' needs a count above zero, and the target has none.")
@@ -90,9 +94,13 @@ def fit_numbers(
     stage = _aimed(stored(design, fitted, task), y)
     loss = number_loss(name, quantile, fitted)
     begun = at_ridge(stage, fitted, *_transform(design, name))
-    scale = float(np.mean(y)) if name == "poisson" else 1.0
-    penalties = tuple(given) if given is not None else tuple(np.array(POLICY.number_shares) * fitted.alpha * scale)
-    found = fit_loss(stage, LossTask(loss, penalties, 0.0 if given is None else task.tol), [begun], calibrated=False)
+    means = _means(stage, loss)
+    if given is not None:
+        wanted = LossTask(loss, tuple(given), task.tol)
+    else:
+        penalties = tuple(np.array(POLICY.number_shares) * fitted.alpha * means.mean())
+        wanted = LossTask(loss, penalties, relative=means / means.mean())
+    found = fit_loss(stage, wanted, [begun], calibrated=False)
     return NumberFit(found.coef, found.intercept, loss, found.penalty, found.n_steps)
 
 
@@ -102,7 +110,9 @@ def fit_again(
     """The regressor for other rows, with all that was chosen."""
     stage = _aimed(stored(design, fitted, task), y)._replace(masks=[], without=[])
     begun = at_ridge(stage, fitted, *_transform(design, "poisson" if isinstance(loss, Poisson) else "huber"))
-    found = fit_loss(stage, LossTask(loss, (alpha,), 0.0, n_steps), [begun], calibrated=False)
+    means = _means(stage, loss)
+    wanted = LossTask(loss, (alpha,), n_steps=n_steps, relative=means / means.mean())
+    found = fit_loss(stage, wanted, [begun], calibrated=False)
     return NumberFit(found.coef, found.intercept, loss, alpha, n_steps)
 
 
@@ -110,10 +120,20 @@ def number_loss(name: str, quantile: float, fitted: Fitted) -> Loss:
     """The loss of a name, in units of the spread of the ridge regression's errors for rows held out."""
     if name == "poisson":
         return Poisson()
-    seen = fitted.held_out_predictions
-    spread = 1.0 if seen is None else float(np.median(np.abs(seen.targets - seen.predicted))) / NORMAL_MEDIAN
-    spread = spread if spread > 0 else 1.0
+    seen, spread = fitted.held_out_predictions, np.ones((fitted.coef.shape[1], 1))
+    if seen is not None:
+        spread = np.median(np.abs(seen.targets - seen.predicted), axis=0)[:, np.newaxis] / NORMAL_MEDIAN
+    spread = np.where(spread > 0, spread, 1.0)
     return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
+
+
+def _means(stage: Stage, loss: Loss) -> NDArray[np.float64]:
+    """Weighted mean second derivatives of the outputs, shape (K, 1): mean counts, or one."""
+    if not isinstance(loss, Poisson):
+        return np.ones((stage.ridge.design.source.n_outputs, 1))
+    y = np.concatenate([block.y for block in stage.ridge.blocks])
+    weight = np.concatenate([block.weight for block in stage.ridge.blocks])
+    return np.average(y, axis=0, weights=weight)[:, np.newaxis].astype(np.float64)
 
 
 def _transform(design: Design, name: str) -> tuple[NDArray, NDArray | float]:

@@ -243,7 +243,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Int
 
     def _aims(self, design: Design, y: NDArray) -> NDArray:
         """Targets of the loss, shape (n, K)."""
-        return y.reshape(len(y), -1) if self.loss == "poisson" else design.source.targets(y)
+        return np.maximum(y.reshape(len(y), -1), 0) if self.loss == "poisson" else design.source.targets(y)
 
     def _by_loss(self, design: Design, fitted: Fitted, task: RidgeTask, y: NDArray) -> NumberFit | None:
         """The solution by another loss than the squared one; None for that."""

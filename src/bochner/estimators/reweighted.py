@@ -68,12 +68,15 @@ class LossTask:
         Relative error at which to stop; zero where rows held out tell the steps.
     n_steps : int or None
         Steps that served an earlier fit of the same model.
+    relative : array of shape (K, 1) or float
+        Factors on the ridge terms, for each output.
     """
 
     loss: Loss
     penalties: tuple[float, ...]
     tol: float = 0.0
     n_steps: int | None = None
+    relative: NDArray | float = 1.0
 
 
 class LossFit(NamedTuple):
@@ -215,7 +218,7 @@ def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibr
         start, penalty, n_steps = chosen[:3]
     if wanted.tol or n_steps is None:
         n_steps = POLICY.newton_steps
-    found = _minimise(ridge, _problem(ridge, ridge.blocks, wanted.loss, penalty, start.whole), wanted.tol, n_steps)
+    found = _minimise(ridge, _problem(ridge, ridge.blocks, wanted, penalty, start.whole), wanted.tol, n_steps)
     coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
     predictions = None if chosen is None else held_out_predictions(stage, chosen.fitted)
     way = penalty, start.name, found.n_steps, found.n_iter
@@ -227,7 +230,7 @@ def held_out_fits(stage: Stage, beginning: Beginning, loss: Loss) -> list[NDArra
     traces = []
     for mask, point in zip(stage.masks, beginning.without, strict=True):
         blocks = Without(stage.ridge.blocks, ~mask)
-        traces.append(_Trace(_problem(stage.ridge, blocks, loss, 0.0, point), stage, mask))
+        traces.append(_Trace(_problem(stage.ridge, blocks, LossTask(loss, ()), 0.0, point), stage, mask))
     return [trace.fitted[0] for trace in traces]
 
 
@@ -244,7 +247,7 @@ def _try(stage: Stage, wanted: LossTask, beginning: Beginning, penalty: float) -
     """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
     traces = []
     for mask, point in zip(stage.masks, beginning.without, strict=True):
-        problem = _problem(stage.ridge, Without(stage.ridge.blocks, ~mask), wanted.loss, penalty, point)
+        problem = _problem(stage.ridge, Without(stage.ridge.blocks, ~mask), wanted, penalty, point)
         trace = _Trace(problem, stage, mask)
         _minimise(stage.ridge, problem, wanted.tol, POLICY.newton_steps, trace)
         traces.append(trace)
@@ -284,9 +287,12 @@ class _Trace:
         return n_steps > 1 and self.losses[-2] - self.losses[-1] <= POLICY.worthwhile * abs(self.losses[-1])
 
 
-def _problem(ridge: IterativeRidge, blocks: Iterable[StoredRows], loss: Loss, penalty: float, at: Point) -> Reweighted:
+def _problem(
+    ridge: IterativeRidge, blocks: Iterable[StoredRows], wanted: LossTask, penalty: float, at: Point
+) -> Reweighted:
     """The loss with a ridge term."""
-    return Reweighted(blocks, loss, np.full((len(at.coef), 1), penalty), at.coef, at.offset, ridge.dtype)
+    penalties = np.full((len(at.coef), 1), penalty) * wanted.relative
+    return Reweighted(blocks, wanted.loss, penalties, at.coef, at.offset, ridge.dtype)
 
 
 def _minimise(

@@ -74,6 +74,14 @@ def in_order(scores: NDArray, weight: NDArray) -> Scores:
     return Scores(np.take_along_axis(scores, order, axis=0), shares, effective_rows(weight))
 
 
+def require_coverage(coverage: object) -> None:
+    """Raise TypeError or ValueError where a coverage is no number between 0 and 1."""
+    if not isinstance(coverage, int | float | np.number) or isinstance(coverage, bool):
+        raise TypeError(f"coverage must be a number between 0 and 1, got {coverage!r:.200}.")
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must be a probability between 0 and 1, got {coverage!r}.")
+
+
 def effective_rows(weight: NDArray) -> float:
     """Number of equal weights whose mean has the variance that a weighted mean has, (sum of w)^2 / sum of w^2."""
     if not len(weight):

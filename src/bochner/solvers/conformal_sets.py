@@ -22,6 +22,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.solvers.conformal import effective_rows, require_coverage
+
 ROUNDING = 1e-12  # of a coverage that is as good as reached
 
 
@@ -69,14 +71,14 @@ def thresholds_of(probabilities: NDArray, members: NDArray, weight: NDArray) -> 
     -------
     array of shape (2, m)
         The scores of the rows' own classes, ascending and each once; and the share of the rows, n of n + 1, whose
-        scores are no larger.
+        scores are no larger; n is the effective number of rows.
     """
     counted = np.flatnonzero(weight > 0)
     shares = members[counted] * weight[counted, np.newaxis]
     own = shares > 0
     scores, where = np.unique(mass_before(probabilities[counted])[own], return_inverse=True)
     total = np.cumsum(np.bincount(where, shares[own], len(scores)))
-    n = len(counted)
+    n = effective_rows(weight[counted])
     return np.stack([scores, total / total[-1] * (n / (n + 1))]) if n else np.empty((2, 0))
 
 
@@ -101,8 +103,7 @@ def threshold(thresholds: NDArray, coverage: float) -> float:
     >>> threshold(np.array([[0.0, 0.4, 0.7], [0.5, 0.75, 0.9]]), 0.8)
     0.7
     """
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
+    require_coverage(coverage)
     scores, guaranteed = thresholds
     k = int(np.searchsorted(guaranteed, coverage - ROUNDING))
     if k == len(scores):

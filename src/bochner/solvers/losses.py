@@ -110,11 +110,11 @@ class Huber(Loss):
 
     Attributes
     ----------
-    delta : float
+    delta : float or array of shape (K, 1)
         In units of the targets.
     """
 
-    delta: float
+    delta: float | NDArray
     averages: ClassVar[bool] = False
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
@@ -139,7 +139,7 @@ class Quantile(Loss):
     ----------
     q : float
         The quantile, within 0 and 1.
-    width : float
+    width : float or array of shape (K, 1)
         h, in units of the targets.
 
     References
@@ -148,7 +148,7 @@ class Quantile(Loss):
     """
 
     q: float
-    width: float
+    width: float | NDArray
     averages: ClassVar[bool] = False
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:

@@ -179,3 +179,34 @@ def test_refusals(estimator, parameters, message):
     X = np.random.default_rng(0).uniform(size=(40, 2))
     with pytest.raises(ValueError, match=message):
         estimator(**parameters).fit(X, (X[:, 0] > 0.5).astype(int))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("K", [2, 3])
+def test_few_rows(loss, K):
+    """Below the number for which the exact kernel serves the squared loss."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.digitize(X[:, 0], [0.0, 0.7][: K - 1])
+    model = KernelMachineClassifier(loss=loss, n_components=100, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    probability = model.predict_proba(3 * X)
+    np.testing.assert_array_equal(model.classes_[probability.argmax(axis=1)], model.predict(3 * X))
+
+
+def test_poisson_of_several_targets_and_of_rows_without_weight():
+    """A target of small counts is fitted as well beside one of large counts; rows of weight zero are as none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2))
+    mean = np.exp(np.sin(2 * X[:, 0]))
+    y = rng.poisson(np.stack([mean, 10_000 * mean], axis=1)).astype(float)
+    given = {"loss": "poisson", "features": "fourier", "n_components": 64, "metric": "isotropic", "random_state": 0}
+    alone = KernelMachineRegressor(**given).fit(X, y[:, 0]).predict(X)
+    both = KernelMachineRegressor(**given).fit(X, y).predict(X)
+    assert mean_poisson_deviance(mean, both[:, 0]) < 2 * mean_poisson_deviance(mean, alone)
+    weight = np.r_[np.ones(600), np.zeros(200)]
+    wild = y[:, 0].copy()
+    wild[600:] = np.r_[np.full(100, 1e6), np.full(100, -5.0)]
+    weighted = KernelMachineRegressor(**given).fit(X, wild, sample_weight=weight)
+    fewer = KernelMachineRegressor(**given).fit(X[:600], y[:600, 0])
+    assert weighted.alpha_ == pytest.approx(fewer.alpha_, rel=1e-6)
+    np.testing.assert_allclose(weighted.predict(X), fewer.predict(X), rtol=0.05)
