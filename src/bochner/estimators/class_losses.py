@@ -25,9 +25,11 @@ from bochner.estimators.reweighted import (
     at_ridge,
     fit_loss,
     held_out_fits,
+    held_out_loss,
     held_out_predictions,
     linear_minimum,
     sets_held_out,
+    some_rows,
     stored,
     with_columns,
 )
@@ -143,9 +145,9 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     assert seen is not None
     if squared.features.n_features_in_ > POLICY.most_linear:
         return f"there are more than {POLICY.most_linear:,} columns"
-    rows = np.random.default_rng(task.seed).permutation(design.source.n_rows)[: POLICY.most_screened]
-    some = Design(design.source.take(np.sort(rows)), squared.features, design.dtype)
-    held_out = None if task.held_out is None else task.held_out[np.sort(rows)]
+    rows = some_rows(design.source.n_rows, task.seed)
+    some = Design(design.source.take(rows), squared.features, design.dtype)
+    held_out = None if task.held_out is None else task.held_out[rows]
     masks = sets_held_out(some, replace(task, held_out=held_out))[:1]
     if not masks:
         return "there are too few rows"
@@ -193,8 +195,10 @@ def _by_loss(
     if stage.masks:
         before = held_out_predictions(stage, held_out_fits(stage, beginnings[0], loss))
         before = before._replace(predicted=before.predicted / slope)
-    if linear:
-        beginnings.append(at_columns(stage, loss, task.tol))
+    if linear and stage.masks:
+        columns = at_columns(stage, loss, task.tol)
+        if held_out_loss(stage, columns, loss) <= POLICY.near * held_out_loss(stage, beginnings[0], loss):
+            beginnings.append(columns)
     wanted = LossTask(loss, penalties, 0.0 if alphas is None else task.tol)
     found = fit_loss(stage, wanted, beginnings, calibrated=True)
     start = Start(fitted.alpha, slope, linear, found.beginning)

@@ -170,16 +170,24 @@ def at_ridge(stage: Stage, fitted: Fitted, slope: NDArray | float = 1.0, origin:
 
 
 def at_columns(stage: Stage, loss: Loss, tol: float) -> Beginning:
-    """The minimum for the last part of the features alone, which are the columns."""
-    ridge, alone = stage.ridge, stage.ridge.last()
+    """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
+    ridge, part, source = stage.ridge, stage.ridge.maps[-1], stage.ridge.design.source
+    rows = some_rows(source.n_rows, ridge.seed)
+    alone = IterativeRidge(Design(source.take(rows), part, ridge.design.dtype), ridge.seed)
 
     def point(blocks: Iterable[StoredRows]) -> Point:
         found = linear_minimum(alone, blocks, loss, tol)
         coef = np.zeros((len(found.coef), int(ridge.edges[-1])))
         coef[:, ridge.edges[-2] :] = found.coef / ridge.scales[-1]
-        return Point(coef, found.offset)
+        return Point(coef, ridge.centred(coef, alone.uncentred(*found)))
 
-    return Beginning("columns", point(alone.blocks), [point(Without(alone.blocks, ~mask)) for mask in stage.masks])
+    without = [point(Without(alone.blocks, ~mask[rows])) for mask in stage.masks]
+    return Beginning("columns", point(alone.blocks), without)
+
+
+def some_rows(n_rows: int, seed: int) -> NDArray[np.intp]:
+    """Numbers of the rows, or of 50,000 of more, ascending."""
+    return np.sort(np.random.default_rng(seed).permutation(n_rows)[: POLICY.most_screened])
 
 
 def linear_minimum(
@@ -223,6 +231,12 @@ def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibr
     predictions = None if chosen is None else held_out_predictions(stage, chosen.fitted)
     way = penalty, start.name, found.n_steps, found.n_iter
     return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions)
+
+
+def held_out_loss(stage: Stage, beginning: Beginning, loss: Loss) -> float:
+    """Mean loss of all rows held out, before any step."""
+    seen = held_out_predictions(stage, held_out_fits(stage, beginning, loss))
+    return average(loss.value(seen.targets.T, seen.predicted.T), seen.weight)
 
 
 def held_out_fits(stage: Stage, beginning: Beginning, loss: Loss) -> list[NDArray]:

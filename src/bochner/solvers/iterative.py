@@ -130,19 +130,6 @@ class IterativeRidge:
         other.blocks = blocks
         return other
 
-    def last(self) -> IterativeRidge:
-        """The last part, which was put beside the others, alone and without its weight."""
-        other = copy(self)
-        part = self.maps[-1]
-        other.design = Design(self.design.source, part, self.design.dtype, self.design.advance)
-        other.maps, other.scales, other.centres = [part], np.ones(1), self.centres[-1:]
-        other.edges, other._sampled = self.edges[-2:] - self.edges[-2], None
-        other.blocks = []
-        for block in self.blocks:
-            assert isinstance(block.features, StoredTogether)
-            other.blocks.append(block._replace(features=block.features.parts[-1]))
-        return other
-
     def _sample(self, size: int, rng: np.random.Generator) -> Block:
         """Some of the rows."""
         X, y, weight = self.design.source.sample(size, rng).whole()

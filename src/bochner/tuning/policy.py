@@ -92,6 +92,7 @@ class Policy:
     dense_shares: Numbers = (1.0, 0.2)  # of the ridge term, tried for another loss of dense features
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     most_screened: int = 50_000  # rows on which they are compared with the squared loss
+    near: float = 1.1  # times the loss of the ridge solution, up to which it is worth while to begin at the columns
     most_linear: int = 1_024  # encoded columns that are features themselves of a logistic regression
     linear_penalty: float = 1.0  # of theirs, standardised
     other_loss_share: float = 0.15  # of a time limit, that must be left for another loss
