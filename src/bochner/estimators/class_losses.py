@@ -145,7 +145,7 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     assert seen is not None
     if squared.features.n_features_in_ > POLICY.most_linear:
         return f"there are more than {POLICY.most_linear:,} columns"
-    rows = some_rows(design.source.n_rows, task.seed)
+    rows = some_rows(design.source.n_rows, POLICY.most_screened, task.seed)
     some = Design(design.source.take(rows), squared.features, design.dtype)
     held_out = None if task.held_out is None else task.held_out[rows]
     masks = sets_held_out(some, replace(task, held_out=held_out))[:1]

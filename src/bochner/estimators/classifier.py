@@ -72,8 +72,8 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, KernelMachine):
         log loss of softmax(f), alpha one over scikit-learn's C; it ranks rare classes better. "squared_hinge" is
         max(0, 1 - y f)^2 of each class against the others. These two take Newton's method, from the ridge solution or,
         where alpha is "auto", from a linear model, whose columns stand beside the features then. "auto" is "squared",
-        unless on rows held out a linear logistic model does as well, and the logistic loss of all features is clearly
-        better than the squared one, with no more errors.
+        unless there are 1,000 rows, and on those held out a linear logistic model does as well, and the logistic loss
+        of all features is clearly better than the squared one, with no more errors.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
         "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
         that are stored in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
@@ -247,7 +247,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, KernelMachine):
         if self.loss != "auto":
             return self.loss
         given = given_alphas(self.alpha) is not None  # and means another thing by each loss
-        few, timely = rows.source.n_counted < POLICY.fewest_rows, rows.budget.has(POLICY.other_loss_share)
+        few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
         return "squared" if given or few or not timely or self.solver_ == "exact" else "auto"
 
     def _keep_classes(self, found: ClassFit) -> None:

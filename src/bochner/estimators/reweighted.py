@@ -172,7 +172,7 @@ def at_ridge(stage: Stage, fitted: Fitted, slope: NDArray | float = 1.0, origin:
 def at_columns(stage: Stage, loss: Loss, tol: float) -> Beginning:
     """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
     ridge, part, source = stage.ridge, stage.ridge.maps[-1], stage.ridge.design.source
-    rows = some_rows(source.n_rows, ridge.seed)
+    rows = some_rows(source.n_rows, POLICY.most_begun, ridge.seed)
     alone = IterativeRidge(Design(source.take(rows), part, ridge.design.dtype), ridge.seed)
 
     def point(blocks: Iterable[StoredRows]) -> Point:
@@ -185,9 +185,9 @@ def at_columns(stage: Stage, loss: Loss, tol: float) -> Beginning:
     return Beginning("columns", point(alone.blocks), without)
 
 
-def some_rows(n_rows: int, seed: int) -> NDArray[np.intp]:
-    """Numbers of the rows, or of 50,000 of more, ascending."""
-    return np.sort(np.random.default_rng(seed).permutation(n_rows)[: POLICY.most_screened])
+def some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp]:
+    """Numbers of the rows, or of as many as there may be, ascending."""
+    return np.sort(np.random.default_rng(seed).permutation(n_rows)[:most])
 
 
 def linear_minimum(

@@ -91,6 +91,8 @@ class Policy:
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
     dense_shares: Numbers = (1.0, 0.2)  # of the ridge term, tried for another loss of dense features
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
+    fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
+    most_begun: int = 20_000  # rows on which a linear model is fitted to begin with
     most_screened: int = 50_000  # rows on which they are compared with the squared loss
     near: float = 1.1  # times the loss of the ridge solution, up to which it is worth while to begin at the columns
     most_linear: int = 1_024  # encoded columns that are features themselves of a logistic regression
