@@ -210,3 +210,17 @@ def test_poisson_of_several_targets_and_of_rows_without_weight():
     fewer = KernelMachineRegressor(**given).fit(X[:600], y[:600, 0])
     assert weighted.alpha_ == pytest.approx(fewer.alpha_, rel=1e-6)
     np.testing.assert_allclose(weighted.predict(X), fewer.predict(X), rtol=0.05)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_classes_that_the_features_separate(K):
+    """The solution is finite, and the reason says so; not where rows of one place are of two classes."""
+    X = np.linspace(-1, 1, 300)[:, np.newaxis]
+    y = np.digitize(X[:, 0], [0.0, 0.6][: K - 1])
+    features = FourierFeatures(Gaussian(0.3), 100, random_state=0)
+    model = KernelMachineClassifier(features=features, loss="logistic", alpha=1e-4, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert "separate the classes" in model.loss_reason_
+    X, y = np.concatenate([X, X[:1]]), np.append(y, K - 1)
+    model = KernelMachineClassifier(features=features, loss="logistic", alpha=1e-4, random_state=0).fit(X, y)
+    assert model.loss_reason_ == "as given"

@@ -41,6 +41,7 @@ from bochner.solvers.losses import Logistic, Loss, Multinomial, SquaredHinge
 from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
 
+SEPARATED = "the features separate the classes, so that the ridge term alone keeps scores finite"
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
@@ -234,7 +235,15 @@ def _as_classifier(name: str, stage: Stage, found: LossFit, start: Start) -> Cla
     predictions = found.held_out_predictions
     link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
     solution = stage.ridge.design.features, found.coef, found.intercept
-    return ClassFit(name, *solution, link, found.penalty, start, found.n_steps, predictions)
+    reason = f"as given; {SEPARATED}" if all(_separated(*pair) for pair in found.fitted) else "as given"
+    return ClassFit(name, *solution, link, found.penalty, start, found.n_steps, predictions, reason)
+
+
+def _separated(Y: NDArray, F: NDArray) -> bool:
+    """Whether the scores (K, n) of rows, whose targets are Y, tell all of them apart."""
+    if len(Y) == 1:
+        return bool((Y * F > 0).all())
+    return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())
 
 
 def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
@@ -271,7 +280,7 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> C
         return squared._replace(reason=text)
     if missed > POLICY.clear * missed_noise:
         return squared._replace(reason=f"{text}, which misses {missed:.2%} less of the rows")
-    return other._replace(reason=text)
+    return other._replace(reason=text + other.reason.removeprefix("as given"))
 
 
 def _paired(differences: NDArray, share: NDArray) -> tuple[float, float]:

@@ -91,6 +91,8 @@ class LossFit(NamedTuple):
     n_steps, n_iter : int
         Of Newton's method, and of conjugate gradients in them.
     held_out_predictions : HeldOutPredictions or None
+    fitted : list of pairs of arrays of shape (K, n)
+        Targets and fitted values of the rows, block by block.
     """
 
     coef: NDArray
@@ -100,6 +102,7 @@ class LossFit(NamedTuple):
     n_steps: int
     n_iter: int
     held_out_predictions: HeldOutPredictions | None
+    fitted: list[tuple[NDArray, NDArray]]
 
 
 class _Trial(NamedTuple):
@@ -226,11 +229,13 @@ def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibr
         start, penalty, n_steps = chosen[:3]
     if wanted.tol or n_steps is None:
         n_steps = POLICY.newton_steps
-    found = _minimise(ridge, _problem(ridge, ridge.blocks, wanted, penalty, start.whole), wanted.tol, n_steps)
+    problem = _problem(ridge, ridge.blocks, wanted, penalty, start.whole)
+    found = _minimise(ridge, problem, wanted.tol, n_steps)
     coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
     predictions = None if chosen is None else held_out_predictions(stage, chosen.fitted)
     way = penalty, start.name, found.n_steps, found.n_iter
-    return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions)
+    fitted = [(rows.Y, rows.F) for rows in problem.rows]
+    return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
 
 
 def held_out_loss(stage: Stage, beginning: Beginning, loss: Loss) -> float:
