@@ -170,8 +170,10 @@ class KernelMachine(Interpretation, KernelParameter):
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
         resumed = bool(n_iter and self.report_)
-        task = RidgeTask(alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain)
-        task = replace(task, merges=self.loss not in UNMERGED)
+        merges = self.loss not in UNMERGED
+        task = RidgeTask(
+            alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain, merges=merges
+        )
         design = Design(source, features, self.coef_.dtype)
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)

@@ -67,7 +67,12 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArr
 def _doubted(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared by all classes."""
     doubt = 1 / (max(weight.sum(), np.count_nonzero(weight)) + 2)
-    return doubt / targets.shape[1] + (1 - doubt) * (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    return doubt / targets.shape[1] + (1 - doubt) * shares(targets)
+
+
+def shares(targets: NDArray) -> NDArray[np.float64]:
+    """Shares of the classes in each row, (n, K), whose targets are from -1 to 1."""
+    return (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
 
 
 def probabilities(
@@ -79,9 +84,14 @@ def probabilities(
     """
     if curve is not None:
         return curve_probabilities(scores, curve)
+    return softmax(_logits(scores, link, largest), axis=1)
+
+
+def _logits(scores: NDArray, link: NDArray, largest: float) -> NDArray[np.float64]:
+    """Logarithms of the probabilities, but for a constant of each row, (n, K)."""
     f = np.clip(scores, -largest, largest)
     rest = BEYOND * (scores - f)  # of two classes beyond the largest score the larger one is still more probable
-    return softmax(link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest, axis=1)
+    return link[0] * f + (link[1] * f**3 if link[1] else 0.0) + rest
 
 
 def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[np.float64]:
@@ -133,9 +143,7 @@ def by_class(predictions: HeldOutPredictions) -> ByClass:
 def log_losses(predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:
     """Log loss of each row, shape (n,)."""
     scores, targets, _ = by_class(predictions)
-    target = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
-    f = np.clip(scores, -largest, largest)
-    return -(target * log_softmax(link[0] * f + link[1] * f**3 if link[1] else link[0] * f, axis=1)).sum(axis=1)
+    return -(shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)).sum(axis=1)
 
 
 def per_class(scores: NDArray) -> NDArray:

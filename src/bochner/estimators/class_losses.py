@@ -16,6 +16,7 @@ from bochner.estimators.calibration import (
     link_of,
     log_losses,
     probabilities,
+    shares,
 )
 from bochner.estimators.reweighted import (
     Beginning,
@@ -24,10 +25,9 @@ from bochner.estimators.reweighted import (
     at_columns,
     at_ridge,
     fit_loss,
-    held_out_fits,
-    held_out_loss,
-    held_out_predictions,
+    held_out_at,
     linear_minimum,
+    mean_loss,
     sets_held_out,
     some_rows,
     stored,
@@ -40,6 +40,7 @@ from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Logistic, Loss, Multinomial, SquaredHinge
 from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
+from bochner.tuning.trace import standard_error
 
 SEPARATED = "the features separate the classes, so that the ridge term alone keeps scores finite"
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
@@ -159,10 +160,10 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     stage, loss = Stage(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
     limits = POLICY.newton_steps, POLICY.traced_iterations
     point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
-    alone = held_out_predictions(stage, held_out_fits(stage, Beginning("columns", point, [point]), loss))
+    alone = held_out_at(stage, Beginning("columns", point, [point]), loss)
     link = fit_temperature(*by_class(alone))
-    two, two_noise = _paired(log_losses(alone, link, np.inf), alone.weight / alone.weight.sum())
-    one, one_noise = _paired(log_losses(seen, squared.link), seen.weight / seen.weight.sum())
+    two, two_noise = _mean(log_losses(alone, link, np.inf), alone.weight)
+    one, one_noise = _mean(log_losses(seen, squared.link), seen.weight)
     if two - one <= float(np.hypot(one_noise, two_noise)):
         return None
     return f"log loss of rows held out {one:.4f}, and {two:.4f} by the columns alone"
@@ -194,12 +195,12 @@ def _by_loss(
     beginnings = [at_ridge(stage, fitted, slope)]
     before = None
     if stage.masks:
-        before = held_out_predictions(stage, held_out_fits(stage, beginnings[0], loss))
-        before = before._replace(predicted=before.predicted / slope)
-    if linear and stage.masks:
-        columns = at_columns(stage, loss, task.tol)
-        if held_out_loss(stage, columns, loss) <= POLICY.near * held_out_loss(stage, beginnings[0], loss):
-            beginnings.append(columns)
+        begun = held_out_at(stage, beginnings[0], loss)
+        before = begun._replace(predicted=begun.predicted / slope)
+        if linear:
+            columns = at_columns(stage, loss, task.tol)
+            if mean_loss(held_out_at(stage, columns, loss), loss) <= POLICY.near * mean_loss(begun, loss):
+                beginnings.append(columns)
     wanted = LossTask(loss, penalties, 0.0 if alphas is None else task.tol)
     found = fit_loss(stage, wanted, beginnings, calibrated=True)
     start = Start(fitted.alpha, slope, linear, found.beginning)
@@ -273,8 +274,8 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> C
     assert after is not None
     one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
-    gain, noise = _paired(one - two, share)
-    missed, missed_noise = _paired(_misses(after) - _misses(before), share)
+    gain, noise = _mean(one - two, before.weight)
+    missed, missed_noise = _mean(_misses(after) - _misses(before), before.weight)
     text = f"held-out log loss {share @ two:.4f} by the logistic, {share @ one:.4f} by the squared loss"
     if gain <= POLICY.clear * noise:
         return squared._replace(reason=text)
@@ -283,14 +284,13 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> C
     return other._replace(reason=text + other.reason.removeprefix("as given"))
 
 
-def _paired(differences: NDArray, share: NDArray) -> tuple[float, float]:
-    """Weighted mean of differences of rows, and its standard error."""
-    mean = float(share @ differences)
-    return mean, float(np.sqrt(np.square(share * (differences - mean)).sum()))
+def _mean(losses: NDArray, weight: NDArray) -> tuple[float, float]:
+    """Weighted mean, and its standard error."""
+    return float(weight / weight.sum() @ losses), standard_error(losses, weight)
 
 
 def _misses(predictions: HeldOutPredictions) -> NDArray:
     """Share of each row that is of another class than the one of the largest score."""
     scores, targets, _ = by_class(predictions)
-    share = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    share = shares(targets)
     return 1 - share[np.arange(len(share)), scores.argmax(axis=1)]

@@ -361,7 +361,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, KernelMachine):
         return self.classes_[scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Estimate class probabilities, calibrated on leave-one-out scores.
+        """Estimate class probabilities, calibrated on scores of rows left out.
 
         Parameters
         ----------

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
+from bochner.tuning.trace import standard_error
+
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 CLEAR = 2.0  # standard errors of the gain in log loss, from which a curve is taken
 SLOPE = 1e-9  # of a curve where it is flat, so that scores keep their order
@@ -72,5 +74,5 @@ def curve_if_better(
     tiny = np.finfo(np.float64).tiny
     gain = (members * (np.log(found) - np.log(np.maximum(probabilities[counted], tiny)))).sum(axis=1)
     share = weight / weight.sum()
-    error = np.sqrt(np.square(share * (gain - share @ gain)).sum())
-    return fit_curve(scores, members, weight) if share @ gain > CLEAR * error else None
+    clearly = share @ gain > CLEAR * standard_error(gain, weight)
+    return fit_curve(scores, members, weight) if clearly else None

@@ -238,19 +238,18 @@ def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibr
     return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
 
 
-def held_out_loss(stage: Stage, beginning: Beginning, loss: Loss) -> float:
-    """Mean loss of all rows held out, before any step."""
-    seen = held_out_predictions(stage, held_out_fits(stage, beginning, loss))
+def mean_loss(seen: HeldOutPredictions, loss: Loss) -> float:
+    """Mean loss of fitted values of rows held out."""
     return average(loss.value(seen.targets.T, seen.predicted.T), seen.weight)
 
 
-def held_out_fits(stage: Stage, beginning: Beginning, loss: Loss) -> list[NDArray]:
-    """Fitted values of the rows held out, (K, m) for each set, before any step."""
+def held_out_at(stage: Stage, beginning: Beginning, loss: Loss) -> HeldOutPredictions:
+    """Fitted values of the rows held out before any step, with their targets and weights."""
     traces = []
     for mask, point in zip(stage.masks, beginning.without, strict=True):
         blocks = Without(stage.ridge.blocks, ~mask)
         traces.append(_Trace(_problem(stage.ridge, blocks, LossTask(loss, ()), 0.0, point), stage, mask))
-    return [trace.fitted[0] for trace in traces]
+    return held_out_predictions(stage, [trace.fitted[0] for trace in traces])
 
 
 def held_out_predictions(stage: Stage, fitted: list[NDArray]) -> HeldOutPredictions:

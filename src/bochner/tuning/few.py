@@ -32,6 +32,7 @@ from bochner.tuning.budget import Budget
 from bochner.tuning.kernel import common_unit_lengths, deviations
 from bochner.tuning.policy import POLICY
 from bochner.tuning.report import Candidate, Report
+from bochner.tuning.trace import standard_error
 
 SCALED, COMMON_UNIT = "one lengthscale, columns of unit variance", "one lengthscale, columns in their common unit"
 HIGHEST_SCORE = 2.0  # beyond which a score says no more, as in the link of the fitted model
@@ -206,7 +207,7 @@ def _alike(spread: NDArray) -> bool:
 def _clearly_better(one: Trial, other: Trial, weight: NDArray) -> bool:
     """Whether the losses of one are less than those of the other by so many standard errors of the difference."""
     gain, share = other.best - one.best, weight / weight.sum()
-    return bool(share @ gain > POLICY.few_clear * np.sqrt(np.square(share * (gain - share @ gain)).sum()))
+    return bool(share @ gain > POLICY.few_clear * standard_error(gain, weight))
 
 
 def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:
@@ -256,7 +257,7 @@ def _report(trials: list[Trial], chosen: str, weight: NDArray, clock: Budget) ->
     names = list(dict.fromkeys(trial.way for trial in trials))
     for name in names:
         losses = min((trial.best for trial in trials if trial.way == name), key=share.dot)
-        error = float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
+        error = standard_error(losses, weight)
         candidates.append(Candidate(name, len(weight), float(share @ losses), error, clock.elapsed / len(names)))
     reason = "the columns are not all numbers"
     if len(names) > 1:

@@ -15,7 +15,7 @@ from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.tuning.budget import Budget
 from bochner.tuning.policy import POLICY
-from bochner.tuning.trace import Fold, Trace, average, mixture, stalls_for_long
+from bochner.tuning.trace import Fold, Trace, average, mixture, stalls_for_long, standard_error
 
 
 class Trial(NamedTuple):
@@ -114,8 +114,7 @@ class Judge:
 
     def standard_error(self, losses: NDArray) -> float:
         """Standard error of the weighted mean loss."""
-        share = self.weight_out / self.weight_out.sum()
-        return float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
+        return standard_error(losses, self.weight_out)
 
     def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> Trial:
         """Fit by conjugate gradients, all candidates side by side, and judge after every iteration.

@@ -43,6 +43,12 @@ def average(losses: NDArray, weight: NDArray) -> float:
     return mean if np.isfinite(mean) else np.inf
 
 
+def standard_error(losses: NDArray, weight: NDArray) -> float:
+    """Standard error of the weighted mean."""
+    share = weight / weight.sum()
+    return float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
+
+
 def never(least: NDArray) -> bool:
     """Whether nothing is gained, for those who do not ask."""
     return False
