@@ -30,6 +30,13 @@ class Policy:
     mixtures: int = 4  # so many
     traced_outputs: int = 2  # the same for ridge terms of given features, where order matters more than size
 
+    # Rows that are read from files.
+    gathered_rows: int = 1 << 22  # up to which all are read into memory, and fitted there
+    gathered_entries: int = 1 << 27  # of these rows
+    sampled_rows: int = 1 << 20  # on which choices are made where there are more
+    sampled_entries: int = 1 << 26  # of these rows
+    hashed_columns: int = 12_800  # of bins in buckets, whose Gram matrix takes 1.3 GB
+
     # Which way a fit goes, by its rows and columns.
     rows_for_full_learning: int = 2_000  # fewer have shorter learning, one start of it, and no random halves
     rows_for_shorter_learning: int = 100_000  # from which metrics are learned on near rows alone

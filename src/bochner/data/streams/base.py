@@ -1,0 +1,110 @@
+"""What every table that is read part by part offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+READ_BYTES = 16 << 20  # of a batch, about
+
+
+class SourceError(ValueError):
+    """A table cannot be read as it should; the message names the file, the place in it and the cure."""
+
+
+class Batch(NamedTuple):
+    """Consecutive rows as they came.
+
+    Attributes
+    ----------
+    X : pyarrow.Table, array or CSR matrix of b rows
+        Tables may hold the target and the weights among their columns.
+    y : array of b rows, or None
+        Targets that came apart from X.
+    weight : array of shape (b,), or None
+    """
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+
+
+class Part(Protocol):
+    """Consecutive rows of a table, cut by the data: a row group, a file, a slice of an array. Picklable."""
+
+    @property
+    def name(self) -> str:
+        """Where the rows are, for messages: a file and the place in it."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known before they have been read."""
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows in order, in batches of about so many bytes at most; again from the first at each call.
+
+        Raises
+        ------
+        SourceError
+            Where the rows cannot be read, or are other ones than when the source was opened.
+        """
+
+    def stamp(self) -> str:
+        """Text that changes where the content does, without reading all of it: for files their size and footer."""
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Rows of a table that are read part by part, as often as is needed.
+
+    Made by `bochner.open_source`.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    schema : pyarrow.Schema or int
+        Names and types of the columns; the number of columns of arrays and sparse matrices.
+    what : str
+        What it is, for people: "3 Parquet files".
+    sample : int or None
+        Rows of the first parts that are to stand for all when choices are made, so that no pass is needed for that;
+        None for a sample of all rows.
+    sparse : bool
+        Whether batches are CSR matrices.
+    owner : object
+        What must live as long as the parts, such as a temporary folder.
+    """
+
+    parts: tuple[Part, ...]
+    schema: pa.Schema | int
+    what: str
+    sample: int | None = None
+    sparse: bool = False
+    owner: Any = None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known before they have been read."""
+        counts = [part.n_rows for part in self.parts]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns; None of arrays."""
+        return None if isinstance(self.schema, int) else list(self.schema.names)
+
+    def fingerprint(self) -> str:
+        """Hash that changes where the content of any part does."""
+        digest = blake2b(digest_size=16)
+        for part in self.parts:
+            digest.update(f"{part.stamp()}\n".encode())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        columns = self.schema if isinstance(self.schema, int) else len(self.schema)
+        return f"TableSource({rows} x {columns:,} columns: {self.what})"
