@@ -42,6 +42,8 @@ class NormalEquations:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
         sums, self.n_rows = np.zeros((n_outputs + 1, n_features), self.dtype), 0
         totals = np.zeros(n_outputs + 1)
+        kept = isinstance(blocks, list)  # else every pass computes the features anew
+        self._squares = None if kept else np.zeros(n_features, self.dtype)
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
@@ -49,6 +51,8 @@ class NormalEquations:
                 T *= weight.astype(self.dtype, copy=False)
             features.backward(T, sums)
             totals += T.sum(axis=1, dtype=np.float64)
+            if self._squares is not None:
+                features.squares(weight.astype(self.dtype), self._squares)
             self.n_rows += int(np.count_nonzero(T[-1]))
         self.weight = float(totals[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
@@ -95,8 +99,11 @@ class NormalEquations:
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""
         diagonal = np.zeros(self.shape[1], self.dtype)
-        for features, _, weight in self.blocks:
-            features.squares(weight.astype(self.dtype), diagonal)
+        if self._squares is not None:
+            diagonal += self._squares
+        else:
+            for features, _, weight in self.blocks:
+                features.squares(weight.astype(self.dtype), diagonal)
         diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
         return np.maximum(diagonal, 0, out=diagonal)
 

@@ -54,12 +54,26 @@ BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
 
 
 class Prepared(NamedTuple):
-    """Rows to fit, encoded; the precision of their features; the seed and the time of the fit."""
+    """Rows to fit, or a sample of them, encoded.
+
+    Attributes
+    ----------
+    source : ArraySource
+    dtype : dtype
+        Of their features.
+    seed : int
+    budget : Budget
+    n_rows : int
+        Of all rows, as their weight.
+    weight : float
+    """
 
     source: ArraySource
     dtype: np.dtype
     seed: int
     budget: Budget
+    n_rows: int
+    weight: float
 
 
 class KernelMachine(Interpretation, KernelParameter):
@@ -98,10 +112,15 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _prepare(self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]) -> Prepared:
         """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
-        seed, budget = int(check_random_state(self.random_state).randint(2**31)), Budget(self.time_limit)
+        seed, budget = self._seed(), Budget(self.time_limit)
         self.encoder_ = encode(X, weights, with_std=self._is_named)
         dtype = self._dtype(len(y), weights)
-        return Prepared(encoded_source(self.encoder_, X, y, weights, dtype, targets), dtype, seed, budget)
+        source = encoded_source(self.encoder_, X, y, weights, dtype, targets)
+        return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
+
+    def _seed(self) -> int:
+        """Seed of a fit."""
+        return int(check_random_state(self.random_state).randint(2**31))
 
     @property
     def _is_named(self) -> bool:
@@ -119,7 +138,7 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
         """Draw the map, and decide how to solve for its coefficients."""
-        source, dtype, seed, _ = rows
+        source, dtype, seed = rows.source, rows.dtype, rows.seed
         self.report_ = None if choice is None else choice.model.report
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
@@ -128,10 +147,10 @@ class KernelMachine(Interpretation, KernelParameter):
         uncertain, merges = self._wants("intervals"), self.loss not in UNMERGED
         if choice is not None:
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
-            if isinstance(alpha, str) and alpha == "auto":
-                alpha, chosen = choice.model.alpha_per_weight * source.total_weight, True
+            if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
+                alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
         alphas = given_alphas(alpha)
-        size, wide = (source.n_rows, source.n_outputs, source.total_weight), dtype.itemsize == 8
+        size, wide = (rows.n_rows, source.n_outputs, rows.weight), dtype.itemsize == 8
         problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
         self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
@@ -140,12 +159,12 @@ class KernelMachine(Interpretation, KernelParameter):
             task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
-            require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
+            require_factor_memory(rows.n_rows, features.n_features_out, source.n_outputs, dtype)
         return Design(source, features, dtype), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
-        return progress("Fitting", rows.source.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
+        return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
 
     def _take(self, fitted: Fitted, choice: Choice | None) -> None:
         """Keep what was found, all but the coefficients, which make the model a fitted one."""
@@ -190,7 +209,7 @@ class KernelMachine(Interpretation, KernelParameter):
     ) -> tuple[ArraySource, int]:
         """Rows as the fit encoded its own, and a seed, if none is given."""
         if seed is None:
-            seed = int(check_random_state(self.random_state).randint(2**31))
+            seed = self._seed()
         return encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets), seed
 
     def _choose(self, rows: Prepared) -> Choice | None:
@@ -271,7 +290,7 @@ class KernelMachine(Interpretation, KernelParameter):
         if not isinstance(self.features, str):
             return seeded(self.features, rows.seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
-        size = self._n_components(rows.source.n_rows, rows.source.weights)
+        size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
         return MAPS[self.features](kernel, size, random_state=rows.seed)
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:
