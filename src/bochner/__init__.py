@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.estimators.streamed import merge
     from bochner.features import (
         BinningFeatures,
         ConcatenatedFeatures,
@@ -28,6 +29,7 @@ __all__ = [
     "TableEncoder",
     "learn_metric",
     "load",
+    "merge",
     "save",
 ]
 _HOMES = {
@@ -41,6 +43,7 @@ _HOMES = {
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
+    "merge": "bochner.estimators.streamed",
     "save": "bochner.persistence",
 }
 

@@ -231,6 +231,11 @@ class _Passes:
     design: Design
     centres: Centres | None
 
+    @property
+    def squares_at_once(self) -> bool:
+        """Whether the diagonal will be asked for, as it is of bins, which another pass would be too much for."""
+        return not self.design.features.is_dense
+
     def __iter__(self) -> Iterator[StoredRows]:
         return self.design.stored_blocks(self.centres)
 

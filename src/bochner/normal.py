@@ -20,7 +20,8 @@ class NormalEquations:
     Parameters
     ----------
     blocks : iterable of StoredRows
-        Iterated once a product.
+        Iterated once a product. With an attribute `squares_at_once` that is true the diagonal is summed in the first
+        pass, with all else.
     n_features, n_outputs : int
         Columns D of Z and K of y.
     dtype : dtype
@@ -42,8 +43,8 @@ class NormalEquations:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
         sums, self.n_rows = np.zeros((n_outputs + 1, n_features), self.dtype), 0
         totals = np.zeros(n_outputs + 1)
-        kept = isinstance(blocks, list)  # else every pass computes the features anew
-        self._squares = None if kept else np.zeros(n_features, self.dtype)
+        once = getattr(blocks, "squares_at_once", False)
+        self._squares = np.zeros(n_features, self.dtype) if once else None
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T

@@ -28,7 +28,7 @@ from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
-from bochner.estimators.solver import Task, plan
+from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
@@ -66,6 +66,8 @@ class Prepared(NamedTuple):
     n_rows : int
         Of all rows, as their weight.
     weight : float
+    way : {"whole", "streamed", "summed"}
+        Whether the source has all rows; if not, whether the others are read in passes, or summed once as they come.
     """
 
     source: ArraySource
@@ -74,6 +76,7 @@ class Prepared(NamedTuple):
     budget: Budget
     n_rows: int
     weight: float
+    way: str = "whole"
 
 
 class KernelMachine(Interpretation, KernelParameter):
@@ -152,7 +155,10 @@ class KernelMachine(Interpretation, KernelParameter):
         alphas = given_alphas(alpha)
         size, wide = (rows.n_rows, source.n_outputs, rows.weight), dtype.itemsize == 8
         problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
-        self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
+        if rows.way == "whole":
+            self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
+        else:
+            self.solver_, self.solver_reason_ = plan_stream(self._solver(features), features, problem)
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
@@ -214,7 +220,7 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
-        features = self._wanted_features() if self._is_named else None
+        features = self._wanted_features(rows.way == "summed") if self._is_named else None
         if self.metric == "isotropic" or features is None:
             return None
         asked = self.metric != "auto" or features == "hybrid"
@@ -248,12 +254,12 @@ class KernelMachine(Interpretation, KernelParameter):
         encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
         return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
 
-    def _wanted_features(self) -> str | None:
+    def _wanted_features(self, summed: bool = False) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
         direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
         if self.features in BINNED:
             return self.features if self.kernel in ("auto", "laplacian") and not direct else None
-        return "fourier" if direct or self.kernel != "auto" or self.features == "fourier" else "auto"
+        return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
 
     def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
         """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""

@@ -8,36 +8,27 @@ import numpy as np
 
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.estimators.ridge.direct import solve_moments
 from bochner.estimators.ridge.iterative import solve_iteratively
 from bochner.estimators.ridge.task import Fitted, RidgeTask, given_alphas
 from bochner.solvers.iterative import IterativeRidge
 from bochner.tuning.policy import POLICY
 
 
-def solve_stream(design: Design, sample: ArraySource, task: RidgeTask, solver: str) -> Fitted:
-    """Solve for all rows of a design; rows of a sample in memory choose what is open, and judge.
+def solve_stream(design: Design, sample: ArraySource, task: RidgeTask) -> Fitted:
+    """Solve for all rows by conjugate gradients, from the solution for a sample of them in memory, which judges.
+
+    Of bins only those have a column that a row of the sample is in, so that their table does not grow with the rows.
+    Dense features are solved for to the tolerance; bins half as many iterations again as served the sample, which is
+    how they are regularised.
 
     Parameters
     ----------
     design : Design
+        Of all rows.
     sample : ArraySource
-        Of its rows.
     task : RidgeTask
-    solver : {"direct", "cg"}
     """
     seen = Design(sample, design.features, design.dtype)
-    if solver == "direct":
-        return solve_moments(design.moments(), seen, task)
-    return _solve_iteratively(design, seen, task)
-
-
-def _solve_iteratively(design: Design, seen: Design, task: RidgeTask) -> Fitted:
-    """Begin at the solution for the sample; of bins only those have a column that a row of the sample is in.
-
-    So the table of bins does not grow with the rows. Dense features are solved for to the tolerance; bins half as many
-    iterations again as served the sample, which is how they are regularised.
-    """
     share = seen.source.total_weight / design.source.total_weight
     dense, alphas = design.features.is_dense, given_alphas(task.alpha)
     first = solve_iteratively(seen, task if alphas is None or not dense else replace(task, alpha=alphas * share))
