@@ -101,9 +101,7 @@ class Sums:
     def solve(self, features: FeatureMap) -> Fitted:
         """Solve for the rows that are summed."""
         K = self.y.shape[1]
-        moments = Moments(features.n_features_out, K, self.dtype)
-        moments.matrix += self.matrix
-        moments.n_rows = self.n_rows
+        moments = Moments.holding(self.matrix, self.n_rows, K, self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
         task = RidgeTask(alpha, 0.0, self.seed, self.calibrated, uncertain=self.uncertain)
         X = sp.csr_array(self.X[:3], shape=tuple(self.X[3])) if isinstance(self.X, tuple) else self.X
