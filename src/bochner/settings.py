@@ -109,11 +109,11 @@ def settings(
     """
     outside = _CURRENT.get()
     given = {"memory_limit": memory_limit, "checkpoint": checkpoint, "resume": resume, "every": every}
-    changes = {name: value for name, value in given.items() if value is not _AS_BEFORE}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
     if changes.get("memory_limit") is not None:
-        changes |= {"memory_limit": as_bytes(memory_limit), "memory_base": resident_bytes()}
-    if changes.get("checkpoint") is not None:
-        changes |= {"checkpoint": os.fspath(changes["checkpoint"])}
+        changes |= {"memory_limit": as_bytes(changes["memory_limit"]), "memory_base": resident_bytes()}
+    if isinstance(checkpoint, os.PathLike):
+        changes["checkpoint"] = os.fspath(checkpoint)
     inside = replace(outside, **changes)
     _check(inside)
     token = _CURRENT.set(inside)
@@ -130,20 +130,25 @@ def _check(inside: Settings) -> None:
         raise ValueError(f"resume must be True or False, got {inside.resume!r}.")
     if inside.resume and inside.checkpoint is None:
         raise ValueError("resume=True needs the file to go on from: set checkpoint to its path.")
-    every = inside.every
-    if not isinstance(every, Real) or isinstance(every, bool) or not 0 <= every < math.inf:
-        raise ValueError(f"every must be a number of seconds from 0 on, got {every!r}.")
+    if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
+        raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
 
 
 def as_bytes(size: int | float | str) -> int:
     """Bytes of a size as people write it, "1.5 GB" or "300MiB"; ValueError for anything else."""
-    amount: Any = size
+    amount = math.nan
     if isinstance(size, str):
         found = SIZE.fullmatch(size)
-        amount = float(found[1]) * UNITS[found[2].lower()] if found else None
-    if not isinstance(amount, Real) or isinstance(amount, bool) or not 1 <= amount < math.inf:
+        amount = float(found[1]) * UNITS[found[2].lower()] if found else amount
+    elif _is_number(size):
+        amount = float(size)
+    if not 1 <= amount < math.inf:
         raise ValueError(f"memory_limit must be a size such as '1.5 GB', '600 MB' or a number of bytes, got {size!r}.")
-    return int(amount)
+    return round(amount)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def resident_bytes() -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -79,7 +80,7 @@ def read_arrays(path: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
     return arrays, header
 
 
-def _read(file: BinaryIO, entries: Mapping[str, Any]) -> tuple[dict[str, NDArray], int]:
+def _read(file: BufferedReader, entries: Mapping[str, Any]) -> tuple[dict[str, NDArray], int]:
     """Arrays and the checksum of their bytes."""
     arrays, end, check = {}, 0, 0
     for name, entry in entries.items():

@@ -188,10 +188,11 @@ class Checkpoint:
 
     def _terminate(self, number: int) -> None:
         """Write, and let the signal do what it did before."""
-        self._signal = None
+        self._busy = True  # another such signal meanwhile asks for nothing more
         with self._exclusive:
             if self._contents is not None:
                 self._write(self._contents)
+        self._busy, self._signal = False, None
         signal.signal(number, self._former or signal.SIG_DFL)
         signal.raise_signal(number)
 
