@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Checkpoint:
     Attributes
     ----------
     arrays : dict of str to array
-        What the file held when this was opened, for whoever goes on from it to take out.
+        What the file held when this was opened, for whoever goes on from it to take out; the rest is written along.
     facts : dict
         Further JSON values, written along with the arrays.
 
@@ -165,7 +166,7 @@ class Checkpoint:
         header = {"identity": self.identity, "facts": self.facts}
         try:
             with replacing(self.path, durable=True) as temporary:
-                write_arrays(temporary, contents(), header)
+                write_arrays(temporary, chain(contents(), self.arrays.items()), header)
         except OSError as error:
             self._warn(error)
         self._last = time.monotonic()
