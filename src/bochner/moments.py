@@ -74,9 +74,10 @@ class Moments:
             self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
         self.n_rows += int(np.count_nonzero(weight))
 
-    def settle(self) -> None:
-        """Let go of what blocks needed, as none follows at once."""
+    def trim(self) -> Moments:
+        """Free what only further blocks need."""
         self._product = None
+        return self
 
     def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add rows of binning features, which have one entry in each of P grids of D / P columns.
@@ -199,10 +200,11 @@ class _Bins:
         factor = None if self.counted else self.weight * self.values[p]
         for q in range(first, min(first + PAIRED, p + 1), 2):
             pair = q, min(q + 1, p)
+            panels = np.zeros(shape, np.int32 if self.counted else np.float64)
             if self.counted:
-                count_pairs(self.ids, p, *pair, panels := np.zeros(shape, np.int32))
+                count_pairs(self.ids, p, *pair, panels)
             else:
-                sum_pairs(self.ids, p, *pair, factor, self.values, panels := np.zeros(shape))
+                sum_pairs(self.ids, p, *pair, factor, self.values, panels)
             for one, panel in zip(sorted(set(pair)), panels, strict=False):
                 other, scale = self._columns(one), self.scales[p] * self.scales[one]
                 add_panel(panel, scale, matrix[own, other], matrix[other, own])
