@@ -28,12 +28,15 @@ class Contents(NamedTuple):
         Rows and bytes of the row groups or record batches.
     digest : str
         Hash of the end of the file.
+    whole : bool
+        Whether it can only be read from its first byte on, and is one part.
     """
 
     state: FileState
     schema: pa.Schema
     units: list[tuple[int, int]]
     digest: str
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class FilePart:
     """
 
     unit: ClassVar[str]
+    units: ClassVar[str]
     state: FileState
     label: str
     digest: str
@@ -73,7 +77,7 @@ class FilePart:
     def name(self) -> str:
         """The file and the place in it."""
         several = self.stop > self.first + 1
-        place = f"{self.unit}s {self.first} to {self.stop - 1}" if several else f"{self.unit} {self.first}"
+        place = f"{self.units} {self.first} to {self.stop - 1}" if several else f"{self.unit} {self.first}"
         return f"{self.state.path}, {place}"
 
     @property
@@ -161,7 +165,7 @@ def parts_of(
     parts = [
         kind(one.state, label, one.digest, first, stop, rows, selection, schema, more)
         for one, label, more in zip(contents, labels(paths), constants, strict=True)
-        for first, stop, rows in _cuts(one.units)
+        for first, stop, rows in _cuts(one)
     ]
     if not parts:
         raise SourceError(f"{paths[0]}: the table has column names but no rows")
@@ -176,13 +180,21 @@ def _needed(one: Contents, whole: pa.Schema, selection: Selection) -> pa.Schema:
         raise SourceError(f"{one.state.path}: {error}") from error
 
 
-def _cuts(units: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
     """First, stop and rows of units that are read together: small neighbours are."""
     first = rows = size = 0
-    for stop, (more_rows, more_size) in enumerate(units):
-        if rows and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
+    for stop, (more_rows, more_size) in enumerate(one.units):
+        if rows and not one.whole and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
             yield first, stop, rows
             first, rows, size = stop, 0, 0
         rows, size = rows + more_rows, size + more_size
     if rows:
-        yield first, len(units), rows
+        yield first, len(one.units), rows
+
+
+def width_of(kind: pa.DataType) -> int:
+    """Bits of a value; 0 of text, categories and whatever else has no fixed width."""
+    try:
+        return 0 if pa.types.is_dictionary(kind) else kind.bit_width
+    except ValueError:
+        return 0

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bochner.data.streams.base import SourceError
-from bochner.data.streams.file_parts import Contents, FilePart, parts_of
+from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason
 from bochner.data.streams.selection import Selection
 
@@ -20,14 +20,14 @@ TEXT_BYTES, TEXT_ROWS = 32, 1 << 16  # of a value at least, and of a batch that 
 class ParquetPart(FilePart):
     """Consecutive row groups of a file, decoded page by page, so that their size does not matter."""
 
-    unit = "row group"
+    unit, units = "row group", "row groups"
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield rows as many at a time as take about so many bytes."""
         groups = range(self.first, self.stop)
         with _opened(self.state.path) as file:
             rows = max(n_bytes // _row_bytes(file, self.names, groups), 1)
-            if not all(_is_fixed(column.type) for column in self.schema):
+            if not all(width_of(column.type) for column in self.schema):
                 rows = min(rows, TEXT_ROWS)
             yield from file.iter_batches(min(rows, self.rows), list(groups), self.names, use_threads=False)
 
@@ -64,8 +64,8 @@ def _opened(path: str) -> Any:
 def _row_bytes(file: Any, names: Sequence[str], groups: range) -> int:
     """Bytes of a row in memory, about; of text those in the file, in which equal values may be one."""
     schema = file.schema_arrow
-    total = sum(schema.field(name).type.bit_width for name in names if _is_fixed(schema.field(name).type))
-    text = {name for name in names if not _is_fixed(schema.field(name).type)}
+    widths = {name: width_of(schema.field(name).type) for name in names}
+    total, text = sum(widths.values()), {name for name in names if not widths[name]}
     if not text:
         return total // 8 + 1
     group = file.metadata.row_group(groups[0])
@@ -78,11 +78,3 @@ def _ancestors(path: str) -> set[str]:
     """Names that the column of a path may have: it and all that hold it."""
     steps = path.split(".")
     return {".".join(steps[:k]) for k in range(1, len(steps) + 1)}
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    """Whether values of a type have a known width, and are no categories."""
-    try:
-        return kind.bit_width > 0 and not pa.types.is_dictionary(kind)
-    except ValueError:
-        return False
