@@ -31,7 +31,7 @@ def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = 
     asked = pa.schema([]) if asked is None else asked
     pairs = iter(schemas)
     first, schema = next(pairs)
-    require(schema.names, asked.names)
+    require(schema.names, asked.names, "schema: ")
     schema = pa.schema([pa.field(column.name, _plain(column.type)) for column in schema])
     for name, other in pairs:
         _check_names(first, schema, name, other)

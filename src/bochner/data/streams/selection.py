@@ -44,12 +44,16 @@ class Selection:
         if twice:
             raise SourceError(f"columns repeat: {listed(twice)}; give each column a name of its own")
         require(schema.names, [*(self.columns or ()), *self.exclude])
-        kept = [name for name in self.columns or schema.names if name not in self.exclude]
+        kept = self.kept(schema.names)
         if not kept:
             raise SourceError("no column is left; ask for one at least")
         if self.where is not None:
             _check_condition(self.where, schema)
-        return pa.schema([schema.field(name).remove_metadata() for name in dict.fromkeys(kept)])
+        return pa.schema([schema.field(name).remove_metadata() for name in kept])
+
+    def kept(self, names: Iterable[str]) -> list[str]:
+        """Those of some columns that are kept, which are not checked."""
+        return [name for name in dict.fromkeys(self.columns or names) if name not in self.exclude]
 
     def needed(self, schema: pa.Schema) -> pa.Schema:
         """The columns that must be read of a table with this schema: those that are kept, then others of `where`."""
@@ -63,8 +67,7 @@ class Selection:
         """The wanted rows and columns of a table that has the needed ones; in its order of rows."""
         if self.where is not None:
             table = _filtered(table, self.where)
-        names = [name for name in self.columns or table.column_names if name not in self.exclude]
-        return table.select(list(dict.fromkeys(names)))
+        return table.select(self.kept(table.column_names))
 
     def stamp(self) -> str:
         """Text that changes where the selection does."""
@@ -72,14 +75,14 @@ class Selection:
         return f"{self.columns} {self.exclude} {blake2b(where, digest_size=8).hexdigest()}"
 
 
-def require(names: Iterable[str], wanted: Iterable[str]) -> None:
+def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> None:
     """Refuse a name that is not among those of a table, with those that come near it."""
     names = list(names)
     for name in wanted:
         if name not in names:
             near = get_close_matches(str(name), names, 3)
             cure = f"did you mean {listed(near, last=' or ')}?" if near else f"there are {listed(names)}"
-            raise SourceError(f"no column {name!r}; {cure}")
+            raise SourceError(f"{place}no column {name!r}; {cure}")
 
 
 def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:
