@@ -122,8 +122,8 @@ def _place(text: str, names: Sequence[str], rows_above: int) -> tuple[str, str]:
         column = f" of column {names[int(number)]!r}" if known else f" of column number {int(number) + 1}"
     if text.startswith("Row #"):
         number, _, text = text.removeprefix("Row #").partition(": ")
-        row = f"row {int(number) + rows_above} (the row of names is 1)"
-    return (row + column).removeprefix(" of "), text
+        row = f"row {int(number) + rows_above}"
+    return (row + column).removeprefix(" of ") + (" (the row of names is 1)" if row else ""), text
 
 
 def not_utf8(place: str) -> str:

@@ -66,7 +66,7 @@ def kind_by_name(path: str | os.PathLike[str]) -> str | None:
 
 
 def kind_by_content(head: bytes) -> str:
-    """Kind of content that begins with `head`: "parquet", "gzip", "zstd", "safetensors", "text", or foreign in words."""
+    """Kind of content that begins so: "parquet", "gzip", "zstd", "safetensors", "text", or foreign in words."""
     if head.startswith(PARQUET):
         return "parquet"
     for compression, magic in COMPRESSED.items():

@@ -1,4 +1,4 @@
-"""Rows of CSV files come back as Arrow reads whole files, whatever the blocks; what is wrong is named by file and row."""
+"""Rows of CSV files come back as Arrow reads whole files; what is wrong is named by file and row."""
 
 import gzip
 import pickle
@@ -50,7 +50,7 @@ def saved(path, table, quotes="needed"):
 @pytest.mark.parametrize("quotes", ["needed", "none"])
 @pytest.mark.parametrize("n_bytes", [1 << 15, 1 << 24])
 def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch):
-    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 17)
+    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 16)
     path = saved(tmp_path / "t.csv", table.replace_schema_metadata(), quotes)
     parts, schema = opened(path)
     whole = csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True))
@@ -58,7 +58,7 @@ def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch)
     assert rows(parts, n_bytes=n_bytes).equals(whole)
     assert sum(part.n_rows for part in parts) == ROWS
     assert (len(parts) > 3) == (quotes == "none")
-    assert pickle.loads(pickle.dumps(parts)) == parts
+    assert pickle.loads(pickle.dumps(parts)) == parts  # noqa: S301
 
 
 def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_gzip_that_ends_far_down(tmp_path):
     content = np.random.default_rng(0).integers(0, 10**9, (50_000, 2))
     raw = b"a,b\n" + b"".join(b"%d,%d\n" % (a, b) for a, b in content.tolist())
     path = written(tmp_path / "t.csv.gz", gzip.compress(raw)[:300_000])
-    with pytest.raises(SourceError, match="damaged gzip file .*copy it again"):
+    with pytest.raises(SourceError, match=r"damaged gzip file .*copy it again"):
         opened(path)
 
 

@@ -1,11 +1,13 @@
-"""Where files of text can be cut: at the starts of lines."""
+"""Files of text as bytes, which can be cut at the starts of lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 
 CHUNK, LONGEST_LINE = 1 << 22, 1 << 24
 MOST_CUTS = 4096
+DIGESTED = 1 << 16
 
 
 def line_starts(path: str, size: int, step: int) -> list[int]:
@@ -37,3 +39,12 @@ def chunks(path: str, start: int = 0, stop: int | None = None) -> Iterator[bytes
 def lines_above(path: str, start: int) -> int:
     """Number of lines before a byte position."""
     return sum(chunk.count(b"\n") for chunk in chunks(path, 0, start))
+
+
+def span_digest(path: str, start: int, stop: int) -> str:
+    """Hash of the first and the last bytes from one position to another."""
+    digest = blake2b(digest_size=16)
+    for first in (start, max(start, stop - DIGESTED)):
+        for chunk in chunks(path, first, min(first + DIGESTED, stop)):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -15,9 +15,10 @@ from bochner.data.delimited import is_number, with_commas
 from bochner.data.files import doubtful_commas
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError
 from bochner.data.streams.folders import labels
+from bochner.data.streams.lines import span_digest
 from bochner.data.streams.schemas import unified
-from bochner.data.streams.selection import Selection
-from bochner.data.streams.text_rows import TextSpan, label_stamp, spans_of
+from bochner.data.streams.selection import Selection, require
+from bochner.data.streams.text_rows import TextSpan, spans_of
 from bochner.data.streams.text_types import Seen, Types, look
 from bochner.engines.local import in_threads
 
@@ -70,8 +71,10 @@ class TextPart:
 
     def stamp(self) -> str:
         """Size, first and last bytes of the file, and what of it is read."""
+        file, start, stop = self.span.file, self.span.start, self.span.stop
+        place = f"{self.label} {file.size} {start} {stop} {span_digest(file.path, start, stop)}"
         types = " ".join(f"{column.name} {column.type}" for column in self.schema)
-        return f"{label_stamp(self.span, self.label)} {self.span.decimal_point} {types} {self.selection.stamp()}"
+        return f"{place} {self.span.decimal_point} {types} {self.selection.stamp()}"
 
 
 def parts(
@@ -96,6 +99,7 @@ def parts(
         another type than the schema gives.
     """
     spans = [span for path in paths for span in spans_of(path)]
+    require(dict.fromkeys(name for span in spans for name in span.names), selection.exclude)
     names = [_wanted(span, selection) for span in spans]
     checked = unified([(span.file.path, names) for span, names in zip(spans, names, strict=True)], schema)
     known = {} if schema is None else {name: schema.field(name).type for name in schema.names if name in checked.names}
@@ -106,19 +110,20 @@ def parts(
         if not sum(one.n_rows for one in seen):
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
         checked = pa.schema([(name, types[name]) for name in checked.names])
-    needed, by_path = selection.needed(checked), dict(zip(map(str, paths), labels(paths), strict=True))
+    left = replace(selection, exclude=tuple(name for name in selection.exclude if name in checked.names))
+    needed, by_path = left.needed(checked), dict(zip(map(str, paths), labels(paths), strict=True))
     found = [
         TextPart(span, by_path[span.file.path], selection, needed, count)
         for span, count in zip(spans, counts, strict=True)
     ]
-    return tuple(found), selection.schema(checked)
+    return tuple(found), left.schema(checked)
 
 
 def _wanted(span: TextSpan, selection: Selection) -> pa.Schema:
-    """Columns that may be needed, their types not known yet."""
+    """Columns that may be needed, their types not known yet; those to leave out may be in other files only."""
     schema = pa.schema([(name, pa.null()) for name in span.names])
     try:
-        kept = Selection(selection.columns, selection.exclude).schema(schema)
+        kept = Selection(selection.columns, tuple(set(selection.exclude) & set(span.names))).schema(schema)
     except SourceError as error:
         raise SourceError(f"{span.file.path}: {error}") from error
     return kept if selection.where is None else schema

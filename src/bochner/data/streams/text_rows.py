@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.delimited import csv_options, csv_problem, first_line, not_utf8, separator_of
+from bochner.data.delimited import HEAD, csv_options, csv_problem, first_line, not_utf8, separator_of
 from bochner.data.files import COMPRESSED, TableFileError, checked_head, kind_by_content
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.folders import FileState, kind_of
@@ -20,7 +19,6 @@ from bochner.data.streams.lines import chunks, line_starts, lines_above
 
 BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 14, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
-DIGESTED = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -94,6 +92,8 @@ class TextSpan:
             yield
         except UnicodeDecodeError:
             raise SourceError(f"{self.file.path}: {not_utf8('the column names')}") from None
+        except pa.ArrowMemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             self.file.check(self.place)
             if isinstance(error, OSError) and self.compression:
@@ -101,14 +101,6 @@ class TextSpan:
             else:
                 what = csv_problem(error, self.names, lines_above(self.file.path, self.start))
             raise SourceError(f"{self.file.path}: {what}") from error
-
-    def digest(self) -> str:
-        """Hash of the first and the last bytes."""
-        digest = blake2b(digest_size=16)
-        for start in (self.start, max(self.start, self.stop - DIGESTED)):
-            for chunk in chunks(self.file.path, start, min(start + DIGESTED, self.stop)):
-                digest.update(chunk)
-        return digest.hexdigest()
 
     def _stream(self, columns: Sequence[str], types: Mapping[str, pa.DataType], block: int) -> Iterator[Any]:
         with self._bytes() as stream:
@@ -154,17 +146,13 @@ def spans_of(path: Path) -> list[TextSpan]:
     with whole.problems():
         names = tuple(whole.schema([], {}).names)
     cuts = [0, file.size] if compression or file.size < 2 * SPAN_BYTES else _cuts(file)
-    pairs = zip(cuts, cuts[1:], strict=False)
-    return [TextSpan(file, compression, separator, names, start, stop) for start, stop in pairs]
+    return [TextSpan(file, compression, separator, names, start, stop) for start, stop in pairwise(cuts)]
 
 
 def _cuts(file: FileState) -> list[int]:
-    """Where a file can be cut: nowhere if it has quotes, between which a line may end without the row."""
-    if any(b'"' in chunk for chunk in chunks(file.path)):
+    """Where a file can be cut: nowhere if rows have quotes, between which a line may end without the row."""
+    with open(file.path, "rb") as stream:
+        names = stream.readline(HEAD)
+    if names.count(b'"') % 2 or any(b'"' in chunk for chunk in chunks(file.path, len(names))):
         return [0, file.size]
     return line_starts(file.path, file.size, SPAN_BYTES)
-
-
-def label_stamp(span: TextSpan, label: str) -> str:
-    """Text that changes where the content of a span does."""
-    return f"{os.fspath(label)} {span.file.size} {span.start} {span.stop} {span.digest()}"
