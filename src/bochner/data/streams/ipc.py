@@ -61,7 +61,7 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
         schema, stream = _reader(mapped, ()).schema, not _is_file(mapped)
         for batch in _batches(mapped, _narrowest(schema), 0, None):
             counts.append(batch.num_rows)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         place = f"{path}, record batch {len(counts)}"
         raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it anew") from error
     units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
