@@ -72,8 +72,7 @@ def test_what_is_raised_comes_in_its_place():
 
 def test_a_failure_of_the_consumer_ends_the_thread():
     with pytest.raises(ZeroDivisionError):
-        for _ in prefetched(iter(range(1000))):
-            1 / 0  # noqa: B018
+        [1 / item for item in prefetched(iter(range(1000)))]
     assert not threads()
 
 

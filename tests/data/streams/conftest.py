@@ -1,6 +1,7 @@
 """Tables in memory that are read as streams are."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ def listed():
 
     def make(X, y=None, weight=None, *, parts=3, rows=None, known=True, **options):
         edges = np.linspace(0, X.shape[0], parts + 1).astype(int) if isinstance(parts, int) else np.array(parts)
-        cut = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        cut = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         pieces = [ListPart((batch_of(X, y, weight, s),), f"part {k}", known, rows) for k, s in enumerate(cut)]
         schema = X.schema if isinstance(X, pa.Table) else X.shape[1]
         return TableSource(tuple(pieces), schema, "a list", sparse=sp.issparse(X), **options)

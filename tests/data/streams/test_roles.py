@@ -109,10 +109,10 @@ def test_the_cure_of_the_message_helps():
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, None])
 def test_weights_that_are_none_are_refused(bad):
     table = pa.table({"a": [1, 2], "w": pa.array([1.0, bad])})
-    with pytest.raises(SourceError, match="weight 'w' is .* in row 8; weights must be numbers of at least 0"):
+    with pytest.raises(SourceError, match=r"weight 'w' is .* in row 8; weights must be numbers of at least 0"):
         Roles(weight="w").rows(Batch(table), first=7)
     if bad is not None:
-        with pytest.raises(SourceError, match="weight is .* in row 1"):
+        with pytest.raises(SourceError, match=r"weight is .* in row 1"):
             Roles().split(Batch(np.ones((2, 2)), weight=np.array([1.0, bad])))
     with pytest.raises(SourceError, match="the weights 'w' cannot be read as numbers"):
         Roles(weight="w").split(Batch(pa.table({"a": [1], "w": ["x"]})))
