@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bochner.data.streams.opening import open_source
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
     from bochner.features import (
@@ -28,6 +29,7 @@ __all__ = [
     "TableEncoder",
     "learn_metric",
     "load",
+    "open_source",
     "save",
 ]
 _HOMES = {
@@ -41,6 +43,7 @@ _HOMES = {
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
+    "open_source": "bochner.data.streams.opening",
     "save": "bochner.persistence",
 }
 

@@ -116,7 +116,7 @@ def of_arrays(
     y, weight = (_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
     frame = frame_schema(X) if is_frame(X) else None
     columns = Columns.of(Layout(width if frame is None else frame, sp.issparse(X), False, False), selection, schema)
-    read = frame if columns is None else pa.schema([frame.field(name) for name in columns.types.names])
+    read = frame and columns and pa.schema([frame.field(name) for name in columns.types.names])
     step, parts = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1), []
     for start in range(0, n, step):
         rows = slice(start, start + step)

@@ -77,7 +77,7 @@ class Columns:
         if isinstance(layout.schema, pa.Schema):
             asked = pa.schema([]) if asked is None else asked
             return cls(selection, unified([("the first batch", selection.needed(layout.schema))], asked), asked)
-        if selection.stamp() or asked is not None:
+        if not takes_all(selection) or asked is not None:
             raise SourceError("columns of arrays have no names; leave out columns=, exclude=, where= and schema=")
         return None
 
@@ -125,3 +125,8 @@ class Columns:
 
     def _is_new(self, name: str, closed: bool) -> bool:
         return closed and name not in self.selection.exclude
+
+
+def takes_all(selection: Selection) -> bool:
+    """Whether no column and no row is left out."""
+    return selection.columns is None and not selection.exclude and selection.where is None

@@ -19,11 +19,13 @@ from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.batches import open_factory
 from bochner.data.streams.folders import files_of, kind_of
+from bochner.data.streams.layouts import takes_all
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.spilled import open_iterator
 from bochner.data.table_input import is_frame
 
 KINDS = {"parquet": "Parquet", "arrow": "Arrow", "csv": "CSV", "tsv": "TSV", "libsvm": "LIBSVM"}
+NO_NUMBER = "schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
 LIBSVM_LINE = re.compile(rb"\s*[-+.\w]+(\s+(qid|\d+):[-+.\w]+)+\s*(#.*)?")
 
 
@@ -60,8 +62,8 @@ def open_source(
         Keeps the rows for which it is true, such as ``pyarrow.compute.field("x") > 0``.
     schema : pyarrow.Schema or int, optional
         Types of some or all columns, whatever they are in the files. A CSV has the types that all its values have,
-        which takes a pass over it, unless all types are given. An int is the number of columns of LIBSVM files, whatever
-        their names.
+        which takes a pass over it, unless all types are given. An int is the number of columns of LIBSVM files, which
+        may have any name then.
     sample : int, optional
         So many of the first rows stand for all when choices are made, and the pass that draws a sample of all rows is
         left out.
@@ -88,10 +90,8 @@ def open_source(
     >>> bochner.open_source("rows")
     TableSource(4 rows x 2 columns: 2 CSV files)
     """
-    if isinstance(data, TableSource):
-        source = _as_it_is(data, columns, exclude, where, schema)
-    else:
-        source = _opened(data, Selection(_names(columns), _names(exclude) or (), where), schema)
+    selection = Selection(_names(columns), _names(exclude) or (), where)
+    source = _as_it_is(data, selection, schema) if isinstance(data, TableSource) else _opened(data, selection, schema)
     if sample is None:
         return source
     if not isinstance(sample, Integral) or sample < 1:
@@ -112,7 +112,7 @@ def _opened(data: Any, selection: Selection, schema: pa.Schema | int | None) -> 
     if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and is_streamed(data)):
         return _open_files(files_of(data), selection, schema)
     if isinstance(schema, int):
-        raise SourceError("schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema")
+        raise SourceError(NO_NUMBER)
     if _is_dataset(data):
         return datasets.open_dataset(data, selection, schema)
     if _is_lazy(data):
@@ -134,13 +134,17 @@ def _open_files(paths: list[Path], selection: Selection, schema: pa.Schema | int
     kind = _kind(paths[0], schema)
     what = f"{len(paths):,} {KINDS[kind]} file{'s' * (len(paths) > 1)}"
     if kind == "libsvm":
-        if selection.stamp() or isinstance(schema, pa.Schema):
+        if not takes_all(selection) or isinstance(schema, pa.Schema):
             cure = "leave out columns=, exclude= and where=; schema= may be the number of columns"
             raise SourceError(f"{paths[0]}: the columns of LIBSVM files have no names; {cure}")
         rows, width = svmlight.parts(paths, schema)
         return TableSource(rows, width, what, sparse=True)
     if isinstance(schema, int):
-        raise SourceError(f"{paths[0]}: schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema")
+        raise SourceError(
+            f"{paths[0]}: schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
+        )
+    if isinstance(schema, int):
+        raise SourceError(f"{paths[0]}: {NO_NUMBER}")
     reader: Any = {"parquet": parquet, "arrow": ipc}.get(kind, text)
     parts, known = reader.parts(paths, selection, schema)
     return TableSource(parts, known, what)
@@ -154,12 +158,14 @@ def _kind(path: Path, schema: pa.Schema | int | None) -> str:
         with open(path, "rb") as file:
             first = file.readline(1 << 12)
         if LIBSVM_LINE.fullmatch(first.rstrip()):
-            raise SourceError(f"{path}: a LIBSVM file, it seems; name it .svm, or give its number of columns as schema=")
+            raise SourceError(
+                f"{path}: a LIBSVM file, it seems; name it .svm, or give its number of columns as schema="
+            )
     return kind
 
 
-def _as_it_is(source: TableSource, *options: Any) -> TableSource:
-    if any(options):
+def _as_it_is(source: TableSource, selection: Selection, schema: Any) -> TableSource:
+    if not takes_all(selection) or schema is not None:
         raise ValueError("the source is open already; give columns, exclude, where and schema when it is opened.")
     return source
 

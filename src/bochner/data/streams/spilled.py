@@ -133,7 +133,7 @@ def open_iterator(
             spill.flush(file)
     except OSError as error:
         cure = "make space there, or set TMPDIR to another folder"
-        raise SourceError(f"{path}: {reason(error)}; {cure}") from error
+        raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
     if not spill.parts:
         raise SourceError(f"{name} yields no rows that are wanted; look at where=")
     known = layout.schema if columns is None else columns.of_all(spill.schemas)
@@ -183,7 +183,10 @@ class _Spill:
         digest = blake2b(digest_size=16)
         arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X if isinstance(X, np.ndarray) else _bytes(X)]
         stored = tuple(_write(file, array, digest) for array in arrays)
-        beside = (None if y is None else _write(file, y, digest), None if weight is None else _write(file, weight, digest))
+        beside = (
+            None if y is None else _write(file, y, digest),
+            None if weight is None else _write(file, weight, digest),
+        )
         self.parts.append((X.shape[0], stored, beside, digest.hexdigest()))
 
 
