@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from bochner.data import table_statistic
+from bochner.data.categories import heaviest
 from bochner.data.table import TableEncoder
-from bochner.data.table_statistic import TableStatistic, heaviest
+from bochner.data.table_statistic import TableStatistic
 
 LIMIT = 64
 rng = np.random.default_rng(0)
