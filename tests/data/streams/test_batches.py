@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -207,6 +208,7 @@ def test_bad_batches_are_named_by_number(batches, match):
     [
         (lambda: 5, "returned a int"),
         (lambda: X, "returned a ndarray"),
+        (lambda: Path("absent").read_text(), r"<lambda>\(\): FileNotFoundError \(no such file or directory\)"),
         (lambda: pa.table({"a": [1]}), "no iterator of batches"),
         (partial(lambda batches: batches, iter([X])), "same iterator again"),
     ],

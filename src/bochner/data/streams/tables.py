@@ -12,14 +12,24 @@ from bochner.data.streams.base import SourceError
 
 
 def frame_schema(frame: Any) -> pa.Schema:
-    """Arrow schema of all rows of a data frame; columns of objects of several kinds are text."""
+    """Arrow schema of all rows of a data frame; columns of objects of several kinds are text.
+
+    Raises
+    ------
+    SourceError
+        For a column whose type Arrow does not have.
+    """
     if isinstance(frame, pa.Table):
         return frame.schema.remove_metadata()
     import narwhals as nw
 
     fields = []
     for column in nw.from_native(frame, eager_only=True).iter_columns():
-        values = _arrow(column) if _holds_objects(column) else _arrow(column[:1])
+        try:
+            values = _arrow(column) if _holds_objects(column) else _arrow(column[:1])
+        except (pa.ArrowException, TypeError, NotImplementedError) as error:
+            kind = getattr(column.to_native(), "dtype", column.dtype)
+            raise SourceError(f"column {column.name!r} is of type {kind}, which Arrow lacks; convert it") from error
         fields.append(pa.field(str(column.name), values.type))
     return pa.schema(fields)
 
