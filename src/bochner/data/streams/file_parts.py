@@ -91,7 +91,7 @@ class FilePart:
         return [name for name in self.schema.names if name not in self.constants.column_names]
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield what is in the file, those columns at least."""
+        """Yield what is in the file, those columns at least, found valid: others can end the process."""
         raise NotImplementedError
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
