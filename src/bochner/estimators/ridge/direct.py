@@ -24,7 +24,7 @@ def solve_directly(design: Design, task: RidgeTask) -> Fitted:
         factor = dual = DualFactor(design, n_alphas)
         loo = DualLeaveOneOut(dual)
     else:
-        factor = PrimalFactor(design.moments(), n_alphas)
+        factor = PrimalFactor(design.moments(), n_alphas, overwrite=True)
         loo = _scored(design, factor, task)
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
     held_out_predictions = None
