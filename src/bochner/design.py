@@ -24,10 +24,10 @@ STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
 OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
-LARGE_SHARD_ROWS, MOST_LARGE_SHARDS = 64, 1024  # for each feature, of at least 1,024; such shards are worth keeping
+MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 REDUCED_FEATURES = 3000  # up to which a factorisation may take as much memory again
-MANY_ROWS = 1 << 40  # where nobody knows how many
+UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 Advance = Callable[[int], None]
 
 
@@ -194,7 +194,7 @@ class Design:
     @property
     def _n_rows(self) -> int:
         """Number of rows; many, where it is not known."""
-        return MANY_ROWS if self.source.n_rows is None else self.source.n_rows
+        return UNKNOWN_ROWS if self.source.n_rows is None else self.source.n_rows
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         return typed_blocks(self.source, rows, self.dtype, self.advance)
@@ -230,7 +230,7 @@ class Design:
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         require_factor_memory(D, D, K, self.dtype, binned)
         sources = [self.source.span(*span) for span in self.spans()]
-        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or D > OWN_MOMENTS_FEATURES
+        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self._has_one_sum
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
@@ -249,12 +249,17 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        D, parts = self.features.n_features_out, self.source.n_parts
-        n = max(self._n_rows, 1)
-        least = (max(2 * D, SHARD_ROWS), LARGE_SHARD_ROWS * max(D, SHARD_ROWS))
-        few, many = (-(-rows * parts // n) for rows in least)
-        shared = D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
-        return max(shards(parts, few, 1 if shared else MOST_SHARDS), shards(parts, many, MOST_LARGE_SHARDS), key=len)
+        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self._n_rows, 1)
+        few, many = (-(-rows * parts // n) for rows in (max(2 * D, SHARD_ROWS), LARGE_SHARD * max(D, SHARD_ROWS)))
+        most = 1 if self._has_one_sum else MOST_SHARDS
+        return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
+
+    @property
+    def _has_one_sum(self) -> bool:
+        """Whether several sums would take too much memory, of many rows also those that wait for one another."""
+        D = self.features.n_features_out
+        waiting = 2 if self._n_rows >= MANY_ROWS else 1
+        return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 
     def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
