@@ -53,17 +53,14 @@ def row_count(source: TableSource) -> tuple[int, bool]:
     """Number of rows, and whether it is an estimate by the sizes of files; ValueError where these are not known."""
     if source.n_rows is not None:
         return source.n_rows, False
-    counts = [_rows_of(part) if part.n_rows is None else part.n_rows for part in source.parts]
-    if None in counts:
+    paths = [getattr(part, "path", None) for part in source.parts]
+    if None in paths:
         raise ValueError(f"{source.what}: the number of rows is not known before they are read, so there is no plan.")
-    return sum(count or 0 for count in counts), True
+    return sum(estimated_rows(path) for path in paths if path is not None), True
 
 
-def _rows_of(part: Any) -> int | None:
+def estimated_rows(path: str | os.PathLike[str]) -> int:
     """Rows of a file of text, by its size and its first lines."""
-    path = getattr(part, "path", None)
-    if path is None:
-        return None
     total = os.path.getsize(path)
     with pa.OSFile(os.fspath(path)) as file:
         codec = SUFFIXES.get(os.path.splitext(path)[1].lower())
