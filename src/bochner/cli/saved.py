@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bochner.cli.errors import CommandError, errors_of, listed
-from bochner.data.files import HEAD, kind_by_content, kind_by_name
+from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def read_model(path: Path) -> SavedModel:
 
     with open(path, "rb") as file:
         content = kind_by_content(file.read(HEAD))
-    if content == "parquet" or (kind_by_name(path) and content in ("text", "gzip")):
+    if content == "parquet" or (kind_by_name(path) and content in ("text", *COMPRESSED)):
         raise CommandError(f"{path}: this is a table, not a model; the model comes first, then the table")
     model = load(path)
     description = describe(path)
