@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bochner.settings import settings  # at once, lest the module of that name be what is found
+
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
@@ -29,6 +31,7 @@ __all__ = [
     "learn_metric",
     "load",
     "save",
+    "settings",
 ]
 _HOMES = {
     "BinningFeatures": "bochner.features",

@@ -67,13 +67,20 @@ class SumMoments:
 
     def __call__(self, source: Source, features: DenseFeatures) -> Moments:
         """Sum over the blocks."""
-        moments = Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
+        return self.add(self.empty(), source, features)
+
+    def empty(self) -> Moments:
+        """Moments of no rows."""
+        return Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
+
+    def add(self, moments: Moments, source: Source, features: DenseFeatures) -> Moments:
+        """Add all blocks of a source in place."""
         workspace = moments.workspace(self.rows if source.n_rows is None else min(self.rows, source.n_rows))
         for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
             A = workspace[: len(y)]
             features.rows(X, out=A)
             moments.add_block(A, y, weight)
-        return moments
+        return moments.trim()
 
 
 class Design:

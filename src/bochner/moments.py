@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
+
+COPIED = 256  # rows and columns that are turned at a time
 
 
 class Centred(NamedTuple):
@@ -69,6 +72,38 @@ class Moments:
         with single_threaded_blas():
             self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
         self.n_rows += int(np.count_nonzero(weight))
+
+    def trim(self) -> Moments:
+        """Free what only further blocks need."""
+        self._product = None
+        return self
+
+    def state(self) -> dict[str, NDArray]:
+        """All that it holds: the rows of the lower triangle one after the other, the figures, an empty array."""
+        sizes = np.arange(1, self.n_columns + 1)
+        lower, first = np.empty(int(sizes.sum())), 0
+        for row, size in zip(self.matrix, sizes.tolist(), strict=True):
+            lower[first : first + size] = row[:size]
+            first += size
+        figures = np.array([self.n_features, self.n_outputs, self.n_rows, self.shared], np.int64)
+        return {"lower": lower, "figures": figures, "dtype": np.empty(0, self.dtype)}
+
+    @classmethod
+    def of(cls, state: Mapping[str, NDArray]) -> Moments:
+        """The moments of a `state`, to the bit."""
+        n_features, n_outputs, n_rows, shared = state["figures"].tolist()
+        moments = cls(n_features, n_outputs, state["dtype"].dtype, bool(shared))
+        moments.n_rows = n_rows
+        lower, matrix, first = state["lower"], moments.matrix, 0
+        for size, row in enumerate(matrix, 1):
+            row[:size] = lower[first : first + size]
+            first += size
+        for start in range(0, len(matrix), COPIED):
+            part, rest = slice(start, start + COPIED), slice(start + COPIED, None)
+            matrix[part, rest] = matrix[rest, part].T
+            own = matrix[part, part]
+            own += np.tril(own, -1).T
+        return moments
 
     def __iadd__(self, other: Moments) -> Moments:
         self.matrix += other.matrix
