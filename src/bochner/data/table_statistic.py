@@ -15,6 +15,9 @@ from bochner.data.columns import PARTS, column_name, missing, read_column, refus
 BLOCK_ENTRIES = 1 << 17
 """Entries of the float64 temporaries."""
 
+MOST_CATEGORIES = 1 << 20
+"""Categories of a column that are counted."""
+
 
 @dataclass
 class Summary:
@@ -147,7 +150,11 @@ class TableStatistic:
     summary : Summary
         Of the parts of all columns, in order.
     categories : dict of str to dict of str to float
-        Weight of every category of a column of text, by the column's number.
+        Weight of every category of a column of text, by the column's number. Of columns with more than 2^20 categories
+        the heaviest ones; their weights may be too small.
+    undercounts : dict of str to float, or None
+        For such columns, by how much each weight may be too small at most, also that of a category that is left out:
+        at most the sum of all weights over 2^19.
     """
 
     rows: int
@@ -157,6 +164,7 @@ class TableStatistic:
     missing: np.ndarray
     summary: Summary
     categories: dict[str, dict[str, float]]
+    undercounts: dict[str, float] | None = None
 
     @classmethod
     def of(
@@ -182,18 +190,38 @@ class TableStatistic:
         return _of_columns(X, weight, kinds)
 
     def __add__(self, other: "TableStatistic") -> "TableStatistic":
+        total = replace(self, categories={j: dict(counts) for j, counts in self.categories.items()})
+        total += other
+        return total
+
+    def __iadd__(self, other: "TableStatistic") -> "TableStatistic":
         if len(self.kinds) != len(other.kinds) or self.sparse != other.sparse:
             raise ValueError("blocks of one table must have the same width, and be all dense or all sparse")
         a, b = self, other
         if a.kinds != b.kinds:
             kinds = [self._kind_with(other, j) for j in range(len(self.kinds))]
             a, b = a._as_kinds(kinds), b._as_kinds(kinds)
-        categories = {j: dict(counts) for j, counts in a.categories.items()}
+        self.kinds, self.categories = a.kinds, a.categories
+        self.rows, self.missing, self.summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
+        for j, lost in (other.undercounts or {}).items():
+            self._lose(j, lost)
         for j, counts in b.categories.items():
-            for category, weight in counts.items():
-                categories[j][category] = categories[j].get(category, 0.0) + weight
-        rows, gaps, summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
-        return replace(a, rows=rows, missing=gaps, summary=summary, categories=categories)
+            self._count(j, counts)
+        return self
+
+    def _count(self, j: str, weights: dict[str, float]) -> None:
+        """Add weights of categories of a column, and keep the heaviest where there are too many."""
+        counts = self.categories.setdefault(j, {})
+        for category, weight in weights.items():
+            counts[category] = counts.get(category, 0.0) + weight
+        if len(counts) > MOST_CATEGORIES:
+            self.categories[j], lost = heaviest(counts, MOST_CATEGORIES // 2)
+            self._lose(j, lost)
+
+    def _lose(self, j: str, weight: float) -> None:
+        """Note that counts of a column may be too small by so much more."""
+        lost = self.undercounts or {}
+        self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""
@@ -221,6 +249,18 @@ class TableStatistic:
             if not PARTS[new]:
                 categories[str(j)] = self.categories.get(str(j), {})
         return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
+
+
+def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], float]:
+    """The categories that are heavier than the one of rank `most + 1`, less its weight, and that weight.
+
+    What is taken off is taken off at least `most + 1` times, so that all that is lost of one count, in any number of
+    such steps and sums, is at most the total weight over ``most + 1`` (Misra & Gries, 1982; that sums of such counts
+    keep the bound: Agarwal et al., "Mergeable summaries", 2012, theorem 1).
+    """
+    weights = np.fromiter(counts.values(), np.float64, len(counts))
+    lost = float(np.partition(weights, len(weights) - most - 1)[len(weights) - most - 1])
+    return {category: weight - lost for category, weight in counts.items() if weight > lost}, lost
 
 
 def part_offsets(kinds: Sequence[str]) -> np.ndarray:
