@@ -8,6 +8,7 @@ from bochner.settings import settings  # at once, lest the module of that name b
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.estimators.streamed import merge
     from bochner.features import (
         BinningFeatures,
         ConcatenatedFeatures,
@@ -30,6 +31,7 @@ __all__ = [
     "TableEncoder",
     "learn_metric",
     "load",
+    "merge",
     "save",
     "settings",
 ]
@@ -44,6 +46,7 @@ _HOMES = {
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
+    "merge": "bochner.estimators.streamed",
     "save": "bochner.persistence",
 }
 

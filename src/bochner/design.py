@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource, Block, Source
+from bochner.data.sources import Block, Source
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, pause, require_memory, shards
 from bochner.features.base import FeatureMap
@@ -88,23 +89,28 @@ class Design:
 
     Parameters
     ----------
-    source : ArraySource
+    source : ArraySource, or another Source
+        Of another one there are passes alone, and samples.
     features : FeatureMap
         Drawn already.
     dtype : dtype, default=float32
         Precision of the features; sums over blocks are in float64 always.
     advance : callable, optional
         Called with the number of rows done after each block.
+    fixed : bool, default=False
+        Whether the map has its training rows already, and is to take note of no others.
     """
 
     def __init__(
         self,
-        source: ArraySource,
+        source: Any,
         features: FeatureMap,
         dtype: DTypeLike = np.float32,
         advance: Advance = no_advance,
+        fixed: bool = False,
     ) -> None:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
+        self.fixed = fixed
 
     @property
     def dense(self) -> DenseFeatures:
@@ -121,7 +127,7 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """The same, which tells of the rows that are done."""
-        return Design(self.source, self.features, self.dtype, advance)
+        return Design(self.source, self.features, self.dtype, advance, self.fixed)
 
     def counted(self) -> Design:
         """The rows that have weight."""
@@ -189,9 +195,12 @@ class Design:
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
         kept = free is None or row * self.source.n_rows <= STORED_SHARE * free
+        if self.fixed and not kept:
+            return self.again(centres)
         blocks: list[StoredRows] = []
+        store = self.features.store if self.fixed else self.features.fit_store
         for X, y, weight in self._blocks(self._stored_rows(row)):
-            block = StoredRows(self.features.fit_store(X, packed and kept, centres), y, weight)
+            block = StoredRows(store(X, packed and kept, centres), y, weight)
             if kept:
                 blocks.append(block)
         self.features.finalize()
@@ -228,6 +237,11 @@ class _Passes:
 
     design: Design
     centres: Centres | None
+
+    @property
+    def squares_at_once(self) -> bool:
+        """Whether the diagonal will be asked for, as it is of bins, which another pass would be too much for."""
+        return not self.design.features.is_dense
 
     def __iter__(self) -> Iterator[StoredRows]:
         return self.design.stored_blocks(self.centres)

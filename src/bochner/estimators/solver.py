@@ -12,6 +12,7 @@ from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
+from bochner.features.leaves import leaves
 from bochner.features.rows import has_kernel_rows
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
@@ -20,6 +21,7 @@ from bochner.tuning.policy import POLICY
 SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
 LEAST_ITERATIONS = 7.0
+FACTOR_BYTES = 48  # of an entry of the Gram matrix, with its factors
 SUMS = 1.15  # of a Gram matrix, over its products alone
 AROUND = 1.4  # of conjugate gradients, over passes, samples and factors alone
 WORTH_ROUNDING = 1e12
@@ -120,6 +122,35 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
+
+
+def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
+    """Choose for rows that are read anew in every pass: sums in a single one, wherever there is memory for them.
+
+    Parameters
+    ----------
+    solver : {"auto", "direct", "cg"}
+        As it is given.
+    features : FeatureMap
+        Drawn.
+    task : Task
+    """
+    D = features.n_features_out
+    if not features.is_dense and not is_hashed(features):
+        return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
+    if solver != "auto":
+        return SolverChoice(solver, "as given")
+    free = available_memory()
+    if free is not None and free < FACTOR_BYTES * D**2:
+        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
+    return SolverChoice("direct", "one pass over the rows")
+
+
+def is_hashed(features: FeatureMap) -> bool:
+    """Whether all bins of a map are hashed into so few buckets that a Gram matrix serves them."""
+    inner = [leaf.features for leaf in leaves(features)]
+    hashed = all(getattr(one, "n_buckets", None) for one in inner if not one.is_dense)
+    return hashed and features.n_features_out <= POLICY.hashed_columns
 
 
 def iterations(alpha: float, weight: float) -> float:

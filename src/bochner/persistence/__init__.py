@@ -24,6 +24,7 @@ CLASSES: Registry = {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
         "bochner.estimators.posterior": ["Posterior"],
+        "bochner.estimators.sums": ["Sums"],
         "bochner.estimators.ridge.spread": ["Affine", "Spread"],
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],
