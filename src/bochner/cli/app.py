@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from bochner.cli.errors import guarded
-from bochner.estimators.exclusions import Given, conflict
 from bochner.cli.options import (
     Alpha,
     AnyTask,
@@ -34,6 +33,7 @@ from bochner.cli.options import (
     model_name,
     table_name,
 )
+from bochner.estimators.exclusions import Given, conflict
 
 EPILOG = "Exit codes: 0 done, 1 the data or the model is at fault, 2 wrong usage, 130 interrupted."
 
@@ -153,7 +153,9 @@ def fit(
         }
         run = Run(memory_limit, checkpoint, resume, sample)
         what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
-        _show(fits.fit(what), json)
+        with run.limited():
+            report = fits.fit(what)
+        _show(report, json)
 
 
 @app.command()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of, missing_column, printable
 from bochner.cli.evaluation import score
+from bochner.cli.peak import peak_bytes
 from bochner.cli.predictions import Wanted, predictions
 from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.streams import split_target
@@ -56,6 +57,7 @@ def predict(model_path: Path, data: Path, out: Path, wanted: Wanted) -> dict[str
         "columns_written": written,
         "columns_ignored": [name for name in ignored if name != saved.target],
         "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
 
@@ -91,6 +93,7 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
         "task": saved.task,
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
         "notes": notes + more,
     }
 

@@ -13,6 +13,7 @@ from bochner.cli.errors import CommandError, errors_of, missing_column
 from bochner.cli.evaluation import baseline, described_baseline, score
 from bochner.cli.facts import model_facts
 from bochner.cli.fitting import Fit, asked_task, estimator_of
+from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import check_output, write_model
 from bochner.cli.streams import fit_source
 from bochner.cli.tables import open_table
@@ -79,9 +80,7 @@ def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[s
     if arguments.out is not None:
         if arguments.test_size:
             model = _on_all_rows(model, arguments, X, target)
-        write_model(
-            model, arguments.out, target.name, target.task, len(target.values), baseline(target), scored
-        )
+        write_model(model, arguments.out, target.name, target.task, len(target.values), baseline(target), scored)
     return {
         "rows_train": len(train),
         "rows_test": len(test) if arguments.test_size else 0,
@@ -89,6 +88,7 @@ def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[s
         "baseline": described_baseline(target, train),
         "model": facts,
         "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
         "out": None if arguments.out is None else str(arguments.out),
         "rows_saved_model": None if arguments.out is None else X.num_rows,
         "notes": notes,

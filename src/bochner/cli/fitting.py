@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,28 +17,26 @@ class Run:
 
     Attributes
     ----------
-    memory_limit : int or None
-        Bytes.
+    memory_limit : str or None
+        A size such as 1.5GB.
     checkpoint : Path or None
     resume : bool
     sample : int or None
         First rows that stand for all.
     """
 
-    memory_limit: int | None = None
+    memory_limit: str | None = None
     checkpoint: Path | None = None
     resume: bool = False
     sample: int | None = None
 
     def limited(self) -> AbstractContextManager[Any]:
         """The memory limit, for what is done inside."""
-        return settings(**({} if self.memory_limit is None else {"memory_limit": self.memory_limit}))
+        return nullcontext() if self.memory_limit is None else settings(memory_limit=self.memory_limit)
 
-    def kept(self, stage: str = "") -> AbstractContextManager[Any]:
-        """The checkpoint, for the fit inside; each stage of the work has a file of its own."""
-        if self.checkpoint is None:
-            return settings()
-        return settings(checkpoint=f"{self.checkpoint}{stage}", resume=self.resume)
+    def kept(self) -> AbstractContextManager[Any]:
+        """The checkpoint, for the fit inside."""
+        return nullcontext() if self.checkpoint is None else settings(checkpoint=self.checkpoint, resume=self.resume)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def _coverage(coverage: float | None) -> float | None:
 
 
 def table_name(path: Path) -> Path:
+    """The name of a table to write."""
     from bochner.data.files import SUFFIXES, kind_by_name
 
     if kind_by_name(path) is None:
@@ -53,6 +54,7 @@ def table_name(path: Path) -> Path:
 
 
 def model_name(path: Path | None) -> Path | None:
+    """The name of a model to write."""
     from bochner.data.files import kind_by_name
 
     if path is not None and kind_by_name(path):
@@ -60,11 +62,13 @@ def model_name(path: Path | None) -> Path | None:
     return path
 
 
-def _bytes(size: str | None) -> Any:
+def _size(size: str | None) -> str | None:
     try:
-        return None if size is None else as_bytes(size)
+        if size is not None:
+            as_bytes(size)
     except ValueError:
         raise typer.BadParameter(f"{size!r} is no size such as 1.5GB or '600 MB'") from None
+    return size
 
 
 Data = Annotated[
@@ -101,7 +105,7 @@ TestSize = Annotated[
 ]
 Memory = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="SIZE", callback=_bytes, help="Memory to take at most, as 1.5GB."),
+    typer.Option("--memory-limit", metavar="SIZE", callback=_size, help="Memory to take at most, as 1.5GB."),
 ]
 Sample = Annotated[
     int | None,

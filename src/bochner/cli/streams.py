@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from bochner.cli.errors import CommandError, errors_of, missing_column
 from bochner.cli.evaluation import score
 from bochner.cli.facts import model_facts
 from bochner.cli.fitting import Fit, asked_task, estimator_of
+from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import write_model
 from bochner.cli.tables import joined, judging_rows
 from bochner.cli.target import Target, infer_task, kind_of_type, read_target
@@ -21,6 +23,7 @@ from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
 from bochner.loops.clock import CLOCK
+from bochner.persistence import describe, load, save
 
 MOST_COUNTED = 10_000  # different values of a target
 
@@ -112,17 +115,16 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
             judging, share = judging_rows(source, targets.n_known, arguments.test_size, rule)
             held = _held_out(judging, arguments, task)
             train = kept_rows(source, replace(rule, low=share))
-        with arguments.run.kept(".scored" if held is not None and arguments.out else ""):
-            model = _fitted(arguments, task, train)
+        model = _fitted(arguments, task, train, held is not None)
         facts = model_facts(model)
         if held is not None:
             known = targets.baseline(task, held[1])
             scored, notes = score(model, held[0], held[1], known, path)
         if arguments.out is not None:
             if held is not None:
-                with arguments.run.kept():
-                    model = _fitted(arguments, task, whole)
+                model = _fitted(arguments, task, whole)
             write_model(model, arguments.out, arguments.target, task, targets.n_known, targets.baseline(task), scored)
+        _forget(arguments)
     rest = None if held is None else held[1]
     n_test = 0 if rest is None else len(rest.values)
     return {
@@ -142,6 +144,7 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
         "baseline": targets.described(task, rest),
         "model": facts,
         "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
         "out": None if arguments.out is None else str(arguments.out),
         "rows_saved_model": None if arguments.out is None else targets.n_known,
         "notes": notes,
@@ -236,6 +239,29 @@ def split_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Tar
     return X, replace(target, task=task)
 
 
-def _fitted(arguments: Fit, task: str, source: TableSource) -> Any:
-    model = estimator_of(arguments, task)
-    return model.fit(source) if source.names is None else model.fit(source, arguments.target)
+def _fitted(arguments: Fit, task: str, source: TableSource, scored: bool = False) -> Any:
+    """A fitted model; of one that is to be scored, with another fit after it, a file tells beside the checkpoint."""
+    model, file = estimator_of(arguments, task), _scored_file(arguments)
+    if not scored or file is None or arguments.out is None:
+        with arguments.run.kept():
+            return model.fit(source) if source.names is None else model.fit(source, arguments.target)
+    identity = f"{source.fingerprint()} {model!r}"
+    if arguments.run.resume and file.exists():
+        if describe(file)["metadata"].get("identity") != identity:
+            raise CommandError(f"{file}: belongs to other data or options; give those, or remove it and the checkpoint")
+        return load(file)
+    model = _fitted(arguments, task, source)
+    save(model, file, metadata={"identity": identity})
+    return model
+
+
+def _scored_file(arguments: Fit) -> Path | None:
+    checkpoint = arguments.run.checkpoint
+    return None if checkpoint is None else Path(f"{checkpoint}.scored")
+
+
+def _forget(arguments: Fit) -> None:
+    """Remove what was kept beside the checkpoint."""
+    file = _scored_file(arguments)
+    if file is not None:
+        file.unlink(missing_ok=True)

@@ -9,15 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from bochner.cli.errors import CommandError
-from bochner.data.files import HEAD, TableFileError, kind_by_content, read_table
+from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
 from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
+from bochner.data.streams.text_rows import whole_span
 from bochner.estimators.described import estimated_rows
 from bochner.estimators.sizes import gathers
 from bochner.settings import current
 
-STREAMED = (".arrow", ".ipc", ".feather", ".zst", ".svm", ".svmlight", ".libsvm")  # that only sources can read
+STREAMED = (".arrow", ".arrows", ".ipc", ".feather", ".svm", ".svmlight", ".libsvm")  # that only sources can read
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that judge a model, of a table that stays where it is
 
 
@@ -42,9 +44,7 @@ def open_table(
     """
     if sample is None and _is_small_file(path):
         return read_table(path, as_text=as_text, note=note)
-    source = open_source(path, sample=sample)
-    if source.names is not None and (text := [name for name in as_text if name in source.names]):
-        source = open_source(path, sample=sample, schema=pa.schema([(name, pa.string()) for name in text]))
+    source = open_source(path, sample=sample, schema=_text_schema(path, as_text))
     if source.sample is not None or source.names is None:
         return source
     n_rows = source.n_rows
@@ -102,7 +102,7 @@ def _is_small_file(path: Path) -> bool:
     kind = kind_by_content(head)
     if kind == "parquet":
         return _is_small_parquet(path)
-    if kind not in ("text", "gzip"):
+    if kind != "text" and kind not in COMPRESSED:
         return True
     first = head.partition(b"\n")[0]
     columns = 1 + max(map(first.count, (b",", b"\t", b";", b"|"))) if kind == "text" else 20
@@ -117,3 +117,12 @@ def _is_small_parquet(path: Path) -> bool:
             return gathers(file.metadata.num_rows, file.metadata.num_columns, current().memory_limit)
     except (pa.ArrowException, OSError, TableFileError):
         return True
+
+
+def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
+    """The columns of CSV files that are text; None where there are none, and of other files, which know their types."""
+    first = files_of(path)[0] if as_text else path
+    if not as_text or kind_of(first) not in ("csv", "tsv"):
+        return None
+    names = whole_span(first).names
+    return pa.schema([(name, pa.string()) for name in as_text if name in names]) or None

@@ -11,10 +11,10 @@ from sklearn.base import clone, is_classifier
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
+from bochner.estimators.described import described
 from bochner.estimators.ridge import given_alphas
 from bochner.estimators.sizes import AROUND, gathers, row_bytes, sampled_rows
 from bochner.estimators.solver import WORTH_MEASURING, Task, plan
-from bochner.estimators.described import described
 from bochner.estimators.ways import Map, block_rows, held_way, look, streamed_ways, working_bytes
 from bochner.estimators.work import Plan, Rows, Way, size
 from bochner.features import BinningFeatures, FourierFeatures
@@ -73,7 +73,10 @@ class Planned:
         >>> plan.solver, plan.gathered, plan.n_passes
         ('direct', True, 1)
         """
-        rows = described(X, y, is_classifier(self))
+        return self.plan_rows(described(X, y, is_classifier(self)))
+
+    def plan_rows(self, rows: Rows) -> Plan:
+        """Plan a fit of a table that is described."""
         limit = current().memory_limit
         gathered = rows.sample is None and gathers(rows.n_rows, rows.n_columns, limit)
         sample = rows.n_rows if gathered else min(rows.sample or sampled_rows(rows.n_columns, limit), rows.n_rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NAMES = {
     "direct": "direct: the Gram matrix",
@@ -37,6 +37,10 @@ class Rows:
         To read an entry, on one thread.
     sample : int or None
         Rows that were declared to stand for all.
+    names : tuple of str, or None
+        Of all columns, targets among them.
+    target : pyarrow.DataType or None
+        Type of the first target, where it is known.
     """
 
     what: str
@@ -47,6 +51,8 @@ class Rows:
     estimated: bool = False
     entry_seconds: float = 0.0
     sample: int | None = None
+    names: tuple[str, ...] | None = None
+    target: Any = None
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def test_as_scikit_learn_reads_the_whole(tmp_path, pair, zero_based, n_bytes, mo
     assert width == truth[0].shape[1] == 40
     assert len(parts) > 3
     assert sum(part.n_rows for part in parts) == 3000
-    assert (X != truth[0]).nnz == 0
+    assert (truth[0] != X).nnz == 0
     assert np.array_equal(y, truth[1])
     assert pickle.loads(pickle.dumps(parts)) == parts  # noqa: S301 - made here
 

@@ -75,7 +75,7 @@ class TableWriter:
             return ParquetWriter(self._temporary, schema)
         from pyarrow import csv
 
-        compression = "gzip" if Path(self.path).suffix.lower() == ".gz" else None
+        compression = {".gz": "gzip", ".zst": "zstd"}.get(Path(self.path).suffix.lower())
         stream = self._stack.enter_context(pa.output_stream(self._temporary, compression=compression))
         options = csv.WriteOptions(delimiter="\t" if self._kind == "tsv" else ",")
         return csv.CSVWriter(stream, schema, write_options=options)
