@@ -38,7 +38,8 @@ class TableWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.n_rows = os.fspath(path), 0
-        self._kind, self._writer = kind_by_name(self.path), None
+        self._kind = kind_by_name(self.path)
+        self._writer: Any = None
         if self._kind is None:
             raise ValueError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
 
