@@ -108,8 +108,9 @@ class FilePart:
             raise SourceError(f"{self.name}: {count} rows, but the file promises {self.rows}; write it anew")
 
     def stamp(self) -> str:
-        """Place in the file, its size, and the hash of its end."""
-        return f"{self.label} {self.first}:{self.stop} {self.state.size} {self.digest} {self.selection.stamp()}"
+        """Place in the file, its size, the hash of its end, and what is taken of it."""
+        place = f"{self.label} {self.first}:{self.stop} {self.state.size} {self.digest}"
+        return f"{place} {self.constants.to_pylist()} {self.selection.stamp()}"
 
     def _undamaged(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         try:

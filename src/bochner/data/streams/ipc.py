@@ -29,9 +29,11 @@ class IpcPart(FilePart):
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield slices of about so many bytes."""
         mapped = _mapped(self.state.path)
-        schema = _reader(mapped, ()).schema
-        for batch in _batches(mapped, [schema.get_field_index(name) for name in self.names], self.first, self.stop):
+        schema = _reader(mapped).schema
+        names = self.names or schema.names[:1]
+        for batch in _batches(mapped, [schema.get_field_index(name) for name in names], self.first, self.stop):
             batch.validate()
+            batch = batch.select(names)
             rows = max(batch.num_rows * n_bytes // max(batch.nbytes, 1), 1)
             for start in range(0, batch.num_rows, rows):
                 self.state.check(self.name)
@@ -58,10 +60,10 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
     state, counts = FileState.of(path), []
     try:
         mapped = _mapped(state.path)
-        schema, stream = _reader(mapped, ()).schema, not _is_file(mapped)
+        schema, stream = _reader(mapped).schema, not _is_file(mapped)
         for batch in _batches(mapped, _narrowest(schema), 0, None):
             counts.append(batch.num_rows)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         place = f"{path}, record batch {len(counts)}"
         raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it anew") from error
     units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
@@ -74,7 +76,10 @@ def _mapped(path: str) -> mmap.mmap:
 
 
 def _batches(mapped: mmap.mmap, columns: Sequence[int], first: int, stop: int | None) -> Iterator[pa.RecordBatch]:
-    """Some columns, by their numbers, of consecutive record batches."""
+    """Consecutive record batches; of a stream all, and only some columns, by their numbers.
+
+    To ask for columns of a file would copy all of a batch.
+    """
     reader = _reader(mapped, columns)
     if _is_file(mapped):
         stop = reader.num_record_batches if stop is None else stop
@@ -88,11 +93,13 @@ def _is_file(mapped: mmap.mmap) -> bool:
     return mapped[: len(MAGIC)] == MAGIC
 
 
-def _reader(mapped: mmap.mmap, columns: Sequence[int]) -> Any:
+def _reader(mapped: mmap.mmap, columns: Sequence[int] = ()) -> Any:
     from pyarrow import ipc
 
-    open_any = ipc.open_file if _is_file(mapped) else ipc.open_stream
-    return open_any(pa.py_buffer(mapped), options=ipc.IpcReadOptions(included_fields=list(columns), use_threads=False))
+    if _is_file(mapped):
+        return ipc.open_file(pa.py_buffer(mapped), options=ipc.IpcReadOptions(use_threads=False))
+    options = ipc.IpcReadOptions(included_fields=list(columns), use_threads=False)
+    return ipc.open_stream(pa.py_buffer(mapped), options=options)
 
 
 def _narrowest(schema: pa.Schema) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ class ParquetPart(FilePart):
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield rows as many at a time as take about so many bytes."""
         groups = range(self.first, self.stop)
-        with _opened(self.state.path) as file:
+        with _opened(self.state.path, _footer(self.state)) as file:
             rows = max(n_bytes // _row_bytes(file, self.names, groups), 1)
             if not all(width_of(column.type) for column in self.schema):
                 rows = min(rows, TEXT_ROWS)
@@ -55,10 +56,17 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
         raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it anew") from error
 
 
-def _opened(path: str) -> Any:
+def _opened(path: str, footer: Any = None) -> Any:
     from pyarrow.parquet import ParquetFile
 
-    return ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
+    return ParquetFile(path, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False)
+
+
+@lru_cache(maxsize=4)
+def _footer(state: FileState) -> Any:
+    """What a file of many parts says of itself, which takes long to parse."""
+    with _opened(state.path) as file:
+        return file.metadata
 
 
 def _row_bytes(file: Any, names: Sequence[str], groups: range) -> int:

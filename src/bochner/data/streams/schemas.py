@@ -77,12 +77,11 @@ def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> 
 
 def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool) -> pa.Field:
     """A field of the type that holds the values of two, the first of which is plain."""
-    b = _plain(b)
-    if pa.types.is_dictionary(a) != pa.types.is_dictionary(b):
+    b, empty = _plain(b), a == pa.null() or b == pa.null()
+    if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
         a, b = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b))
-    binary = _is_bytes(a) != _is_bytes(b) and pa.null() not in (a, b)
     try:
-        if not binary:
+        if empty or _is_bytes(a) == _is_bytes(b):
             one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
             return pa.unify_schemas([one, two], promote_options="permissive").field(0)
     except pa.ArrowException:
