@@ -57,8 +57,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Every category ever seen is counted, so memory grows with the distinct strings of a column, up to 2^20 of them;
-    beyond that the heaviest ones are found, and the weight of none is wrong by more than 2^-19 of the total.
+    Every category ever seen is counted, so memory grows with the distinct strings of a column. In sums of batches with
+    more than 2^20 of them the heaviest are kept, and no weight is wrong by more than 2^-19 of the total.
 
     The code of a rare category is 16 bits of a hash of its text, each 0 or 1/4: a random projection of its
     0/1 columns that needs no fit and has bounded width. Between two codes the L1 distance is 2 on average, as between

@@ -76,6 +76,8 @@ class Summary:
     def of_sparse(cls, X: Any, weight: np.ndarray) -> "Summary":
         """Summary of the columns of a canonical CSR matrix, in one pass over its entries."""
         n, q = X.shape
+        if n == 0:
+            return cls.empty(q)
         data, column = X.data.astype(np.float64), X.indices
         entry_weight = np.repeat(weight, np.diff(X.indptr))
         full = weight.sum()

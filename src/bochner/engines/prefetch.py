@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextvars import copy_context
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -12,7 +12,7 @@ T = TypeVar("T")
 DEPTH = 2
 
 
-def prefetched(items: Iterator[T], depth: int = DEPTH) -> Iterator[T]:
+def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
     """Yield the items, of which a thread keeps so many ready.
 
     What they raise is raised here, in its place. A consumer that stops early waits for the item that is being made, and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,7 +118,7 @@ class StreamSource:
         """A source of at most `size` of the rows, drawn by their weights from the sample in memory."""
         return self.gathered.sample(size, rng)
 
-    def _rows(self, starts: list[int]) -> Iterator[Rows]:
+    def _rows(self, starts: list[int]) -> Generator[Rows]:
         """Yield the rows as they come, and note how many there are before each part."""
         done = 0
         for k, part in enumerate(self.table.parts):

@@ -311,11 +311,11 @@ def gathered(source: TableSource, roles: Roles) -> Batch:
     inputs(source.schema, roles)
     tallies = [Tally() for _ in source.parts]
 
-    def rows(k: int) -> list[Batch]:
-        return [Batch(*rows[:3]) for rows in part_rows(source.parts[k], source.schema, roles, tallies[k])]
+    def read(k: int) -> list[Rows]:
+        return list(part_rows(source.parts[k], source.schema, roles, tallies[k]))
 
-    batches = [batch for part in in_threads(rows, range(len(source.parts))) for batch in part]
-    if not batches:
+    pieces = [rows for part in in_threads(read, range(len(source.parts))) for rows in part]
+    if not pieces:
         why = "every target is missing" if any(tally.n_read for tally in tallies) else "there are no rows"
         raise SourceError(f"{source.what}: {why}; nothing can be learned")
-    return joined(batches)
+    return Batch(*joined(pieces)[:3])

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from bochner.data.streams.base import READ_BYTES, Batch, Part, SourceError
+from bochner.data.streams.base import READ_BYTES, Part, SourceError
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.roles import Roles, Rows
 
 MOST_PIECES = 256  # of a block, before they become one
-B = TypeVar("B", Batch, Rows)
 
 
-def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int = READ_BYTES) -> Iterator[Rows]:
+def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int = READ_BYTES) -> Generator[Rows]:
     """Yield the rows of a part, split by their roles.
 
     Parameters
@@ -84,12 +83,12 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         ) from error
 
 
-def recut(batches: Iterator[B], size: int) -> Iterator[B]:
+def recut(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
     """Yield the same rows in blocks of exactly so many; the last one may be shorter."""
-    held: list[B] = []
+    held: list[Rows] = []
     count = 0
     for batch in batches:
-        start, stop = 0, n_rows_of(batch.X)
+        start, stop = 0, len(batch.number)
         while stop - start >= size - count:
             end = start + size - count
             held.append(cut(batch, start, end))
@@ -104,22 +103,23 @@ def recut(batches: Iterator[B], size: int) -> Iterator[B]:
         yield joined(held)
 
 
-def cut(batch: B, start: int, stop: int) -> B:
-    """Some of the rows of a batch."""
-    if start == 0 and stop == n_rows_of(batch.X):
-        return batch
-    X = batch.X.slice(start, stop - start) if isinstance(batch.X, pa.Table) else batch.X[start:stop]
-    return batch._make([X, *(None if values is None else values[start:stop] for values in batch[1:])])
+def cut(rows: Rows, start: int, stop: int) -> Rows:
+    """Some of the rows, not copied where they can be shared."""
+    if start == 0 and stop == len(rows.number):
+        return rows
+    X = rows.X.slice(start, stop - start) if isinstance(rows.X, pa.Table) else rows.X[start:stop]
+    y, weight = (None if values is None else values[start:stop] for values in (rows.y, rows.weight))
+    return Rows(X, y, weight, rows.number[start:stop])
 
 
-def joined(batches: Sequence[B], copied: bool = False) -> B:
-    """The rows of several batches as one; of tables, on request, in one piece of memory."""
-    if len(batches) > 1:
-        X = stacked([batch.X for batch in batches])
-        others = zip(*(batch[1:] for batch in batches), strict=True)
-        batches = [batches[0]._make([X, *(None if some[0] is None else np.concatenate(some) for some in others)])]
-    (batch,) = batches
-    return batch._replace(X=batch.X.combine_chunks()) if copied and isinstance(batch.X, pa.Table) else batch
+def joined(pieces: Sequence[Rows], copied: bool = False) -> Rows:
+    """Several pieces as one; tables, on request, in one piece of memory."""
+    rows = pieces[0]
+    if len(pieces) > 1:
+        X, *others, number = zip(*pieces, strict=True)
+        y, weight = (None if some[0] is None else np.concatenate(some) for some in others)
+        rows = Rows(stacked(X), y, weight, np.concatenate(number))
+    return rows._replace(X=rows.X.combine_chunks()) if copied and isinstance(rows.X, pa.Table) else rows
 
 
 def stacked(blocks: Sequence[Any]) -> Any:
@@ -140,8 +140,3 @@ def _stacked_tables(tables: Sequence[pa.Table]) -> pa.Table:
 
 def _decoded(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-
-
-def n_rows_of(X: Any) -> int:
-    """Number of rows of a table, an array or a matrix."""
-    return X.num_rows if isinstance(X, pa.Table) else X.shape[0]
