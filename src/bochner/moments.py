@@ -50,6 +50,13 @@ class Moments:
         self.n_rows = 0
         self._product: NDArray | None = None
 
+    @classmethod
+    def holding(cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike) -> Moments:
+        """Moments whose matrix, of shape (D + K + 1, D + K + 1), is summed already."""
+        moments = cls(len(matrix) - n_outputs - 1, n_outputs, dtype)
+        moments.matrix, moments.n_rows = matrix, n_rows
+        return moments
+
     def workspace(self, rows: int) -> NDArray:
         """Return an empty array for a block of A; its first `n_features` columns are for the features."""
         return np.empty((rows, self.n_columns), self.dtype)

@@ -213,13 +213,12 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
 
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit the model.
+        """Fit the model; by the squared loss, where rows are too many for the memory.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample, and the
-            loss is the squared one unless another is asked for.
+            Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
@@ -295,7 +294,8 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
         if stream is not None:
             overview = self._look(stream)
             if classes is not None:
-                overview.classes = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
+                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
+                overview = replace(overview, classes=named)
             rows, _ = self._seen(stream, overview, "summed")
         else:
             X = self._rows(X, reset=True)
@@ -334,6 +334,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
         X, y, sample_weight, stream = given(X, y, sample_weight)
         refuse_stream(stream)
         if self._sums is None:
+            classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
             self.prepare(X, y, sample_weight, classes=classes)
@@ -358,10 +359,10 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
         self._take_classes(np.sort(np.array(labels, dtype=object if text else None)), overview.n_rows)
         return Signs(self.classes_)
 
-    def _weighed(self, stream: Stream, overview: Overview) -> Stream:
-        """The rows with the weights of their classes, of which the overview takes note."""
+    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Overview]:
+        """The rows with the weights of their classes, and what they are like then."""
         if self.class_weight is None or not overview.classes:
-            return stream
+            return stream, overview
         labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
         if isinstance(self.class_weight, str):
             factors = totals.sum() / (len(totals) * totals)
@@ -369,9 +370,9 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
             factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
         order = np.argsort(labels)
         weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        overview.weight, overview.largest_weight = float(totals @ factors), overview.largest_weight * factors.max()
-        overview.sample = weighted.weighed(overview.sample)
-        return replace(stream, roles=weighted)
+        sample, largest = weighted.weighed(overview.sample), overview.largest_weight * factors.max()
+        own = replace(overview, weight=float(totals @ factors), largest_weight=largest, sample=sample)
+        return replace(stream, roles=weighted), own
 
     def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
         self._take(fitted, choice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
@@ -55,9 +56,9 @@ class StreamedMachine(Planned, KernelMachine):
     def _targets_of(self, overview: Overview) -> Targets:
         """Keep the classes, or the scale of the targets, of all rows; how targets are made of them."""
 
-    def _weighed(self, stream: Stream, overview: Overview) -> Stream:
-        """The rows with weights that the parameters give them, of which the overview takes note."""
-        return stream
+    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Overview]:
+        """The rows with the weights that parameters give them, and what they are like then."""
+        return stream, overview
 
     @abstractmethod
     def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
@@ -90,7 +91,7 @@ class StreamedMachine(Planned, KernelMachine):
     def _seen(self, stream: Stream, overview: Overview, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
         seed, budget = self._seed(), Budget(self.time_limit)
-        stream = self._weighed(stream, overview)
+        stream, overview = self._weighed(stream, overview)
         X, y, weight = overview.sample
         validate_data(self, X, reset=True, skip_check_array=True)
         self.encoder_ = TableEncoder.of(overview.table, with_std=self._is_named)
@@ -163,11 +164,12 @@ class StreamedMachine(Planned, KernelMachine):
             delattr(self, name)
 
     def _started(self) -> None:
-        """Raise ValueError where a fit has kept no sums that others could be added to."""
+        """Warn where a fit has kept no sums that others could be added to."""
         if self._sums is None and "coef_" in vars(self):
-            raise ValueError(
-                "This model was fitted by fit, which keeps no sums to add to: call prepare with a sample of the rows, "
-                "then partial_fit with all of them."
+            warnings.warn(
+                "partial_fit begins anew, for fit keeps no sums to add rows to. To fit in parts, call prepare with a "
+                "sample of the rows, then partial_fit with all of them.",
+                stacklevel=5,
             )
 
     def __getattr__(self, name: str) -> Any:
