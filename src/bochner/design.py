@@ -15,7 +15,8 @@ from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, pause, require_memory, shards
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
-from bochner.features.stored import StoredRows
+from bochner.features.hashed import DenseBins, HeldBins, hashed_bins
+from bochner.features.stored import StoredBins, StoredRows
 from bochner.moments import Moments
 
 BLOCK_BYTES = 64 << 20
@@ -23,6 +24,9 @@ STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
 OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
+LARGE_SHARD_ROWS, MOST_LARGE_SHARDS = 64, 1024  # for each feature, of at least 1,024; such shards are worth keeping
+BINNED_ROWS = 1 << 16
+REDUCED_FEATURES = 3000  # up to which a factorisation may take as much memory again
 Advance = Callable[[int], None]
 
 
@@ -49,7 +53,7 @@ class SumMoments:
     rows : int
         Of a block.
     panels : bool
-        Whether all threads share each product.
+        Whether all threads share each product, so that shards follow on one another.
     advance : callable
     """
 
@@ -84,6 +88,44 @@ class SumMoments:
         return moments.trim()
 
 
+@dataclass(frozen=True)
+class SumBins:
+    """The same of hashed bins, one shard after the other; threads share the panels of the Gram matrix.
+
+    Attributes
+    ----------
+    n_features, n_outputs : int
+    dtype : dtype
+        Of the rows; bins are added in double precision.
+    rows : int
+        Of a block.
+    advance : callable
+    """
+
+    n_features: int
+    n_outputs: int
+    dtype: np.dtype
+    rows: int
+    advance: Advance = no_advance
+
+    def empty(self) -> Moments:
+        """Moments of no rows."""
+        return Moments(self.n_features, self.n_outputs, np.float64)
+
+    def add(self, moments: Moments, source: Source, features: FeatureMap) -> Moments:
+        """Add all blocks of a source in place."""
+        held = HeldBins(BLOCK_BYTES)
+        for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
+            stored = features.store(X)
+            assert isinstance(stored, StoredBins)
+            held.put(stored, y, weight)
+            if held.is_full:
+                moments.add_bins(*held.take())
+        if held.n_rows:
+            moments.add_bins(*held.take())
+        return moments
+
+
 class Design:
     """The rows of a source, mapped to features one block at a time; never all of them at once.
 
@@ -114,8 +156,10 @@ class Design:
 
     @property
     def dense(self) -> DenseFeatures:
-        """The map, whose features must be dense; TypeError where they are not."""
+        """The map to dense features, as which hashed bins may stand; TypeError where there are none."""
         dense = self.features.dense
+        if dense is None and hashed_bins(self.features) is not None:
+            return DenseBins(self.features)
         if dense is None:
             raise TypeError(f"{type(self.features).__name__} are no dense features: store them.")
         return dense
@@ -160,25 +204,50 @@ class Design:
         X, y, weight = self.source.whole()
         return Block(self.dense.rows(X.astype(self.dtype, copy=False)), y, weight)
 
-    def moments(self) -> Moments:
+    def moments(self, total: Moments | None = None) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
 
         Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
-        sum must do, of whose products they make panels. An interrupt stops all of them at their next block.
+        sum must do, of whose products they make panels. An interrupt stops all of them at their next block. What is
+        summed at once depends on the rows and the map alone, and neither on threads nor on the memory that is free.
+
+        Parameters
+        ----------
+        total : Moments, optional
+            To which they are added in place, and which is returned.
 
         Raises
         ------
         MemoryError
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
-        D, K = self.features.n_features_out, self.source.n_outputs
-        require_factor_memory(D, D, K, self.dtype)
-        most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
-        least = -(-max(2 * D, SHARD_ROWS) * self.source.n_parts // max(self.source.n_rows, 1))
-        spans = shards(self.source.n_parts, least, most)
-        rows = max(256, self.block_rows // 2)
-        work = SumMoments(D, K, self.dtype, rows, len(spans) == 1, self.advance)
-        return reduce(LOCAL, [self.source.span(*span) for span in spans], work, self.dense)
+        D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
+        require_factor_memory(D, D, K, self.dtype, binned)
+        sources = [self.source.span(*span) for span in self.spans()]
+        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or D > OWN_MOMENTS_FEATURES
+        features: Any = self.features if binned else self.dense
+        work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
+        if binned:
+            work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), self.advance)
+        elif not shared:
+            found = reduce(LOCAL, sources, work, features)
+            return found if total is None else total.__iadd__(found)
+        total = work.empty() if total is None else total
+        for source in sources:
+            work.add(total, source, features)
+        return total
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
+
+        Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
+        up costs nothing beside. Where there is one sum alone, shards are added to it in order.
+        """
+        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self.source.n_rows, 1)
+        least = (max(2 * D, SHARD_ROWS), LARGE_SHARD_ROWS * max(D, SHARD_ROWS))
+        few, many = (-(-rows * parts // n) for rows in least)
+        shared = D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
+        return max(shards(parts, few, 1 if shared else MOST_SHARDS), shards(parts, many, MOST_LARGE_SHARDS), key=len)
 
     def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
@@ -247,13 +316,16 @@ class _Passes:
         return self.design.stored_blocks(self.centres)
 
 
-def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
+def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> None:
     """Raise MemoryError where the direct solution does not fit the memory that is free.
 
-    It is one of the moments, their factorisation and a block; or of the rows' features and their kernel matrix, where
-    there are fewer rows than features.
+    It is one of the moments, which their factorisation takes the place of, a product and a block; or of the rows'
+    features and their kernel matrix, where there are fewer rows than features.
     """
-    entries, size = (min(n_rows, n_features) + n_outputs + 1) ** 2, np.dtype(dtype).itemsize
-    stored = 3 * n_rows * n_features * size if n_rows < n_features else 2 * BLOCK_BYTES
-    need = entries * (5 * 8 + size) + stored
+    size = np.dtype(dtype).itemsize
+    if n_rows < n_features:
+        need = (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
+    else:
+        product, again = 0 if binned else size, 8 if n_features <= REDUCED_FEATURES else 0
+        need = (n_features + n_outputs + 1) ** 2 * (8 + product + again) + 3 * BLOCK_BYTES
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

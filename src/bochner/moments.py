@@ -11,6 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import in_threads
+
+PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
+CENTRED = 512  # rows of the Gram matrix that are centred at a time
 
 COPIED = 256  # rows and columns that are turned at a time
 
@@ -112,6 +116,42 @@ class Moments:
             own += np.tril(own, -1).T
         return moments
 
+    def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:
+        """Add rows of binning features, which have one entry in each of P grids of D / P columns.
+
+        A thread takes the products of one grid with some others at a time, in the order of the rows, so that bits do
+        not depend on the number of threads. Where rows have no weights and a grid one value, bins are counted, and only
+        the counts of all rows are rounded; other products are taken and added in float64.
+
+        Parameters
+        ----------
+        ids : int array of shape (P, b)
+            Number of each row's bin in its grid.
+        values : array of shape (P, b), or (P, 1) where all entries of a grid are equal
+        y : array of shape (b, K)
+        weight : array of shape (b,)
+
+        Raises
+        ------
+        ValueError
+            Where the numbers are not below D / P, or P does not divide D.
+        """
+        P, D = len(ids), self.n_features
+        B = D // max(P, 1)
+        if P * B != D or (ids.size and not 0 <= ids.min() <= ids.max() < B):
+            raise ValueError(f"{P:,} grids do not number {D:,} columns: bins must be hashed to have moments.")
+        bins = _Bins(ids.astype(np.min_scalar_type(B - 1), copy=False), B, values, weight)
+        items = [(p, q) for p in range(P) for q in range(0, p + 1, PAIRED)]
+        in_threads(lambda item: bins.add_pairs(*item, self.matrix), items)
+        E = np.column_stack([y, np.ones(len(y))])
+        T = np.ascontiguousarray(E.T) * weight
+        in_threads(lambda p: bins.add_sums(p, T, self.matrix[D:]), range(P))
+        self.matrix[:D, D:] = self.matrix[D:, :D].T
+        E *= np.sqrt(weight)[:, np.newaxis]
+        with single_threaded_blas():
+            self.matrix[D:, D:] += E.T @ E
+        self.n_rows += int(np.count_nonzero(weight))
+
     def __iadd__(self, other: Moments) -> Moments:
         self.matrix += other.matrix
         self.n_rows += other.n_rows
@@ -141,14 +181,20 @@ class Moments:
         """Sum of the weights; the number of rows where there are none."""
         return float(self.matrix[-1, -1])
 
-    def centred(self) -> Centred:
-        """Moments about the weighted means."""
+    def centred(self, overwrite: bool = False) -> Centred:
+        """Moments about the weighted means.
+
+        Parameters
+        ----------
+        overwrite : bool, default=False
+            Whether the Gram matrix may take the place of the moments, which are lost.
+        """
         D = self.n_features
         means = self.matrix[-1, :-1] / self.weight
         feature_mean, target_mean = means[:D], means[D:]
-        gram = self.matrix[:D, :D].copy()
-        for start in range(0, D, 512):
-            part = slice(start, start + 512)
+        gram = self.matrix[:D, :D] if overwrite else self.matrix[:D, :D].copy()
+        for start in range(0, D, CENTRED):
+            part = slice(start, start + CENTRED)
             gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
         cross = self.matrix[:D, D:-1] - self.weight * np.outer(feature_mean, target_mean)
         squares = np.diagonal(self.matrix)[D:-1] - self.weight * target_mean**2
@@ -159,3 +205,51 @@ class Moments:
         D = self.n_features
         squares = np.diagonal(self.matrix)[:D] - self.matrix[-1, :D] ** 2 / self.weight
         return float(np.maximum(squares, 0.0).sum())
+
+
+class _Bins:
+    """Rows of hashed bins.
+
+    Parameters
+    ----------
+    ids : unsigned integer array of shape (P, b)
+    n_buckets : int
+        Columns B of each grid.
+    values : array of shape (P, b) or (P, 1)
+    weight : array of shape (b,)
+    """
+
+    def __init__(self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray) -> None:
+        self.ids, self.n_buckets, self.weight = ids, n_buckets, weight
+        alone = values.shape[1] == 1
+        self.counted = alone and are_unit(weight)
+        self.scales = values[:, 0].astype(np.float64) if alone else np.ones(len(ids))
+        self.values = np.broadcast_to(1.0, ids.shape) if alone else values
+
+    def _columns(self, p: int) -> slice:
+        return slice(p * self.n_buckets, (p + 1) * self.n_buckets)
+
+    def add_pairs(self, p: int, first: int, matrix: NDArray) -> None:
+        """Add products of grid p with itself or earlier ones, some of them from the first on, to a matrix."""
+        from bochner.loops.panels import add_panel, count_pairs, sum_pairs
+
+        shape, own = (2, self.n_buckets, self.n_buckets), self._columns(p)
+        factor = None if self.counted else self.weight * self.values[p]
+        for q in range(first, min(first + PAIRED, p + 1), 2):
+            pair = q, min(q + 1, p)
+            panels = np.zeros(shape, np.int32 if self.counted else np.float64)
+            if self.counted:
+                count_pairs(self.ids, p, *pair, panels)
+            else:
+                sum_pairs(self.ids, p, *pair, factor, self.values, panels)
+            for one, panel in zip(sorted(set(pair)), panels, strict=False):
+                other, scale = self._columns(one), self.scales[p] * self.scales[one]
+                add_panel(panel, scale, matrix[own, other], matrix[other, own])
+
+    def add_sums(self, p: int, T: NDArray, sums: NDArray) -> None:
+        """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
+        from bochner.loops.bins import scatter_weighted
+
+        part, found = slice(p, p + 1), np.zeros((len(T), self.n_buckets))
+        scatter_weighted(self.ids[part], self.values[part], np.zeros(1, np.int64), T, found)
+        sums[:, self._columns(p)] += self.scales[p] * found

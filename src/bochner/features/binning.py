@@ -186,7 +186,7 @@ class BinningFeatures(FeatureMap):
 
     def fit_rows(self, X: Rows) -> None:
         """Number the bins of some training rows, after those of earlier calls; buckets are numbers already."""
-        if not self._has_buckets:
+        if not self.has_buckets:
             self._require_memory(X)
             self._numbered(X)
 
@@ -196,7 +196,7 @@ class BinningFeatures(FeatureMap):
         Many rows are stored and numbered in an order in which neighbours share bins, whose coefficients a cache then
         has. Raises RuntimeError after `finalize`, when no more bins are numbered.
         """
-        if self._has_buckets:
+        if self.has_buckets:
             return self.store(X)
         long = not sp.issparse(X) and len(X) >= ORDERED_ROWS and len(self.values_) >= ORDERED_GRIDS
         return self._numbered(X, self._loops().order(X) if long else None)
@@ -220,7 +220,7 @@ class BinningFeatures(FeatureMap):
         self.singleton_share_ = sum(int((count == 1).sum()) for count in counts) / max(rows * len(counts), 1)
 
     @property
-    def _has_buckets(self) -> bool:
+    def has_buckets(self) -> bool:
         """Whether bins are hashed into columns that are there from the draw on."""
         return not len(self.keys_) and self.n_features_out > 0
 
