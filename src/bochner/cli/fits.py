@@ -30,7 +30,9 @@ def fit(arguments: Fit) -> dict[str, Any]:
     if arguments.out is not None:
         check_output(arguments.out, arguments.data)
     notes: list[str] = []
-    table = open_table(arguments.data, notes.append, sample=arguments.run.sample)
+    if arguments.target in arguments.exclude:
+        raise CommandError(f"column '{arguments.target}' is the target; it cannot be excluded")
+    table = open_table(arguments.data, notes.append, sample=arguments.run.sample, exclude=arguments.exclude)
     if isinstance(table, TableSource):
         report = fit_source(arguments, table)
         return report | {"notes": notes + report["notes"]}
@@ -103,12 +105,11 @@ def _on_all_rows(model: Any, arguments: Fit, X: pa.Table, target: Target) -> Any
 
 
 def _input_columns(table: pa.Table, arguments: Fit) -> pa.Table:
+    one_file = arguments.data.is_file()  # of several only those columns were read that are not left out
     for name in arguments.exclude:
-        if name not in table.column_names:
+        if one_file and name not in table.column_names:
             raise missing_column(name, table.column_names, arguments.data)
-        if name == arguments.target:
-            raise CommandError(f"column '{name}' is the target; it cannot be excluded")
-    X = table.drop_columns(list({arguments.target, *arguments.exclude}))
+    X = table.drop_columns([name for name in table.column_names if name in (arguments.target, *arguments.exclude)])
     if not any(column.null_count < len(column) for column in X.columns):
         state = "is empty" if X.num_columns else "there is none"
         raise CommandError(f"{arguments.data}: no column to learn from: besides the target, every one {state}")

@@ -104,7 +104,8 @@ class Targets:
 def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     """Fit a model to a table that stays where it is, score it on rows held out, and save one fitted to all rows."""
     path, seed = arguments.data, arguments.seed
-    source = _inputs(arguments, source)
+    if source.names is not None and arguments.target not in source.names:
+        raise missing_column(arguments.target, source.names, path)
     with errors_of(path):
         targets = look_at_target(source, arguments)
         task, reason = _task(arguments, targets)
@@ -149,24 +150,6 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
         "rows_saved_model": None if arguments.out is None else targets.n_known,
         "notes": notes,
     }
-
-
-def _inputs(arguments: Fit, source: TableSource) -> TableSource:
-    """The table without the columns that are left out; CommandError for those that are not there."""
-    names = source.names
-    if names is None:
-        if arguments.exclude:
-            raise CommandError(f"{arguments.data}: its columns have no names, so that none can be excluded")
-        return source
-    for name in (*arguments.exclude, arguments.target):
-        if name not in names:
-            raise missing_column(name, names, arguments.data)
-    if arguments.target in arguments.exclude:
-        raise CommandError(f"column '{arguments.target}' is the target; it cannot be excluded")
-    if not arguments.exclude:
-        return source
-    schema = source.schema if isinstance(source.schema, pa.Schema) else None
-    return open_source(arguments.data, exclude=arguments.exclude, schema=schema, sample=arguments.run.sample)
 
 
 def look_at_target(source: TableSource, arguments: Fit) -> Targets:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.cli.errors import CommandError
+from bochner.cli.errors import CommandError, missing_column
 from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.folders import files_of, kind_of
@@ -28,6 +28,7 @@ def open_table(
     note: Callable[[str], None],
     as_text: Collection[str] = (),
     sample: int | None = None,
+    exclude: Collection[str] = (),
 ) -> pa.Table | TableSource:
     """A table in memory, or a source where it is too large for that, has no names, or is to be sampled.
 
@@ -41,10 +42,14 @@ def open_table(
         Columns of CSV files whose values are text, whatever they look like.
     sample : int, optional
         First rows that stand for all.
+    exclude : collection of str
+        Columns that are left out, where the table stays where it is or has several files.
     """
     if sample is None and _is_small_file(path):
         return read_table(path, as_text=as_text, note=note)
-    source = open_source(path, sample=sample, schema=_text_schema(path, as_text))
+    if exclude:
+        _check_excluded(path, exclude)
+    source = open_source(path, exclude=exclude, sample=sample, schema=_text_schema(path, as_text))
     if source.sample is not None or source.names is None:
         return source
     n_rows = source.n_rows
@@ -119,10 +124,28 @@ def _is_small_parquet(path: Path) -> bool:
         return True
 
 
+def column_names(path: Path) -> tuple[str, ...] | None:
+    """Names of the columns of files, which are not read for that; None where they have none."""
+    first = files_of(path)[0]
+    if kind_of(first) in ("csv", "tsv"):
+        return whole_span(first).names
+    names = open_source(path).names
+    return None if names is None else tuple(names)
+
+
+def _check_excluded(path: Path, exclude: Collection[str]) -> None:
+    names = column_names(path)
+    if names is None:
+        raise CommandError(f"{path}: its columns have no names, so that none can be excluded")
+    for name in exclude:
+        if name not in names:
+            raise missing_column(name, list(names), path)
+
+
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
     """The columns of CSV files that are text; None where there are none, and of other files, which know their types."""
     first = files_of(path)[0] if as_text else path
     if not as_text or kind_of(first) not in ("csv", "tsv"):
         return None
-    names = whole_span(first).names
-    return pa.schema([(name, pa.string()) for name in as_text if name in names]) or None
+    text = [(name, pa.string()) for name in as_text if name in whole_span(first).names]
+    return pa.schema(text) if text else None

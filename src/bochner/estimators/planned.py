@@ -15,7 +15,7 @@ from bochner.estimators.described import described
 from bochner.estimators.ridge import given_alphas
 from bochner.estimators.sizes import AROUND, gathers, row_bytes, sampled_rows
 from bochner.estimators.solver import WORTH_MEASURING, Task, plan
-from bochner.estimators.ways import Map, block_rows, held_way, look, streamed_ways, working_bytes
+from bochner.estimators.ways import Map, block_rows, held_way, look, reading, streamed_ways, working_bytes
 from bochner.estimators.work import Plan, Rows, Way, size
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
@@ -90,7 +90,8 @@ class Planned:
             need = base + min(way.n_bytes for way in ways)
             smaller = self._smaller(rows, features, gathered, learned, (room or need) - base)
             raise MemoryError(_refusal(rows, features, need, room or need, smaller))
-        passes = way.passes if gathered and rows.held else (look(rows), *way.passes)
+        first = () if gathered and rows.held else (reading(rows) if gathered else look(rows),)
+        passes = (*first, *way.passes)
         seconds = way.seconds + sum(one.seconds for one in passes)
         seconds += CHOICE_SECONDS + CHOICE_ROW * sample if learned else 0.0
         return Plan(

@@ -29,7 +29,7 @@ from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
 from bochner.estimators.tables import Stream
 from bochner.features.base import FeatureMap
-from bochner.features.buckets import hashed
+from bochner.features.hashed import hashed
 from bochner.features.leaves import leaves
 from bochner.settings import current
 from bochner.tuning.budget import Budget

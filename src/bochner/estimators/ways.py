@@ -50,6 +50,11 @@ def look(rows: Rows) -> Pass:
     return Pass("the look at columns, targets and a sample", 1, _reading(rows) + _spread(rows, LOOK_ENTRY))
 
 
+def reading(rows: Rows) -> Pass:
+    """The only pass over files, where all rows are taken into memory."""
+    return Pass("the files are read", 1, _reading(rows))
+
+
 def block_rows(rows: Rows, features: Map, limit: int | None) -> int:
     """Rows that are mapped at once: they and their features take 64 MB at most, or a sixteenth of a limit."""
     n_bytes = BLOCK_BYTES if limit is None else min(BLOCK_BYTES, limit // 16)
