@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from bochner.settings import settings  # at once, lest the module of that name be what is found
 
 if TYPE_CHECKING:
+    from bochner.data.streams.opening import open_source
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
     from bochner.estimators.streamed import merge
@@ -32,6 +33,7 @@ __all__ = [
     "learn_metric",
     "load",
     "merge",
+    "open_source",
     "save",
     "settings",
 ]
@@ -47,6 +49,7 @@ _HOMES = {
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
     "merge": "bochner.estimators.streamed",
+    "open_source": "bochner.data.streams.opening",
     "save": "bochner.persistence",
 }
 

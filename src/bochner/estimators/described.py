@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,8 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
     exclude : collection of str
         Columns that are left out.
     """
+    if isinstance(X, Iterator):
+        raise TypeError("an iterator can be read only once: plan and fit what bochner.open_source makes of it.")
     if not isinstance(X, TableSource) and not is_streamed(X):
         return _held(X, y, classes)
     found = X if isinstance(X, TableSource) else _glance(X) or open_source(X, sample=sample)
@@ -79,7 +81,7 @@ class Glance:
 
 def _glance(data: Any) -> Glance | None:
     """What is seen of CSV files without reading them; None of all else."""
-    if callable(data) or hasattr(data, "__next__") or not isinstance(data, str | os.PathLike | list | tuple):
+    if not isinstance(data, str | os.PathLike | list | tuple):
         return None
     files = files_of(data)
     if kind_of(files[0]) not in ("csv", "tsv"):

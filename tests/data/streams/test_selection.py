@@ -35,7 +35,7 @@ def test_rows_keep_their_order_and_may_depend_on_other_columns():
     assert selection.schema(TABLE.schema).names == ["a"]
     mask = (TABLE["b"].to_numpy() < N // 2) & (np.arange(N) % 2 == 0)
     assert selection.apply(TABLE)["a"].to_pylist() == np.flatnonzero(mask).tolist()
-    assert pickle.loads(pickle.dumps(selection)).apply(TABLE).equals(selection.apply(TABLE))
+    assert pickle.loads(pickle.dumps(selection)).apply(TABLE).equals(selection.apply(TABLE))  # noqa: S301
 
 
 def test_stamps_tell_selections_apart():
@@ -50,7 +50,7 @@ def test_stamps_tell_selections_apart():
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection(("prise", "a")), "no column 'prise'; did you mean 'price' or 'prize'?"),
+        (Selection(("prise", "a")), "no column 'prise'; did you mean 'prize' or 'price'?"),
         (Selection(exclude=("zzz",)), "no column 'zzz'; there are 'a', 'prize', 'price'"),
         (Selection(exclude=("a", "prize", "price")), "no column is left"),
         (Selection(where=pc.field("q") > 1), "where: No match for FieldRef.Name"),

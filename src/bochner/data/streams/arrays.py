@@ -13,7 +13,9 @@ import scipy.sparse as sp
 
 from bochner.data.sources import rows_of
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.data.streams.layouts import Columns, Layout
 from bochner.data.streams.mapped import received, sendable
+from bochner.data.streams.selection import Selection
 from bochner.data.streams.tables import as_table, frame_schema
 from bochner.data.table_input import as_array, check_frame, is_frame
 
@@ -34,6 +36,8 @@ class ArrayPart:
         Number of the first row in the source.
     schema : pyarrow.Schema or None
         Of frames.
+    columns : Columns or None
+        What is wanted of frames.
     """
 
     X: Any
@@ -41,33 +45,36 @@ class ArrayPart:
     weight: Any
     first: int
     schema: pa.Schema | None = None
+    columns: Columns | None = None
 
     @property
     def name(self) -> str:
         """Numbers of the rows."""
-        return f"rows {self.first:,} to {self.first + self.n_rows - 1:,}"
+        return f"rows {self.first:,} to {self.first + self.X.shape[0] - 1:,}"
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.X.shape[0]
+    def n_rows(self) -> int | None:
+        """Number of rows; None where a condition leaves some out."""
+        return None if self.columns and self.columns.selection.where is not None else self.X.shape[0]
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most; arrays are views of the rows."""
         step = max(n_bytes // _row_bytes(self.X), 1)
-        for start in range(0, self.n_rows, step):
+        for start in range(0, self.X.shape[0], step):
             rows = slice(start, start + step)
-            X = rows_of(self.X, rows)
+            y, weight = (None if values is None else values[rows] for values in (self.y, self.weight))
+            batch, place = Batch(rows_of(self.X, rows), y, weight), f"rows {self.first + start:,} and after"
             if self.schema is not None:
-                X = as_table(X, self.schema, f"rows {self.first + start:,} and after")
-            yield Batch(X, None if self.y is None else self.y[rows], None if self.weight is None else self.weight[rows])
+                batch = batch._replace(X=as_table(batch.X, self.schema, place))
+            yield batch if self.columns is None else self.columns.take(batch, place)
 
     def stamp(self) -> str:
         """Shape and types, and a hash of some of the rows."""
-        return f"{self.first} {stamp_of(self.X)} {stamp_of(self.y)} {stamp_of(self.weight)}"
+        wanted = "" if self.columns is None else self.columns.stamp()
+        return f"{self.first} {stamp_of(self.X)} {stamp_of(self.y)} {stamp_of(self.weight)} {wanted}"
 
     def __reduce__(self) -> tuple[Any, tuple]:
-        fields = (self.X, self.y, self.weight, self.first, self.schema)
+        fields = (self.X, self.y, self.weight, self.first, self.schema, self.columns)
         return _received, tuple(map(sendable, fields))
 
 
@@ -75,7 +82,13 @@ def _received(*fields: Any) -> ArrayPart:
     return ArrayPart(*map(received, fields))
 
 
-def of_arrays(X: Any, y: Any = None, weight: Any = None) -> TableSource:
+def of_arrays(
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
+    selection: Selection | None = None,
+    schema: pa.Schema | None = None,
+) -> TableSource:
     """Open what is in memory, or mapped from a file, as a source; nothing is copied.
 
     Parameters
@@ -83,6 +96,10 @@ def of_arrays(X: Any, y: Any = None, weight: Any = None) -> TableSource:
     X : array, sparse matrix or data frame of shape (n, d)
     y : array of n rows, optional
     weight : array of shape (n,), optional
+    selection : Selection, optional
+        Of data frames.
+    schema : pyarrow.Schema, optional
+        Types that columns of data frames are to have.
 
     Returns
     -------
@@ -97,17 +114,21 @@ def of_arrays(X: Any, y: Any = None, weight: Any = None) -> TableSource:
     X = _rows_in_order(X)
     n, width = X.shape
     y, weight = (_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
-    frame = is_frame(X)
-    schema = frame_schema(X) if frame else None
-    step = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
-    parts = []
+    frame = frame_schema(X) if is_frame(X) else None
+    columns = Columns.of(Layout(width if frame is None else frame, sp.issparse(X), False, False), selection, schema)
+    read = frame and columns and pa.schema([frame.field(name) for name in columns.types.names])
+    step, parts = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1), []
     for start in range(0, n, step):
         rows = slice(start, start + step)
         beside = [None if values is None else values[rows] for values in (y, weight)]
-        parts.append(ArrayPart(rows_of(X, rows), beside[0], beside[1], start, schema))
-    sparse = sp.issparse(X)
-    what = f"a data frame of {_library(X)}" if frame else "a sparse matrix" if sparse else f"an array of {X.dtype}"
-    return TableSource(tuple(parts), width if schema is None else schema, what, sparse=sparse)
+        parts.append(ArrayPart(rows_of(X, rows), beside[0], beside[1], start, read, columns))
+    return TableSource(tuple(parts), columns.kept() if columns else width, _what(X), sparse=sp.issparse(X))
+
+
+def _what(X: Any) -> str:
+    if is_frame(X):
+        return f"a data frame of {type(X).__module__.partition('.')[0]}"
+    return "a sparse matrix" if sp.issparse(X) else f"an array of {X.dtype}"
 
 
 def _rows_in_order(X: Any) -> Any:
@@ -141,10 +162,6 @@ def _row_bytes(X: Any) -> int:
     if sp.issparse(X):
         return (X.data.itemsize + X.indices.itemsize) * X.nnz // max(X.shape[0], 1) + 1
     return max(X.shape[1] * getattr(getattr(X, "dtype", None), "itemsize", 8), 1)
-
-
-def _library(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
 
 
 def stamp_of(values: Any) -> str:

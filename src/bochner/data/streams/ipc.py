@@ -13,6 +13,7 @@ import pyarrow as pa
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason
+from bochner.data.streams.schemas import plain
 from bochner.data.streams.selection import Selection
 
 MAGIC = b"ARROW1"
@@ -109,6 +110,12 @@ def _narrowest(schema: pa.Schema) -> list[int]:
 
 
 def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in memory of its own."""
-    columns = [pa.concat_arrays([values, values[:0]]) for values in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    """The batch in memory of its own, not in that of the file: which may be cut short, and the process with it."""
+    return pa.RecordBatch.from_arrays([_owned(values) for values in batch.columns], names=batch.schema.names)
+
+
+def _owned(values: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        indices, dictionary = _owned(values.indices), _owned(values.dictionary)
+        return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=values.type.ordered)
+    return pa.concat_arrays([values, values[:0]]).cast(plain(values.type))

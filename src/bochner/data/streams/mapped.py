@@ -37,9 +37,14 @@ class MappedArray:
         owner: Any = array
         while owner is not None and not isinstance(owner, np.memmap):
             owner = getattr(owner, "base", None)
-        mapped = getattr(owner, "_mmap", None)
-        if mapped is None or owner.filename is None or min(array.strides, default=0) < 0 or array.dtype.hasobject:
+        if (
+            not isinstance(owner, np.memmap)
+            or owner.filename is None
+            or min(array.strides, default=0) < 0
+            or array.dtype.hasobject
+        ):
             return None
+        mapped: Any = owner._mmap  # type: ignore[attr-defined]
         before = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY  # where the mapped bytes begin in the file
         first = np.frombuffer(mapped, np.uint8, 1).__array_interface__["data"][0]
         offset = before + array.__array_interface__["data"][0] - first

@@ -32,7 +32,7 @@ def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = 
     pairs = iter(schemas)
     first, schema = next(pairs)
     require(schema.names, asked.names, "schema: ")
-    schema = pa.schema([pa.field(column.name, _plain(column.type)) for column in schema])
+    schema = pa.schema([pa.field(column.name, plain(column.type)) for column in schema])
     for name, other in pairs:
         _check_names(first, schema, name, other)
         if schema.types != [other.field(column).type for column in schema.names]:
@@ -56,6 +56,11 @@ def fitted(table: pa.Table, schema: pa.Schema, place: str) -> pa.Table:
     return pa.table([_cast(values, column, place) for column, values in columns], schema=schema)
 
 
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values in the usual layout."""
+    return pa.string() if str(kind) == "string_view" else kind
+
+
 def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
     try:
         if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(column.type):
@@ -77,7 +82,7 @@ def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> 
 
 def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool) -> pa.Field:
     """A field of the type that holds the values of two, the first of which is plain."""
-    b, empty = _plain(b), a == pa.null() or b == pa.null()
+    b, empty = plain(b), a == pa.null() or b == pa.null()
     if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
         a, b = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b))
     try:
@@ -93,8 +98,3 @@ def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, a
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the same values in the usual layout."""
-    return pa.string() if str(kind) == "string_view" else kind

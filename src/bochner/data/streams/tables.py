@@ -25,7 +25,7 @@ def frame_schema(frame: Any) -> pa.Schema:
 
 
 def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
-    """Rows of a data frame as a table of a schema that all its rows have.
+    """Rows of a data frame as a table, with the columns of a schema that all its rows have.
 
     Raises
     ------
@@ -33,10 +33,11 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
         Where that is not so; names the place.
     """
     if isinstance(frame, pa.Table):
-        return frame.replace_schema_metadata()
+        return frame.select(schema.names).replace_schema_metadata()
     import narwhals as nw
 
-    columns = list(nw.from_native(frame, eager_only=True).iter_columns())
+    named = {str(column.name): column for column in nw.from_native(frame, eager_only=True).iter_columns()}
+    columns = [named[name] for name in schema.names]
     try:
         arrays = [
             _arrow(column, field.type) if _holds_objects(column) else _whole(_arrow(column)).cast(field.type)
