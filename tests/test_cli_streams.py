@@ -23,7 +23,9 @@ def make_table(seed):
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=(2, N // FILES))
     y = np.sin(a) + b**2 + 0.1 * rng.normal(size=len(a))
-    return pa.table({"a": a, "b": b, "kind": rng.choice(["1", "2"], len(a)), "y": y, "big": np.where(y > 1, "yes", "no")})
+    return pa.table(
+        {"a": a, "b": b, "kind": rng.choice(["1", "2"], len(a)), "y": y, "big": np.where(y > 1, "yes", "no")}
+    )
 
 
 TABLES = [make_table(k) for k in range(FILES)]
