@@ -27,6 +27,7 @@ SHARD_ROWS = 1024
 LARGE_SHARD_ROWS, MOST_LARGE_SHARDS = 64, 1024  # for each feature, of at least 1,024; such shards are worth keeping
 BINNED_ROWS = 1 << 16
 REDUCED_FEATURES = 3000  # up to which a factorisation may take as much memory again
+MANY_ROWS = 1 << 40  # where nobody knows how many
 Advance = Callable[[int], None]
 
 
@@ -188,7 +189,12 @@ class Design:
         """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
-        return max(256, min(BLOCK_BYTES // row, self.source.n_rows))
+        return max(256, min(BLOCK_BYTES // row, self._n_rows))
+
+    @property
+    def _n_rows(self) -> int:
+        """Number of rows; many, where it is not known."""
+        return MANY_ROWS if self.source.n_rows is None else self.source.n_rows
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         return typed_blocks(self.source, rows, self.dtype, self.advance)
@@ -243,7 +249,8 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self.source.n_rows, 1)
+        D, parts = self.features.n_features_out, self.source.n_parts
+        n = max(self._n_rows, 1)
         least = (max(2 * D, SHARD_ROWS), LARGE_SHARD_ROWS * max(D, SHARD_ROWS))
         few, many = (-(-rows * parts // n) for rows in least)
         shared = D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
@@ -263,7 +270,7 @@ class Design:
         """
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
-        kept = free is None or row * self.source.n_rows <= STORED_SHARE * free
+        kept = free is None or row * self._n_rows <= STORED_SHARE * free
         if self.fixed and not kept:
             return self.again(centres)
         blocks: list[StoredRows] = []
@@ -278,7 +285,7 @@ class Design:
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at most."""
         inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
-        return max(256, min(STORED_BYTES // row, inputs, self.source.n_rows))
+        return max(256, min(STORED_BYTES // row, inputs, self._n_rows))
 
     def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features, computed anew and without rounding in every pass."""

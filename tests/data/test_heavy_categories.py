@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bochner import load, save
 from bochner.data import table_statistic
+from bochner.data.categories import heaviest
 from bochner.data.table import TableEncoder
-from bochner.data.table_statistic import TableStatistic, heaviest
+from bochner.data.table_statistic import TableStatistic
 
 LIMIT = 64
 rng = np.random.default_rng(0)
@@ -87,6 +89,17 @@ def test_an_identifier_has_codes_alone():
     encoder = TableEncoder.of(total)
     assert list(encoder.get_feature_names_out()) == ["a_other", *(f"a_code{i}" for i in range(16))]
     np.testing.assert_array_equal(encoder.transform(frame)[:, 0], 1)
+
+
+def test_an_encoder_of_such_a_column_is_saved(tmp_path):
+    total = folded([statistic(slice(a, a + 200)) for a in range(0, len(TEXTS), 200)])
+    encoder = TableEncoder.of(total, max_categories=3)
+    save(encoder, tmp_path / "encoder")
+    back = load(tmp_path / "encoder")
+    frame = pd.DataFrame({"a": TEXTS[:100]})
+    np.testing.assert_array_equal(back.transform(frame), encoder.transform(frame))
+    assert back.statistic_.undercounts == total.undercounts
+    assert back.partial_fit(frame).n_features_out_ == encoder.partial_fit(frame).n_features_out_ == 20
 
 
 def test_the_heaviest_less_the_next():

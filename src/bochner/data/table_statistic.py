@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
+from bochner.data.categories import heaviest
 from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
 
 BLOCK_ENTRIES = 1 << 17
@@ -152,8 +153,8 @@ class TableStatistic:
     summary : Summary
         Of the parts of all columns, in order.
     categories : dict of str to dict of str to float
-        Weight of every category of a column of text, by the column's number. Of columns with more than 2^20 categories
-        the heaviest ones; their weights may be too small.
+        Weight of every category of a column of text, by the column's number. In sums of blocks with more than 2^20
+        categories, only the heaviest of such a column; their weights may be too small.
     undercounts : dict of str to float, or None
         For such columns, by how much each weight may be too small at most, also that of a category that is left out:
         at most the sum of all weights over 2^19.
@@ -207,18 +208,19 @@ class TableStatistic:
         self.rows, self.missing, self.summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
-        for j, counts in b.categories.items():
-            self._count(j, counts)
+        for j, weights in b.categories.items():
+            counts = self.categories.setdefault(j, {})
+            for category, weight in weights.items():
+                counts[category] = counts.get(category, 0.0) + weight
+        self.keep_heaviest(MOST_CATEGORIES)
         return self
 
-    def _count(self, j: str, weights: dict[str, float]) -> None:
-        """Add weights of categories of a column, and keep the heaviest where there are too many."""
-        counts = self.categories.setdefault(j, {})
-        for category, weight in weights.items():
-            counts[category] = counts.get(category, 0.0) + weight
-        if len(counts) > MOST_CATEGORIES:
-            self.categories[j], lost = heaviest(counts, MOST_CATEGORIES // 2)
-            self._lose(j, lost)
+    def keep_heaviest(self, most: int) -> None:
+        """Keep half of `most` categories of each column that has more than `most`, and note what their counts lack."""
+        for j, counts in self.categories.items():
+            if len(counts) > most:
+                self.categories[j], lost = heaviest(counts, most // 2)
+                self._lose(j, lost)
 
     def _lose(self, j: str, weight: float) -> None:
         """Note that counts of a column may be too small by so much more."""
@@ -251,18 +253,6 @@ class TableStatistic:
             if not PARTS[new]:
                 categories[str(j)] = self.categories.get(str(j), {})
         return replace(self, kinds=kinds, summary=_stack(parts), categories=categories)
-
-
-def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], float]:
-    """The categories that are heavier than the one of rank `most + 1`, less its weight, and that weight.
-
-    What is taken off is taken off at least `most + 1` times, so that all that is lost of one count, in any number of
-    such steps and sums, is at most the total weight over ``most + 1`` (Misra & Gries, 1982; that sums of such counts
-    keep the bound: Agarwal et al., "Mergeable summaries", 2012, theorem 1).
-    """
-    weights = np.fromiter(counts.values(), np.float64, len(counts))
-    lost = float(np.partition(weights, len(weights) - most - 1)[len(weights) - most - 1])
-    return {category: weight - lost for category, weight in counts.items() if weight > lost}, lost
 
 
 def part_offsets(kinds: Sequence[str]) -> np.ndarray:

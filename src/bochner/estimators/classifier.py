@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from bochner.data.streams.base import Batch
 from bochner.data.streams.overview import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
@@ -356,13 +357,13 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
     def _targets_of(self, overview: Overview) -> Signs:
         labels = list(overview.classes or {})
         text = any(isinstance(label, str) for label in labels)
-        self._take_classes(np.sort(np.array(labels, dtype=object if text else None)), overview.n_rows)
+        self._take_classes(np.sort(np.array(labels, dtype=object if text else None)), overview.n_rows or 0)
         return Signs(self.classes_)
 
-    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Overview]:
-        """The rows with the weights of their classes, and what they are like then."""
+    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:
+        """The rows with the weights of their classes."""
         if self.class_weight is None or not overview.classes:
-            return stream, overview
+            return super()._weighed(stream, overview)
         labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
         if isinstance(self.class_weight, str):
             factors = totals.sum() / (len(totals) * totals)
@@ -370,9 +371,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
             factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
         order = np.argsort(labels)
         weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        sample, largest = weighted.weighed(overview.sample), overview.largest_weight * factors.max()
-        own = replace(overview, weight=float(totals @ factors), largest_weight=largest, sample=sample)
-        return replace(stream, roles=weighted), own
+        return replace(stream, roles=weighted), weighted.weighed(overview.sample), float(totals @ factors)
 
     def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
         self._take(fitted, choice)

@@ -142,7 +142,115 @@ class Planned:
         ways = self._ways(rows, features, gathered, learned)
         return Case(rows, gathered, features, learned, why, ways, _row_memory(rows, gathered) + working_bytes(limit))
 
-    def _cures(rows: Rows, features: Map, way: Way, gathered: bool) -> tuple[str, ...]:
+    def _refusal(self, rows: Rows, case: Case, room: int, limited: bool) -> str:
+        """That nothing fits, and what would."""
+        need = case.base + min(way.n_bytes for way in case.ways)
+        smaller, cures = self._smaller(case, room), []
+        if smaller is not None:
+            cures.append(f"n_components={smaller} fits")
+        if limited:
+            enough = room
+            while self._case(rows, enough).within(enough) is None:
+                enough = int(MORE * enough)
+            cures.append(f"memory_limit='{size(MORE * enough)}' does")
+        cure = " and ".join(cures) or "take fewer columns, or a machine with more"
+        here = f"memory_limit allows {size(room)}" if limited else f"{size(room)} are free"
+        return f"{case.features.text} of {rows.n_rows:,} rows need {size(need)} of memory, and {here}: {cure}."
+
+    def _ways(self, rows: Rows, features: Map, gathered: bool, learned: bool) -> list[Way]:
+        """The ways to solve, the better ones first."""
+        alphas = given_alphas(self.alpha)
+        calibrated = bool(getattr(self, "_is_calibrated", False))
+        size = (rows.n_rows, rows.n_outputs, float(rows.n_rows))
+        task = Task(*size, alphas, calibrated, self.tol < 5e-3, learned, rows.n_columns)
+        costs: Costs = machine_costs() if rows.n_rows * features.size**2 > WORTH_MEASURING else COSTS
+        if not gathered:
+            return streamed_ways(rows, features, task, self._planned_solver(), costs)
+        chosen = plan(self._planned_solver(), _drawn(features, rows.n_columns), task, costs)
+        way = held_way(rows, features, task, chosen.solver, costs)
+        return [replace(way, reason=chosen.reason)]
+
+    def _smaller(self, case: Case, room: int) -> int | None:
+        """The largest map that fits, to two digits; None where there is none."""
+        some: float = case.features.size
+        while (some := some / MORE) >= LEAST_SIZE:
+            features = case.features._replace(size=_two_digits(some))
+            ways = self._ways(case.rows, features, case.gathered, case.learned)
+            if case._replace(ways=ways).within(room) is not None:
+                return features.size
+        return None
+
+    def _planned_solver(self) -> str:
+        criteria = isinstance(self.alpha, str) and self.alpha != "auto"
+        return "direct" if criteria and self.solver == "auto" else self.solver
+
+    def _planned_map(self, rows: Rows) -> tuple[Map, bool, list[str]]:
+        """The map that the arguments and the numbers of rows lead to; whether it is learned; why."""
+        if not isinstance(self.features, str):
+            return _given(self.features, rows.n_columns), False, []
+        n = min(rows.sample or rows.n_rows, rows.n_rows)
+        wanted = self._wanted_features() if self._is_named else None  # type: ignore[attr-defined]
+        wide = rows.n_columns > MOST_LEARNED_COLUMNS
+        learned = wanted is not None and self.metric != "isotropic" and n >= POLICY.fewest_rows and not wide
+        if not learned:
+            wanted = self.features
+        many = n > POLICY.rows_for_bins_alone
+        if wanted in ("binning", "hybrid") or (wanted == "auto" and learned and many):
+            steps = POLICY.final_steps if learned else Map("", 0, False).steps
+            P = self._planned_grids(rows, n, learned)
+            text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
+            why = f"beyond {POLICY.rows_for_bins_alone:,} rows bins are taken" if wanted == "auto" else ""
+            return Map(text, P, False, steps=steps), learned, [why]
+        D = int(self._n_components(rows.n_rows, None))  # type: ignore[attr-defined]
+        compared = wanted == "auto" and learned
+        why = "bins and larger maps may be chosen, on rows held out; planned is the usual size" if compared else ""
+        return Map(f"{D:,} Fourier features", D, True), learned, [why]
+
+    def _planned_grids(self, rows: Rows, n: int, learned: bool) -> int:
+        if not learned or not isinstance(self.n_components, str):
+            return int(self._n_components(rows.n_rows, None))  # type: ignore[attr-defined]
+        outputs = 1 + (rows.n_outputs - 1) / POLICY.outputs_for_half
+        return int(np.clip(POLICY.final_entries / n / outputs, *POLICY.final_grids))
+
+
+def _given(features: FeatureMap, n_columns: int) -> Map:
+    """A map that was given."""
+    drawn = clone(features).draw(n_columns)
+    maps = [leaf.features for leaf in leaves(drawn)]
+    bins = [one for one in maps if isinstance(one, BinningFeatures)]
+    if drawn.is_dense:
+        return Map(f"{drawn.n_features_out:,} features of {type(features).__name__}", drawn.n_features_out, True)
+    buckets = int(bins[0].n_buckets or 0) if len(maps) == len(bins) == 1 else 0
+    grids = sum(int(one.n_grids) for one in bins)
+    text = f"bins of {grids:,} grids" + (f" in {buckets:,} buckets each" if buckets else "")
+    return Map(text + (" beside other features" if len(maps) > len(bins) else ""), grids, False, buckets)
+
+
+def _drawn(features: Map, n_columns: int) -> FeatureMap:
+    """A map of that size, for those who ask whether it is dense, and how large."""
+    if features.dense:
+        return FourierFeatures(Gaussian(), features.size, random_state=0).draw(n_columns)
+    return BinningFeatures(Laplacian(), 1, random_state=0).draw(n_columns)
+
+
+def _row_memory(rows: Rows, gathered: bool) -> int:
+    """Of the rows in memory: all, but for what is there already, or the sample."""
+    if gathered and rows.held:
+        return rows.n_rows * (4 * rows.n_columns + 40)
+    held = rows.n_rows if gathered else rows.sample or 0
+    return int((AROUND if gathered else 1.0) * held * row_bytes(rows.n_columns))
+
+
+def _two_digits(number: float) -> int:
+    return int(float(f"{number:.2g}"))
+
+
+def _data(rows: Rows) -> str:
+    about = "about " if rows.estimated else ""
+    return f"{rows.what}: {about}{rows.n_rows:,} rows x {rows.n_columns:,} columns"
+
+
+def _cures(rows: Rows, features: Map, way: Way, gathered: bool) -> tuple[str, ...]:
     """What would take less time."""
     cures = []
     n_passes = sum(one.times for one in way.passes)

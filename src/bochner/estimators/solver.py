@@ -12,7 +12,7 @@ from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
-from bochner.features.leaves import leaves
+from bochner.features.hashed import hashed_bins
 from bochner.features.rows import has_kernel_rows
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
@@ -136,7 +136,7 @@ def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     task : Task
     """
     D = features.n_features_out
-    if not features.is_dense and not is_hashed(features):
+    if not features.is_dense and (hashed_bins(features) is None or POLICY.hashed_columns < D):
         return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
     if solver != "auto":
         return SolverChoice(solver, "as given")
@@ -144,13 +144,6 @@ def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     if free is not None and free < FACTOR_BYTES * D**2:
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     return SolverChoice("direct", "one pass over the rows")
-
-
-def is_hashed(features: FeatureMap) -> bool:
-    """Whether all bins of a map are hashed into so few buckets that a Gram matrix serves them."""
-    inner = [leaf.features for leaf in leaves(features)]
-    hashed = all(getattr(one, "n_buckets", None) for one in inner if not one.is_dense)
-    return hashed and features.n_features_out <= POLICY.hashed_columns
 
 
 def iterations(alpha: float, weight: float) -> float:

@@ -16,20 +16,20 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from bochner.data.sources import Source
+from bochner.data.streams.base import Batch
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import Overview, look
-from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared
-from bochner.estimators.model import encoded_source
+from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
 from bochner.estimators.tables import Stream
 from bochner.features.base import FeatureMap
-from bochner.features.hashed import hashed
+from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import leaves
 from bochner.settings import current
 from bochner.tuning.budget import Budget
@@ -56,9 +56,9 @@ class StreamedMachine(Planned, KernelMachine):
     def _targets_of(self, overview: Overview) -> Targets:
         """Keep the classes, or the scale of the targets, of all rows; how targets are made of them."""
 
-    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Overview]:
-        """The rows with the weights that parameters give them, and what they are like then."""
-        return stream, overview
+    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:
+        """The rows with the weights that parameters give them, their sample, and the sum of the weights."""
+        return stream, overview.sample, overview.weight
 
     @abstractmethod
     def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
@@ -85,24 +85,24 @@ class StreamedMachine(Planned, KernelMachine):
     def _look(self, stream: Stream) -> Overview:
         """Look at all rows once."""
         size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
-        with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)):
-            return look(stream.table, stream.roles, is_classifier(self), self._seed(), size)
+        with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
+            return look(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance)
 
     def _seen(self, stream: Stream, overview: Overview, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
         seed, budget = self._seed(), Budget(self.time_limit)
-        stream, overview = self._weighed(stream, overview)
-        X, y, weight = overview.sample
+        stream, (X, y, weight), total = self._weighed(stream, overview)
         validate_data(self, X, reset=True, skip_check_array=True)
-        self.encoder_ = TableEncoder.of(overview.table, with_std=self._is_named)
-        targets, dtype = self._targets_of(overview), self._dtype(overview.n_rows, None)
+        self.encoder_ = encoder_of(overview.table, self._is_named)
+        n_rows = POLICY.gathered_rows if overview.n_rows is None else overview.n_rows  # many, if nobody knows
+        targets, dtype = self._targets_of(overview), self._dtype(n_rows, None)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
-        rows = Prepared(sample, dtype, seed, budget, overview.n_rows, overview.weight, way)
-        encode = partial(self.encoder_.encode, dtype=dtype)
-        counts, sums = tuple(overview.counts), tuple(overview.checksums)
-        return rows, StreamSource(
-            stream.table, stream.roles, encode, targets, counts, sums, sample.encoded(dtype), overview.weight
-        )
+        total *= n_rows / overview.n_seen
+        rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
+        encode, checks = partial(self.encoder_.encode, dtype=dtype), overview.checksums
+        counts, sums = tuple(overview.counts), None if checks is None else tuple(checks)
+        held = sample.encoded(dtype)
+        return rows, StreamSource(stream.table, stream.roles, encode, targets, counts, sums, held, total)
 
     @property
     def _needs_all(self) -> str | None:
@@ -138,11 +138,9 @@ class StreamedMachine(Planned, KernelMachine):
             choice = Choice(model, choice.verdict)
         design, task = self._plan(rows, choice)
         if self.solver_ != "direct":
-            raise ValueError(
-                "Partial fits sum the products of all pairs of features, and there are too many: take "
-                f"BinningFeatures(n_grids=100, n_buckets=128), so that they are at most {POLICY.hashed_columns:,}; or "
-                "fit the model on a source of all rows, as bochner.open_source makes."
-            )
+            if not design.features.is_dense:
+                require_hashed(design.features, POLICY.hashed_columns)
+            raise ValueError(f"Partial fits are solved by the Gram matrix alone: {self.solver_reason_}.")
         self.features_, self._sums = design.features, self._summed(design, task, choice)
 
     def _summed(self, design: Design, task: RidgeTask, choice: Choice | None) -> Sums:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -14,10 +14,12 @@ from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.opening import is_streamed, open_source
 from bochner.data.streams.overview import gathered
-from bochner.data.streams.roles import Roles
+from bochner.data.streams.roles import Roles, Rows
 from bochner.data.table_input import is_frame
 from bochner.estimators.sizes import gathers
 from bochner.settings import current
+
+AnyRows = TypeVar("AnyRows", Rows, Batch)
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,14 @@ class ClassWeighted(Roles):
         """The same roles with weights of the classes."""
         return cls(**vars(roles), classes=classes, factors=factors)
 
-    def split(self, batch: Batch) -> Batch:
-        """Take targets and weights out of the table of a batch."""
-        return self.weighed(super().split(batch))
+    def rows(self, batch: Batch, first: int = 0) -> Rows:
+        """Split a batch whose first row has that number."""
+        return self.weighed(super().rows(batch, first))
 
-    def weighed(self, batch: Batch) -> Batch:
+    def weighed(self, rows: AnyRows) -> AnyRows:
         """Rows with the weights of their classes."""
-        factor = self.factors[np.searchsorted(self.classes, batch.y)]
-        return batch._replace(weight=factor if batch.weight is None else batch.weight * factor)
+        factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
+        return rows._replace(weight=factor if rows.weight is None else rows.weight * factor)
 
 
 @dataclass(frozen=True)

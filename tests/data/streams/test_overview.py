@@ -12,12 +12,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest
 
 from bochner.data.streams import overview as overview_module
+from bochner.data.streams import totals
 from bochner.data.streams.base import Batch, SourceError, TableSource
-from bochner.data.streams.overview import gathered, look
+from bochner.data.streams.overview import counted_categories, gathered, look
 from bochner.data.streams.roles import Roles, Rows
 from bochner.data.streams.samples import RowSample, sure_limit
 from bochner.data.table_statistic import TableStatistic
 from bochner.engines.local import at_most
+from bochner.settings import settings
 
 ROLES = Roles(("y",), "w")
 N = 3000
@@ -268,9 +270,35 @@ def test_what_cannot_be_read(listed, mixed):
 
 
 def test_too_many_labels(listed, monkeypatch):
-    monkeypatch.setattr(overview_module, "MOST_LABELS", 100)
+    monkeypatch.setattr(totals, "MOST_LABELS", 100)
     with pytest.raises(SourceError, match="more than 100 different labels"):
         look(listed(DENSE, np.arange(700)), Roles(), True, 0, 10)
+
+
+def test_a_memory_limit_bounds_the_categories(listed):
+    """Of 3,000 different texts, beside two frequent ones; the more columns of text, the fewer of each."""
+    texts = np.array([f"t{k}" for k in range(N)], object)
+    texts[::3], texts[1::3] = "often", "sometimes"
+    table = pa.table({"a": texts, "b": texts, "y": np.arange(N)})
+    free = look(listed(table, rows=100), Roles(("y",)), False, 0, 10).table
+    assert free.undercounts is None
+    assert len(free.categories["0"]) == N // 3 + 2
+    with settings(memory_limit="3 MB"):
+        bounded = look(listed(table, rows=100, parts=16), Roles(("y",)), False, 0, 10).table
+    assert bounded.categories == free.categories  # at least 1,024 are counted always
+    assert counted_categories(table.schema, 10**8) == int(25e6) // 512 // 2
+    assert counted_categories(table.schema, 10**12) == counted_categories(7, 0) == 2**20
+
+
+def test_categories_beyond_the_limit(listed, monkeypatch, small_blocks):
+    monkeypatch.setattr(overview_module, "FEWEST_CATEGORIES", 16)
+    texts = np.where(np.arange(N) % 2, "often", np.arange(N).astype(str)).astype(object)
+    with settings(memory_limit=1):
+        seen = look(listed(pa.table({"a": texts, "y": np.arange(N)}), rows=10), Roles(("y",)), False, 0, 10).table
+    lost = seen.undercounts["0"]
+    assert len(seen.categories["0"]) <= 16
+    assert N / 2 - lost <= seen.categories["0"]["often"] <= N / 2
+    assert lost <= N / 9
 
 
 def test_part_with_another_number_of_rows(listed, mixed):

@@ -149,6 +149,9 @@ def test_types_that_are_asked_for(files):
     found, schema = parts(files, Selection(), pa.schema([("n", pa.float32()), ("c", pa.string())]))
     assert schema.types == [pa.float32(), pa.float32(), pa.string(), pa.string(), pa.bool_(), pa.timestamp("us")]
     assert rows_of(found)["c"].to_pylist() == TABLE["c"].to_pylist()
+    assert parts(files, Selection(("x",)), TABLE.schema)[1] == TABLE.select(["x"]).schema
+    with pytest.raises(SourceError, match="schema: no column 'tt'; did you mean 't'"):
+        parts(files, Selection(), pa.schema([("tt", pa.float64())]))
     found, _ = parts(files, Selection(), pa.schema([("t", pa.float64())]))
     with pytest.raises(SourceError, match=r"0.parquet, row group 0: column 't' does not fit its type double"):
         rows_of(found)

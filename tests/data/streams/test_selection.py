@@ -55,6 +55,7 @@ def test_stamps_tell_selections_apart():
         (Selection(exclude=("a", "prize", "price")), "no column is left"),
         (Selection(where=pc.field("q") > 1), "where: No match for FieldRef.Name"),
         (Selection(where=pc.field("a") + 1), "where: "),
+        (Selection(where=pc.field(0) > 1), "takes columns by their numbers; name them"),
         (Selection(where="a > 1"), "where must be an expression such as"),
     ],
 )

@@ -215,6 +215,16 @@ def test_changed_after_opening(tmp_path, change):
         list(part.read())
 
 
+def test_changed_while_it_is_read(tmp_path):
+    path = written(tmp_path / "t.csv", "x,y\n" + "1,2\n" * 100_000)
+    ((part,), _) = opened(path)
+    batches = part.read(1 << 15)
+    next(batches)
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(SourceError, match=r"t\.csv: the file changed while it was read"):
+        list(batches)
+
+
 def test_stamps_follow_the_content(tmp_path):
     path = written(tmp_path / "t.csv", "x,y\n1,2\n")
     first, again = (opened(path)[0][0].stamp() for _ in range(2))

@@ -159,9 +159,11 @@ def parts_of(
     """
     constants = [pa.table({})] * len(contents) if constants is None else constants
     wholes = [pa.schema([*one.schema, *more.schema]) for one, more in zip(contents, constants, strict=True)]
-    require(dict.fromkeys(name for whole in wholes for name in whole.names), selection.exclude)
+    names, asked = dict.fromkeys(name for whole in wholes for name in whole.names), pa.schema(schema or ())
+    require(names, selection.exclude)
+    require(names, asked.names, "schema: ")
     needed = [(one.state.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
-    schema = unified(needed, schema)
+    schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
     paths = [Path(one.state.path) for one in contents]
     parts = [
         kind(one.state, label, one.digest, first, stop, rows, selection, schema, more)

@@ -14,6 +14,7 @@ from bochner.data.streams.roles import Rows
 from bochner.data.streams.rows import MOST_PIECES, joined
 
 ALL = 2**64 - 1
+SPARE = 1.25  # times as many rows as are wanted are held
 
 
 class RowSample:
@@ -40,7 +41,7 @@ class RowSample:
         """Draw from the next rows of a part, whose first row has this number."""
         hashes = mixed((first + rows.number).astype(np.uint64) ^ self.salt)
         self._keep(rows, hashes, hashes <= self.limit)
-        if len(self._pieces) > MOST_PIECES or self._count > 2 * self.size:
+        if len(self._pieces) > MOST_PIECES or self._count > SPARE * self.size:
             self._shrink()
 
     def __iadd__(self, other: RowSample) -> RowSample:
@@ -48,7 +49,7 @@ class RowSample:
         self._hashes += other._hashes
         self._count += other._count
         self.limit = min(self.limit, other.limit)
-        if self._count > 2 * self.size:
+        if self._count > SPARE * self.size:
             self._shrink()
         return self
 

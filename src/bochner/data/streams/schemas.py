@@ -72,10 +72,11 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
 
 
 def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> None:
-    missing = [column for column in schema.names if column not in set(other.names)]
+    there, wanted = set(other.names), set(schema.names)
+    missing = [column for column in schema.names if column not in there]
     if missing:
         raise SourceError(f"{name}: no column {listed(missing)}, as {first} has; write it anew, or leave it out")
-    more = [column for column in other.names if column not in set(schema.names)]
+    more = [column for column in other.names if column not in wanted]
     if more:
         raise SourceError(f"{name}: column {listed(more)} is not in {first}; leave it out by exclude=")
 

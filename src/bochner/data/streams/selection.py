@@ -96,6 +96,8 @@ def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:
 def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
     if not isinstance(where, pc.Expression):
         raise SourceError(f"where must be an expression such as pyarrow.compute.field('x') > 0, got {where!r}")
+    if "FieldPath(" in str(where):
+        raise SourceError(f"where: {where} takes columns by their numbers; name them")
     try:
         _filtered(schema.empty_table(), where)
     except pa.ArrowException as error:
@@ -104,6 +106,8 @@ def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
 
 def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
     """Whether a condition cannot do without a column."""
+    if name not in str(where):
+        return False
     try:
         _filtered(schema.remove(schema.get_field_index(name)).empty_table(), where)
     except pa.ArrowException:

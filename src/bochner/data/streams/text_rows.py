@@ -17,7 +17,7 @@ from bochner.data.streams.base import SourceError
 from bochner.data.streams.folders import FileState, kind_of
 from bochner.data.streams.lines import chunks, line_starts, lines_above
 
-BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 14, 1 << 30
+BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
 
 
