@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
-from bochner import load
+from bochner import KernelMachineRegressor, load
 from bochner.cli.app import app
 from bochner.data.files import read_table
 from bochner.estimators import sizes
@@ -248,3 +248,27 @@ def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
         file.seek(4)
         file.write(bytes(size // 2))
     assert "r2.parquet" in refused("predict", "model.safetensors", "rows", "--out", "p.csv")
+
+
+def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkeypatch):
+    arguments = ("rows", "--checkpoint", "rows.ckpt", "--out", "model.safetensors")
+    whole = fit(done, *arguments)
+    before = load("model.safetensors").coef_
+    os.remove("model.safetensors")
+
+    def fails(*args):
+        raise OSError("killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bochner.cli.streams.write_model", fails)
+        code, _, err = run("fit", *arguments, "--target", "y", "--exclude", "big", *FAST)
+    assert (code, err) == (1, "error: killed here\n")
+    assert "rows.ckpt.scored" in os.listdir()
+    fits = []
+    fitted = KernelMachineRegressor.fit
+    monkeypatch.setattr(KernelMachineRegressor, "fit", lambda self, *args: fits.append(args) or fitted(self, *args))
+    again = fit(done, *arguments, "--resume")
+    assert len(fits) == 1
+    assert again["scores"] == whole["scores"]
+    np.testing.assert_array_equal(load("model.safetensors").coef_, before)
+    assert "rows.ckpt.scored" not in os.listdir()

@@ -103,34 +103,15 @@ class Targets:
 
 def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     """Fit a model to a table that stays where it is, score it on rows held out, and save one fitted to all rows."""
-    path, seed = arguments.data, arguments.seed
     if source.names is not None and arguments.target not in source.names:
-        raise missing_column(arguments.target, source.names, path)
-    with errors_of(path):
+        raise missing_column(arguments.target, source.names, arguments.data)
+    with errors_of(arguments.data):
         targets = look_at_target(source, arguments)
         task, reason = _task(arguments, targets)
-        start, scored, held, notes = CLOCK.seconds(), None, None, list[str]()
-        rule = Rule(0.0, 1.0, seed, arguments.target)
-        train = whole = kept_rows(source, rule) if targets.missing else source
-        if arguments.test_size:
-            judging, share = judging_rows(source, targets.n_known, arguments.test_size, rule)
-            held = _held_out(judging, arguments, task)
-            train = kept_rows(source, replace(rule, low=share))
-        model = _fitted(arguments, task, train, held is not None)
-        facts = model_facts(model)
-        if held is not None:
-            known = targets.baseline(task, held[1])
-            scored, notes = score(model, held[0], held[1], known, path)
-        if arguments.out is not None:
-            if held is not None:
-                model = _fitted(arguments, task, whole)
-            write_model(model, arguments.out, arguments.target, task, targets.n_known, targets.baseline(task), scored)
-        _forget(arguments)
-    rest = None if held is None else held[1]
-    n_test = 0 if rest is None else len(rest.values)
-    return {
+        report = _scored_and_saved(arguments, source, targets, task)
+    return report | {
         "command": "fit",
-        "data": str(path),
+        "data": str(arguments.data),
         "rows": targets.n_rows,
         "rows_without_target": targets.missing,
         "columns": source.schema if isinstance(source.schema, int) else len(source.schema) - 1,
@@ -138,16 +119,39 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
         "task": task,
         "task_inferred_because": reason or None,
         "task_can_change": targets.kind in ("integer", "boolean"),
-        "seed": seed,
+        "seed": arguments.seed,
+        "out": None if arguments.out is None else str(arguments.out),
+        "rows_saved_model": None if arguments.out is None else targets.n_known,
+        "peak_memory_bytes": peak_bytes(),
+    }
+
+
+def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, task: str) -> dict[str, Any]:
+    """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
+    start, scored, held, notes = CLOCK.seconds(), None, None, list[str]()
+    rule = Rule(0.0, 1.0, arguments.seed, arguments.target)
+    train = whole = kept_rows(source, rule) if targets.missing else source
+    if arguments.test_size:
+        judging, share = judging_rows(source, targets.n_known, arguments.test_size, rule)
+        X, held = _held_out(judging, arguments, task)
+        train = kept_rows(source, replace(rule, low=share))
+    model = _fitted(arguments, task, train, held is not None)
+    facts = model_facts(model)
+    if held is not None:
+        scored, notes = score(model, X, held, targets.baseline(task, held), arguments.data)
+    if arguments.out is not None:
+        if held is not None:
+            model = _fitted(arguments, task, whole)
+        write_model(model, arguments.out, arguments.target, task, targets.n_known, targets.baseline(task), scored)
+    _forget(arguments)
+    n_test = 0 if held is None else len(held.values)
+    return {
         "rows_train": targets.n_known - n_test,
         "rows_test": n_test,
         "scores": scored,
-        "baseline": targets.described(task, rest),
+        "baseline": targets.described(task, held),
         "model": facts,
         "seconds": CLOCK.seconds() - start,
-        "peak_memory_bytes": peak_bytes(),
-        "out": None if arguments.out is None else str(arguments.out),
-        "rows_saved_model": None if arguments.out is None else targets.n_known,
         "notes": notes,
     }
 
