@@ -23,6 +23,7 @@ from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared
 from bochner.estimators.model import encoded_source, encoder_of
+from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
@@ -42,7 +43,7 @@ SOLVED = (
 )
 
 
-class StreamedMachine(KernelMachine):
+class StreamedMachine(Planned, KernelMachine):
     """A kernel machine whose rows may be read from files in passes, or come in batches."""
 
     _sums: Sums | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.writing import TableWriter
+from bochner.engines.prefetch import prefetched
 
 Columns = Callable[[Any], Mapping[str, Any]]
 
@@ -33,13 +35,19 @@ def predict_stream(
     advance : callable
         Is told how many rows are done after each block.
     """
-    with TableWriter(out) as writer:
-        for part in source.parts:
-            for batch in part.read():
-                if batch.X.shape[0]:
-                    writer.write(columns_of(batch.X))
-                    advance(batch.X.shape[0])
+    with TableWriter(out) as writer, closing(prefetched(_rows(source))) as batches:
+        for X in batches:
+            writer.write(columns_of(X))
+            advance(X.shape[0])
     return writer.n_rows
+
+
+def _rows(source: TableSource) -> Iterator[Any]:
+    """Batches of the rows, in their order."""
+    for part in source.parts:
+        for batch in part.read():
+            if batch.X.shape[0]:
+                yield batch.X
 
 
 def inputs_of(X: Any, names: Sequence[str] | None) -> Any:

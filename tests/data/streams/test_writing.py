@@ -41,24 +41,36 @@ def test_columns_by_name(tmp_path):
     assert parquet.read_table(tmp_path / "out.parquet").equals(pa.table({"p": [0.0, 0, 1, 1, 1]}))
 
 
+def write(path, batches):
+    with TableWriter(path) as writer:
+        for batch in batches:
+            writer.write(batch)
+
+
+def broken():
+    yield ROWS
+    raise RuntimeError("midway")
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_nothing_is_left_where_the_writing_fails(tmp_path, suffix):
     path = tmp_path / f"out{suffix}"
     path.write_text("older")
-    with pytest.raises(RuntimeError, match="midway"), TableWriter(path) as writer:
-        writer.write(ROWS)
-        raise RuntimeError("midway")
+    with pytest.raises(RuntimeError, match="midway"):
+        write(path, broken())
     assert os.listdir(tmp_path) == [path.name]
     assert path.read_text() == "older"
 
 
-def test_refusals(tmp_path):
-    with pytest.raises(ValueError, match=r"out\.xlsx: the name must end in one of \.csv, "):
-        TableWriter(tmp_path / "out.xlsx")
-    with pytest.raises(ValueError, match="there are no rows to write"), TableWriter(tmp_path / "out.csv"):
-        pass
-    with pytest.raises(ValueError, match=r"columns \['a'\] follow on \['a', 'b'\]"):  # noqa: SIM117
-        with TableWriter(tmp_path / "out.csv") as writer:
-            writer.write(ROWS)
-            writer.write(ROWS.select(["a"]))
+@pytest.mark.parametrize(
+    ("name", "batches", "message"),
+    [
+        ("out.xlsx", [], r"out\.xlsx: the name must end in one of \.csv, "),
+        ("out.csv", [], "there are no rows to write"),
+        ("out.csv", [ROWS, ROWS.select(["a"])], r"columns \['a'\] follow on \['a', 'b'\]"),
+    ],
+)
+def test_refusals(tmp_path, name, batches, message):
+    with pytest.raises(ValueError, match=message):
+        write(tmp_path / name, batches)
     assert os.listdir(tmp_path) == []

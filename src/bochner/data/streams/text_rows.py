@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,14 @@ def spans_of(path: Path) -> list[TextSpan]:
     SourceError
         Where the file is no CSV.
     """
+    whole = whole_span(path)
+    file = whole.file
+    cuts = [0, file.size] if whole.compression or file.size < 2 * SPAN_BYTES else _cuts(file)
+    return [replace(whole, start=start, stop=stop) for start, stop in pairwise(cuts)]
+
+
+def whole_span(path: Path) -> TextSpan:
+    """All rows of a file, of which only the first line is read; SourceError where it is no CSV."""
     file = FileState.of(path)
     with open(path, "rb") as stream:
         content = kind_by_content(stream.read(1 << 12))
@@ -144,9 +152,7 @@ def spans_of(path: Path) -> list[TextSpan]:
     separator = "\t" if kind_of(path) == "tsv" else separator_of(head)
     whole = TextSpan(file, compression, separator, (), 0, file.size)
     with whole.problems():
-        names = tuple(whole.schema([], {}).names)
-    cuts = [0, file.size] if compression or file.size < 2 * SPAN_BYTES else _cuts(file)
-    return [TextSpan(file, compression, separator, names, start, stop) for start, stop in pairwise(cuts)]
+        return replace(whole, names=tuple(whole.schema([], {}).names))
 
 
 def _cuts(file: FileState) -> list[int]:

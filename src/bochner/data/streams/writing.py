@@ -38,7 +38,8 @@ class TableWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.n_rows = os.fspath(path), 0
-        self._kind, self._writer = kind_by_name(self.path), None
+        self._kind = kind_by_name(self.path)
+        self._writer: Any = None
         if self._kind is None:
             raise ValueError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
 
@@ -75,7 +76,7 @@ class TableWriter:
             return ParquetWriter(self._temporary, schema)
         from pyarrow import csv
 
-        compression = "gzip" if Path(self.path).suffix.lower() == ".gz" else None
+        compression = {".gz": "gzip", ".zst": "zstd"}.get(Path(self.path).suffix.lower())
         stream = self._stack.enter_context(pa.output_stream(self._temporary, compression=compression))
         options = csv.WriteOptions(delimiter="\t" if self._kind == "tsv" else ",")
         return csv.CSVWriter(stream, schema, write_options=options)
