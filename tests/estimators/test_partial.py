@@ -92,7 +92,7 @@ def test_ridge_term_is_chosen_for_the_rows_so_far():
 
 def test_default_regressor():
     X, y, _ = rows()
-    model = in_parts(KernelMachineRegressor(random_state=0), X, y, size=1000)
+    model = in_parts(KernelMachineRegressor(n_components=300, random_state=0), X, y, size=1000)
     assert model.score(X, y) > KernelMachineRegressor(random_state=0).fit(X, y).score(X, y) - 5e-3
     assert model.report_ is not None
 
@@ -115,8 +115,8 @@ def test_a_class_that_comes_later():
     X, _, _ = rows()
     y = (X[:, 0] > 0.5).astype(int)
     y[:1000] = 0
-    model = KernelMachineClassifier(random_state=0).partial_fit(X[:1000], y[:1000], classes=[0, 1])
-    whole = KernelMachineClassifier(random_state=0, loss="squared").fit(X, y)
+    model = KernelMachineClassifier(n_components=100, random_state=0).partial_fit(X[:1000], y[:1000], classes=[0, 1])
+    whole = KernelMachineClassifier(n_components=100, random_state=0, loss="squared").fit(X, y)
     assert model.partial_fit(X[1000:], y[1000:]).score(X, y) == pytest.approx(whole.score(X, y), abs=0.03)
     with pytest.raises(ValueError, match=r"y holds \[2\], which are not among the classes \[0, 1\]"):
         model.partial_fit(X[:10], np.full(10, 2))
@@ -161,7 +161,8 @@ def test_hashed_bins():
     assert model.solver_ == "direct"
 
 
-def test_learned_bins_are_hashed():
+def test_learned_bins_are_hashed(monkeypatch):
+    monkeypatch.setattr("bochner.estimators.streamed.HASHED_COLUMNS", 640)
     X, y, _ = rows()
     model = in_parts(KernelMachineRegressor(features="binning", random_state=0).prepare(X[:1500], y[:1500]), X, y)
     assert model.score(X, y) > 0.9

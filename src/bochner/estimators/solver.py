@@ -22,7 +22,6 @@ from bochner.tuning.policy import POLICY
 SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
 LEAST_ITERATIONS = 7.0
-FACTOR_BYTES = 48  # of an entry of the Gram matrix, with its factors
 SUMS = 1.15  # of a Gram matrix, over its products alone
 AROUND = 1.4  # of conjugate gradients, over passes, samples and factors alone
 WORTH_ROUNDING = 1e12
@@ -141,8 +140,8 @@ def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
         return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
     if solver != "auto":
         return SolverChoice(solver, "as given")
-    free = available_memory()
-    if free is not None and free < FACTOR_BYTES * D**2:
+    free, dtype = available_memory(), np.dtype(np.float64 if task.wide else np.float32)
+    if free is not None and 0.8 * free < factor_bytes(D, D, task.n_outputs, dtype):
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     return SolverChoice("direct", "one pass over the rows")
 

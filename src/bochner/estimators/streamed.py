@@ -41,6 +41,7 @@ SOLVED = (
     *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
     *("loss_", "loss_reason_", "link_", "curve_", "set_thresholds_", "n_steps_"),
 )
+HASHED_COLUMNS = 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 
 
 class StreamedMachine(Planned, KernelMachine):
@@ -132,10 +133,8 @@ class StreamedMachine(Planned, KernelMachine):
         """Choose everything on some rows, and begin to sum others."""
         choice = self._choose(rows)
         if choice is not None and not _is_dense(choice.model.features):
-            model = replace(
-                choice.model, features=hashed(choice.model.features, POLICY.hashed_columns), alpha=None, is_open=True
-            )
-            choice = Choice(model, choice.verdict)
+            features = hashed(choice.model.features, HASHED_COLUMNS)
+            choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
         design, task = self._plan(rows, choice)
         if self.solver_ != "direct":
             if not design.features.is_dense:
