@@ -215,6 +215,9 @@ class TestSources:
         found = pa.concat_tables(read(source))
         assert found["b"].to_pylist() == numbers()[:, 1].astype(np.float32).tolist()
         assert found["a"].type == pa.float64()
+        assert case.open(columns=["a"], schema=pa.schema({"b": pa.float32()})).names == ["a"]
+        with pytest.raises(SourceError, match="schema: no column 'z'"):
+            case.open(schema=pa.schema({"z": pa.float32()}))
 
     def test_absent_columns_are_named(self, case):
         if case.open().names is not None:

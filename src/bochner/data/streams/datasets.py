@@ -76,7 +76,10 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
         if selection.where is None:
             names = frame.collect_schema().names()
             require(names, [*(selection.columns or ()), *selection.exclude])
-            frame = frame.select(selection.kept(names))
+            require(names, pa.schema(schema or ()).names, "schema: ")
+            wanted = selection.kept(names)
+            frame = frame.select(wanted)
+            schema = pa.schema([column for column in schema or () if column.name in wanted])
         frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
     except (PolarsError, OSError) as error:
         cure = "mend it, or see to space in the temporary folder"

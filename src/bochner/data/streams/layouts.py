@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.schemas import fitted, unified
-from bochner.data.streams.selection import Selection
+from bochner.data.streams.selection import Selection, require
 
 
 class Layout(NamedTuple):
@@ -75,8 +75,10 @@ class Columns:
         """Those of batches with the layout of the first; None of arrays, whose columns have no names."""
         selection = selection or Selection()
         if isinstance(layout.schema, pa.Schema):
-            asked = pa.schema([]) if asked is None else asked
-            return cls(selection, unified([("the first batch", selection.needed(layout.schema))], asked), asked)
+            require(layout.schema.names, pa.schema(asked or ()).names, "schema: ")
+            needed = selection.needed(layout.schema)
+            asked = pa.schema([column for column in asked or () if column.name in needed.names])
+            return cls(selection, unified([("the first batch", needed)], asked), asked)
         if not takes_all(selection) or asked is not None:
             raise SourceError("columns of arrays have no names; leave out columns=, exclude=, where= and schema=")
         return None

@@ -99,10 +99,13 @@ def parts(
         another type than the schema gives.
     """
     spans = [span for path in paths for span in spans_of(path)]
-    require(dict.fromkeys(name for span in spans for name in span.names), selection.exclude)
+    everything = dict.fromkeys(name for span in spans for name in span.names)
+    require(everything, selection.exclude)
+    require(everything, pa.schema(schema or ()).names, "schema: ")
     names = [_wanted(span, selection) for span in spans]
-    checked = unified([(span.file.path, names) for span, names in zip(spans, names, strict=True)], schema)
-    known = {} if schema is None else {name: schema.field(name).type for name in schema.names if name in checked.names}
+    known = {column.name: column.type for column in schema or () if column.name in names[0].names}
+    files = [(span.file.path, some) for span, some in zip(spans, names, strict=True)]
+    checked = unified(files, pa.schema(known.items()))
     counts: list[int | None] = [None] * len(spans)
     if len(known) < len(checked):
         spans, seen = _looked(spans, checked.names, known)
