@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.sources import Block, Source
-from bochner.engines.base import reduce
+from bochner.engines.base import accumulate, reduce
+from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, pause, require_memory, shards
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
@@ -217,7 +218,7 @@ class Design:
         X, y, weight = self.source.whole()
         return Block(self.dense.rows(X.astype(self.dtype, copy=False)), y, weight)
 
-    def moments(self, total: Moments | None = None) -> Moments:
+    def moments(self, keeper: Keeper | None = None) -> Moments:
         """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
 
         Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
@@ -226,8 +227,8 @@ class Design:
 
         Parameters
         ----------
-        total : Moments, optional
-            To which they are added in place, and which is returned.
+        keeper : Keeper, optional
+            Keeps what is done; what it holds of the same sum is gone on from.
 
         Raises
         ------
@@ -242,13 +243,10 @@ class Design:
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
             work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), self.advance)
-        elif not shared:
-            found = reduce(LOCAL, sources, work, features)
-            return found if total is None else total.__iadd__(found)
-        total = work.empty() if total is None else total
-        for source in sources:
-            work.add(total, source, features)
-        return total
+        journal = None if keeper is None else Journal(keeper, Moments.of)
+        if not (shared or binned):
+            return reduce(LOCAL, sources, work, features, journal)
+        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
 
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.

@@ -113,11 +113,10 @@ def test_classes():
 
 def test_a_class_that_comes_later():
     X, _, _ = rows()
+    X = X[np.argsort(X[:, 0])]
     y = (X[:, 0] > 0.5).astype(int)
-    y[:1000] = 0
     model = KernelMachineClassifier(n_components=100, random_state=0).partial_fit(X[:1000], y[:1000], classes=[0, 1])
-    whole = KernelMachineClassifier(n_components=100, random_state=0, loss="squared").fit(X, y)
-    assert model.partial_fit(X[1000:], y[1000:]).score(X, y) == pytest.approx(whole.score(X, y), abs=0.03)
+    assert model.partial_fit(X[1000:], y[1000:]).score(X, y) > 0.95
     with pytest.raises(ValueError, match=r"y holds \[2\], which are not among the classes \[0, 1\]"):
         model.partial_fit(X[:10], np.full(10, 2))
     with pytest.raises(ValueError, match="classes are not those of the first call"):

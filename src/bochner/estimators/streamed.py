@@ -22,6 +22,7 @@ from bochner.data.streams.overview import Overview, look
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared
+from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream
@@ -68,18 +69,22 @@ class StreamedMachine(Planned, KernelMachine):
     def _fit_stream(self, stream: Stream) -> Self:
         """Look at all rows once, choose on a sample of them, and solve for all in passes."""
         self._refuse("rows that are read in passes")
+        check_checkpoint()
         overview = self._look(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
             return self.fit(*overview.sample)
         rows, source = self._seen(stream, overview, "streamed")
         choice = self._choose(rows)
         design, task = self._plan(rows, choice)
+        keep = partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
         with self._progress(rows) as advance:
             passes = Design(source, design.features, design.dtype, advance)
             if self.solver_ == "direct":
-                fitted = self._summed(design, task, choice).plus(passes).solve(design.features)
+                sums = self._summed(design, task, choice)
+                with keep(sums.digest) as keeper:
+                    fitted = sums.plus(passes, keeper).solve(design.features)
             else:
-                fitted = solve_stream(passes, rows.source, task)
+                fitted = solve_stream(passes, rows.source, task, keep)
         self._keep_solution(fitted, choice)
         return self
 

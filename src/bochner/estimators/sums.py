@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.data.sources import ArraySource
 from bochner.design import Design
+from bochner.engines.journal import Keeper
 from bochner.estimators.judges import Judges
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_moments
 from bochner.estimators.ridge.task import SCORED_ROWS
@@ -77,9 +78,9 @@ class Sums:
         """Precision of the features."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def plus(self, design: Design) -> Sums:
-        """The sums with the rows of a design."""
-        moments, judges = design.moments(), self.judges
+    def plus(self, design: Design, keeper: Keeper | None = None) -> Sums:
+        """The sums with the rows of a design; what is done of them may be kept."""
+        moments, judges = design.moments(keeper), self.judges
         if isinstance(design.source, ArraySource):
             own = Judges.of(design.source, self.seed)
             judges = self.judges + own if self.n_rows else own

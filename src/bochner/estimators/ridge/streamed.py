@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bochner.data.sources import ArraySource
 from bochner.design import Design
+from bochner.engines.journal import Keeper
 from bochner.estimators.ridge.iterative import solve_iteratively
 from bochner.estimators.ridge.task import Fitted, RidgeTask, given_alphas
+from bochner.solvers.cg import Solution, State, System, conjugate_gradients
 from bochner.solvers.iterative import IterativeRidge
 from bochner.tuning.policy import POLICY
 
+PREFIX = "cg/"
+Keep = Callable[[str], AbstractContextManager[Keeper | None]]
 
-def solve_stream(design: Design, sample: ArraySource, task: RidgeTask) -> Fitted:
+
+def nothing_kept(digest: str) -> AbstractContextManager[None]:
+    """No keeper."""
+    return nullcontext()
+
+
+def solve_stream(design: Design, sample: ArraySource, task: RidgeTask, keep: Keep = nothing_kept) -> Fitted:
     """Solve for all rows by conjugate gradients, from the solution for a sample of them in memory, which judges.
 
     Of bins only those have a column that a row of the sample is in, so that their table does not grow with the rows.
@@ -27,27 +41,59 @@ def solve_stream(design: Design, sample: ArraySource, task: RidgeTask) -> Fitted
         Of all rows.
     sample : ArraySource
     task : RidgeTask
+    keep : callable (digest of the choices) -> context manager of a Keeper or None, optional
+        Keeps what is done.
     """
     seen = Design(sample, design.features, design.dtype)
     share = seen.source.total_weight / design.source.total_weight
     dense, alphas = design.features.is_dense, given_alphas(task.alpha)
     first = solve_iteratively(seen, task if alphas is None or not dense else replace(task, alpha=alphas * share))
-    alpha = first.alpha / share if dense else first.alpha
-    ridge = IterativeRidge(Design(design.source, first.features, design.dtype, design.advance, fixed=True), task.seed)
-    scales = ridge.scales  # which have taken up the weights of maps that were learned
+    scale = share if dense else 1.0
+    alpha = first.alpha / scale
+    all_rows = Design(design.source, first.features, design.dtype, design.advance, fixed=True)
+    ridge = IterativeRidge(all_rows, task.seed)
     n_iter = POLICY.most_iterations if dense else max(2, -(-(first.n_iter or 0) // 2))
-    found = ridge.fit(np.full(len(scales), alpha), task.tol if dense else 0.0, n_iter, start=first.coef.T)
-    solution = found.solution
+    equations = ridge.equations()
+    system = ridge.system(equations, np.full((equations.shape[0], len(ridge.maps)), alpha))
+    with keep(blake2b(first.coef.tobytes(), digest_size=16).hexdigest()) as keeper:
+        solution = _iterate(system, equations.rhs, task.tol if dense else 0.0, n_iter, first.coef.T, keeper)
     if dense:
         solution.warn(task.tol)
     coef = np.ascontiguousarray(solution.coef.T.astype(design.dtype))
-    return replace(
-        first,
-        coef=coef,
-        intercept=found.intercept,
-        alpha=alpha,
-        alphas=first.alphas / share if dense else first.alphas,
-        n_iter=solution.n_iter,
-        residual=solution.residual,
-        stage=None,
-    )
+    intercept = ridge.intercept(equations, solution.coef)
+    found = coef, intercept, alpha, first.alphas / scale, first.scores, first.held_out_predictions
+    return Fitted(first.features, *found, solution.n_iter, solution.residual, first.spread)
+
+
+def _iterate(system: System, rhs: NDArray, tol: float, n_iter: int, start: NDArray, keeper: Keeper | None) -> Solution:
+    """Conjugate gradients, the state of which is kept after each iteration."""
+    if keeper is None:
+        return conjugate_gradients(system, rhs, tol, n_iter, start=start)
+    states = Iterations(keeper)
+    begin = start if states.start is None else states.start
+    with keeper.keeping(states.contents):
+        return conjugate_gradients(system, rhs, tol, n_iter, start=begin, keep=states)
+
+
+class Iterations:
+    """Keeps the state of conjugate gradients after each iteration.
+
+    Parameters
+    ----------
+    keeper : Keeper
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        found = {name: keeper.arrays.pop(name) for name in list(keeper.arrays) if name.startswith(PREFIX)}
+        self.start = State.of({name.removeprefix(PREFIX): array for name, array in found.items()}) if found else None
+        self._arrays: dict[str, NDArray] = dict(found)
+
+    def contents(self) -> Iterator[tuple[str, NDArray]]:
+        """What is to be written."""
+        yield from self._arrays.items()
+
+    def __call__(self, state: State) -> None:
+        """Take note of a state."""
+        with self.keeper.change():
+            self._arrays = {PREFIX + name: np.array(array) for name, array in state.arrays().items()}
