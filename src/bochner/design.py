@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.sources import Block, Source
 from bochner.engines.base import reduce
-from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, pause, require_memory, shards
+from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, pause, require_memory, shards
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.hashed import DenseBins, HeldBins, hashed_bins
@@ -22,12 +22,13 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
+READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
-LARGE_SHARD_ROWS, MOST_LARGE_SHARDS = 64, 1024  # for each feature, of at least 1,024; such shards are worth keeping
+MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 REDUCED_FEATURES = 3000  # up to which a factorisation may take as much memory again
-MANY_ROWS = 1 << 40  # where nobody knows how many
+UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 Advance = Callable[[int], None]
 
 
@@ -69,7 +70,7 @@ class SumMoments:
     def n_bytes(self) -> int:
         """Memory of a call."""
         columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
-        return columns**2 * (8 + size) + self.rows * columns * size
+        return columns**2 * (8 + size) + self.rows * columns * size + READING_BYTES
 
     def __call__(self, source: Source, features: DenseFeatures) -> Moments:
         """Sum over the blocks."""
@@ -186,15 +187,21 @@ class Design:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
+        """Rows of a block, such that they and their features take 64 MB each at most; at least 256.
+
+        Bits of sums depend on it, so that memory must not.
+        """
+        return self._rows_of(BLOCK_BYTES)
+
+    def _rows_of(self, n_bytes: int) -> int:
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
-        return max(256, min(BLOCK_BYTES // row, self._n_rows))
+        return max(256, min(n_bytes // row, self._n_rows))
 
     @property
     def _n_rows(self) -> int:
         """Number of rows; many, where it is not known."""
-        return MANY_ROWS if self.source.n_rows is None else self.source.n_rows
+        return UNKNOWN_ROWS if self.source.n_rows is None else self.source.n_rows
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         return typed_blocks(self.source, rows, self.dtype, self.advance)
@@ -230,7 +237,7 @@ class Design:
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         require_factor_memory(D, D, K, self.dtype, binned)
         sources = [self.source.span(*span) for span in self.spans()]
-        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or D > OWN_MOMENTS_FEATURES
+        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self._has_one_sum
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
@@ -249,12 +256,17 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        D, parts = self.features.n_features_out, self.source.n_parts
-        n = max(self._n_rows, 1)
-        least = (max(2 * D, SHARD_ROWS), LARGE_SHARD_ROWS * max(D, SHARD_ROWS))
-        few, many = (-(-rows * parts // n) for rows in least)
-        shared = D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
-        return max(shards(parts, few, 1 if shared else MOST_SHARDS), shards(parts, many, MOST_LARGE_SHARDS), key=len)
+        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self._n_rows, 1)
+        few, many = (-(-rows * parts // n) for rows in (max(2 * D, SHARD_ROWS), LARGE_SHARD * max(D, SHARD_ROWS)))
+        most = 1 if self._has_one_sum else MOST_SHARDS
+        return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
+
+    @property
+    def _has_one_sum(self) -> bool:
+        """Whether several sums would take too much memory, of many rows also those that wait for one another."""
+        D = self.features.n_features_out
+        waiting = 2 if self._n_rows >= MANY_ROWS else 1
+        return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 
     def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
@@ -283,9 +295,9 @@ class Design:
         return blocks if kept else self.again(centres)
 
     def _stored_rows(self, row: int) -> int:
-        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most."""
-        inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
-        return max(256, min(STORED_BYTES // row, inputs, self._n_rows))
+        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
+        inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(limited(STORED_BYTES) // row, inputs, self._n_rows))
 
     def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features, computed anew and without rounding in every pass."""
@@ -300,7 +312,7 @@ class Design:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
-        for X, _, _ in self._blocks(self.block_rows):
+        for X, _, _ in self._blocks(self._rows_of(limited(BLOCK_BYTES))):
             result[done : done + X.shape[0]] = self.features.dot(X, coef)
             done += X.shape[0]
         result += intercept
@@ -323,16 +335,20 @@ class _Passes:
         return self.design.stored_blocks(self.centres)
 
 
-def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> None:
-    """Raise MemoryError where the direct solution does not fit the memory that is free.
+def factor_bytes(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> int:
+    """Memory of the direct solution.
 
-    It is one of the moments, which their factorisation takes the place of, a product and a block; or of the rows'
+    It is that of the moments, which their factorisation takes the place of, a product and a block; or of the rows'
     features and their kernel matrix, where there are fewer rows than features.
     """
     size = np.dtype(dtype).itemsize
     if n_rows < n_features:
-        need = (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
-    else:
-        product, again = 0 if binned else size, 8 if n_features <= REDUCED_FEATURES else 0
-        need = (n_features + n_outputs + 1) ** 2 * (8 + product + again) + 3 * BLOCK_BYTES
+        return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
+    product, again = 0 if binned else size, 8 if n_features <= REDUCED_FEATURES else 0
+    return (n_features + n_outputs + 1) ** 2 * (8 + product + again) + 3 * BLOCK_BYTES
+
+
+def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> None:
+    """Raise MemoryError where the direct solution does not fit the memory that is free."""
+    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned)
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -5,7 +5,16 @@ import pytest
 import scipy.linalg
 
 from bochner.engines import algebra, lapack, local
-from bochner.engines.algebra import cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
+from bochner.engines.algebra import (
+    cholesky,
+    cholesky_below,
+    copy_triangle,
+    gram,
+    product,
+    shifted_cholesky,
+    solve_cholesky,
+    solve_lower,
+)
 
 SHAPES = [(1, 1, 1), (1, 700, 900), (3, 900, 1100), (1300, 70, 40), (1300, 200, 1300), (0, 3, 2)]
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -77,6 +86,36 @@ def test_cholesky_and_its_solutions(n, dtype, monkeypatch):
             np.testing.assert_allclose(factor.astype(float) @ X, B, rtol=0, atol=50 * n * eps)
 
 
+@SIZES
+def test_a_factor_below_what_it_is_of(n, monkeypatch):
+    """In the middle of a larger matrix, for one shift after the other; what is above the diagonal stays."""
+    matrix, whole = positive(n), np.full((n + 3, n + 3), 7.0)
+    part, diagonal = whole[1:-2, 1:-2], np.diagonal(matrix).copy()
+    part[:] = np.triu(matrix)
+    for shift in (1.0, 0.25):
+        found = of_any_threads(monkeypatch, lambda s=shift: cholesky_below(part, diagonal, s, 1e-9).copy())
+        np.testing.assert_array_equal(np.triu(part, 1), np.triu(matrix, 1))
+        lower = np.linalg.cholesky(matrix + shift * np.eye(n))
+        np.testing.assert_allclose(np.tril(found), lower, rtol=0, atol=4 * n * np.finfo(float).eps)
+        B = normal(n, 600, seed=1)
+        for transposed in (False, True):
+            rounded = solve_lower(part, B, transposed, np.float32)
+            assert rounded.dtype == np.float32
+            np.testing.assert_array_equal(rounded, solve_lower(found.astype(np.float32), B, transposed))
+    whole[1:-2, 1:-2] = 7.0
+    assert (whole == 7.0).all()
+
+
+@SIZES
+def test_triangles_are_copied(n, monkeypatch):
+    matrix = normal(n, n)
+    for below, triangle in ((True, np.triu), (False, np.tril)):
+        own = matrix.copy()
+        copy_triangle(own, below)
+        np.testing.assert_array_equal(own, own.T)
+        np.testing.assert_array_equal(triangle(own), triangle(matrix))
+
+
 def test_what_has_no_factor():
     matrix = positive(600)
     matrix[500, 500] = -1.0
@@ -85,6 +124,8 @@ def test_what_has_no_factor():
     matrix[500, 500] = -np.inf
     with pytest.raises(np.linalg.LinAlgError):
         shifted_cholesky(matrix, 1.0, 1.0)
+    with pytest.raises(np.linalg.LinAlgError):
+        cholesky_below(matrix, np.diagonal(matrix).copy(), 1.0, 1.0)
 
 
 def test_rounding_is_added_as_needed():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.engines import lapack
 from bochner.engines.blas import single_threaded_blas
@@ -59,7 +59,7 @@ def gram(A: NDArray, out: NDArray) -> NDArray:
 def cholesky(matrix: NDArray) -> NDArray:
     """Return the lower Cholesky factor of a symmetric C-ordered matrix, of which the lower triangle is overwritten.
 
-    Entries above the diagonal are arbitrary. Raises LinAlgError where the matrix is not positive definite.
+    Entries above the diagonal stay what they were. Raises LinAlgError where the matrix is not positive definite.
     """
     n = len(matrix)
     for k in range(0, n, PANEL):
@@ -75,7 +75,9 @@ def cholesky(matrix: NDArray) -> NDArray:
             matrix[part, own] = rows.T
 
         def update(part: slice, own: slice = own, end: int = end) -> None:
-            matrix[part, end : part.stop] -= matrix[part, own] @ matrix[end : part.stop, own].T
+            known = matrix[part, own] @ matrix[end : part.stop, own].T
+            known[:, part.start - end :] = np.tril(known[:, part.start - end :])
+            matrix[part, end : part.stop] -= known
 
         in_threads(divide, tiles)
         in_threads(update, tiles[::-1])
@@ -99,21 +101,60 @@ def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
             rounding *= 3
 
 
-def solve_lower(lower: NDArray, B: NDArray, transposed: bool = False) -> NDArray:
+def cholesky_below(matrix: NDArray, diagonal: NDArray, shift: float, rounding: float) -> NDArray:
+    """Overwrite the lower triangle of a matrix by the factor of what is above its diagonal, which stays there.
+
+    So one matrix is enough for any number of shifts. LinAlgError where it holds values that are no numbers.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+        Its diagonal is overwritten too.
+    diagonal : array of shape (n,)
+        To which the shift is added, and as much more as rounding makes necessary.
+    """
+    while True:
+        copy_triangle(matrix, below=True)
+        np.fill_diagonal(matrix, diagonal + shift)
+        try:
+            return cholesky(matrix)
+        except LinAlgError:
+            copy_triangle(matrix, below=True)
+            if not (np.isfinite(matrix).all() and np.isfinite(diagonal).all()):
+                raise
+            shift += rounding
+            rounding *= 3
+
+
+def copy_triangle(matrix: NDArray, below: bool) -> None:
+    """Overwrite what is below the diagonal by what is above it, or the other way round."""
+    whole = matrix if below else matrix.T
+
+    def tile(part: slice) -> None:
+        own, rest = whole[part, part], slice(part.stop, len(matrix))
+        own[...] = np.triu(own) + np.triu(own, 1).T
+        whole[rest, part] = whole[part, rest].T
+
+    in_threads(tile, _tiles(0, len(matrix), PANEL))
+
+
+def solve_lower(lower: NDArray, B: NDArray, transposed: bool = False, dtype: DTypeLike | None = None) -> NDArray:
     """Solve L X = B, or L'X = B, for the columns of B, of shape (D, m); what is above the diagonal of L is not read.
 
-    A block of rows after the other: the inverses of the blocks on the diagonal make products of all of it.
+    A block of rows after the other: the inverses of the blocks on the diagonal make products of all of it. L is rounded
+    to another precision block by block, where one is asked for.
     """
-    n = len(lower)
+    n, dtype = len(lower), lower.dtype if dtype is None else np.dtype(dtype)
     blocks = _tiles(0, n, PANEL)
-    steps = list(zip(blocks, in_threads(lambda own: _inverse(lower[own, own], transposed), blocks), strict=True))
+    inverses = in_threads(lambda own: _inverse(lower[own, own].astype(dtype, copy=False), transposed), blocks)
+    steps = list(zip(blocks, inverses, strict=True))
 
     def tile(part: slice) -> NDArray:
-        X = np.array(B[:, part], lower.dtype, order="C")
+        X = np.array(B[:, part], dtype, order="C")
         for own, inverse in reversed(steps) if transposed else steps:
             rest = slice(own.stop, n) if transposed else slice(0, own.start)
             factor = lower[rest, own].T if transposed else lower[own, rest]
-            X[own] -= factor @ X[rest]
+            X[own] -= factor.astype(dtype, copy=False) @ X[rest]
             X[own] = inverse @ X[own]
         return X
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.design import factor_bytes
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
@@ -115,8 +116,8 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     if costs is None:
         costs = machine_costs() if task.n_rows * D**2 > WORTH_MEASURING else COSTS
     direct, iterative = direct_seconds(D, task, costs), iterative_seconds(D, task, costs)
-    free = available_memory()
-    if free is not None and 0.8 * free < 44 * min(D, task.n_rows) ** 2:
+    free, dtype = available_memory(), np.float64 if task.wide else np.float32
+    if free is not None and 0.8 * free < factor_bytes(task.n_rows, D, task.n_outputs, dtype):
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):

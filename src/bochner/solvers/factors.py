@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bochner.design import Design
 
 SQUARED_ROWS = 1 << 14
+LARGE = 4096  # features, whose matrix should not be copied
 ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-13}  # of a trace
 
 
@@ -138,11 +139,13 @@ class PrimalFactor(FeatureFactor):
     moments : Moments
     n_alphas : int
         How many are to be tried.
+    overwrite : bool, default=False
+        Whether a large factorisation may take the place of the moments, which are lost.
     """
 
-    def __init__(self, moments: Moments, n_alphas: int) -> None:
-        centred = moments.centred()
+    def __init__(self, moments: Moments, n_alphas: int, overwrite: bool = False) -> None:
         self.n_rows, self.weight, self.trace = moments.n_rows, moments.weight, moments.centred_trace()
+        centred = moments.centred(overwrite and moments.n_features > LARGE)
         self.cross, self.total = centred.cross, centred.total
         self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
         self.inverse = shifted_inverse(centred.gram, n_alphas, self.trace * ROUNDING[moments.dtype])
@@ -287,7 +290,11 @@ def _squares(design: Design, mean: NDArray) -> NDArray:
 
 def factorise(design: Design, n_alphas: int) -> FeatureFactor:
     """Factorise the smaller of the matrices, for choosing among `n_alphas`, or for the only one."""
-    return DualFactor(design, n_alphas) if has_few_rows(design) else PrimalFactor(design.moments(), n_alphas)
+    return (
+        DualFactor(design, n_alphas)
+        if has_few_rows(design)
+        else PrimalFactor(design.moments(), n_alphas, overwrite=True)
+    )
 
 
 def has_few_rows(design: Design) -> bool:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.engines.algebra import shifted_cholesky, solve_cholesky, solve_lower
+from bochner.engines.algebra import cholesky_below, copy_triangle, solve_cholesky, solve_lower
 from bochner.solvers.tridiagonal import Tridiagonal
 
 TRIDIAGONAL_LIMIT = 3000
@@ -77,25 +77,29 @@ class TridiagonalInverse(ShiftedInverse):
 class CholeskyInverse(ShiftedInverse):
     """By Cholesky factors, one at a time: N^3 / 3 operations for each alpha.
 
-    Prefer it for a single alpha, or for large N, where a search over a few alphas costs less.
+    Prefer it for a single alpha, or for large N, where a search over a few alphas costs less. A factor is below the
+    diagonal of the matrix, which is kept above.
 
     Parameters
     ----------
     matrix : array of shape (N, N)
+        Of which the lower triangle is read, and which is overwritten; C-ordered, also a part of a larger one.
     rounding : float
     """
 
     serves_paths = False
 
     def __init__(self, matrix: NDArray, rounding: float) -> None:
-        self.matrix, self.rounding = matrix, rounding
-        self._alpha, self._lower = 0.0, np.empty((0, 0))
+        copy_triangle(matrix, below=False)
+        self.matrix, self.rounding, self._diagonal = matrix, rounding, np.diagonal(matrix).copy()
+        self._alpha: float | None = None
 
     def _factor(self, alpha: float) -> NDArray:
         if alpha != self._alpha:
-            self._lower = shifted_cholesky(self.matrix, alpha, self.rounding)
+            self._alpha = None
+            cholesky_below(self.matrix, self._diagonal, alpha, self.rounding)
             self._alpha = alpha
-        return self._lower
+        return self.matrix
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         return np.stack([solve_cholesky(self._factor(alpha), B.T).T for alpha in alphas])
@@ -103,7 +107,7 @@ class CholeskyInverse(ShiftedInverse):
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         forms = []
         for alpha in alphas:
-            half = solve_lower(self._factor(alpha).astype(U.dtype, copy=False), U.T)
+            half = solve_lower(self._factor(alpha), U.T, dtype=U.dtype)
             forms.append(np.einsum("ij,ij->j", half, half))
         return np.array(forms)
 
@@ -114,6 +118,6 @@ class CholeskyInverse(ShiftedInverse):
 
 
 def shifted_inverse(matrix: NDArray, n_alphas: int, rounding: float) -> ShiftedInverse:
-    """The cheaper one for choosing among so many alphas, or for the only one; the matrix may be overwritten."""
+    """The cheaper one for choosing among so many alphas, or for the only one; the matrix is overwritten."""
     many = n_alphas > 1 and len(matrix) <= TRIDIAGONAL_LIMIT
     return TridiagonalInverse(matrix, rounding) if many else CholeskyInverse(matrix, rounding)

@@ -111,6 +111,7 @@ def test_columns_of_objects_have_the_type_of_all_rows(monkeypatch):
             "mixed": pd.Series([1, "x", None], dtype=object),
             "numbers": pd.Series([1, 2.5, None], dtype=object),
             "code": pd.Categorical(["p", "q", "p"]),
+            "sparse": pd.arrays.SparseArray([0.0, 0.0, 1.0]),
         }
     ).set_axis([5, 5, 5])
     source = of_arrays(frame)
@@ -121,6 +122,7 @@ def test_columns_of_objects_have_the_type_of_all_rows(monkeypatch):
         "mixed": ["1", "x", None],
         "numbers": [1.0, 2.5, None],
         "code": ["p", "q", "p"],
+        "sparse": [0.0, 0.0, 1.0],
     }
 
 
@@ -138,6 +140,7 @@ def test_columns_without_names_are_numbered():
         (np.zeros((3, 0)), None, "no table"),
         (pd.Series([1.0]), None, "got a Series"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "unique"),
+        (pd.DataFrame({"a": [1j]}), None, "column 'a' is of type complex128, which Arrow lacks"),
         (np.zeros((3, 1)), np.zeros(2), "y has 2 rows, but X has 3"),
         (np.zeros((3, 1)), 1.0, "y has a single value"),
     ],

@@ -3,7 +3,9 @@
 import gc
 import os
 import pickle
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -188,7 +190,7 @@ def failing():
         ([X[:0]], "yields no rows"),
     ],
 )
-def test_bad_batches_are_named_by_number(batches, match):
+def test_bad_batches_are_named_by_number(batches, match, tmp_path, monkeypatch):
     def run():
         return batches() if callable(batches) else iter(batches)
 
@@ -198,8 +200,10 @@ def test_bad_batches_are_named_by_number(batches, match):
 
     with pytest.raises(SourceError, match=match):
         read()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.warns(UserWarning, match=SAYS), pytest.raises(SourceError, match=match):
         open_iterator(run())
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -207,6 +211,7 @@ def test_bad_batches_are_named_by_number(batches, match):
     [
         (lambda: 5, "returned a int"),
         (lambda: X, "returned a ndarray"),
+        (lambda: Path("absent").read_text(), r"<lambda>\(\): FileNotFoundError \(no such file or directory\)"),
         (lambda: pa.table({"a": [1]}), "no iterator of batches"),
         (partial(lambda batches: batches, iter([X])), "same iterator again"),
     ],

@@ -115,6 +115,21 @@ def test_a_file_that_ends_in_the_middle(tmp_path, kind, keep):
         parts([tmp_path / "t.arrow"], Selection())
 
 
+def test_damage_ends_in_an_error_or_in_other_rows(tmp_path, kind):
+    write(TABLE.slice(0, 200), tmp_path / "t.arrow", kind, rows=50)
+    sound, rng = (tmp_path / "t.arrow").read_bytes(), np.random.default_rng(0)
+    refused = 0
+    for _ in range(100):
+        damaged = np.frombuffer(sound, np.uint8).copy()
+        damaged[rng.integers(len(sound), size=5)] = rng.integers(256, size=5)
+        (tmp_path / "t.arrow").write_bytes(damaged.tobytes())
+        try:
+            rows_of(parts([tmp_path / "t.arrow"], Selection())[0]).to_pylist()
+        except SourceError:
+            refused += 1
+    assert refused > 10
+
+
 def test_a_file_that_changes_while_it_is_read(tmp_path, kind):
     write(TABLE, tmp_path / "t.arrow", kind)
     found, _ = parts([tmp_path / "t.arrow"], Selection())

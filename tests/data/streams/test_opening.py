@@ -154,6 +154,7 @@ def test_files_of_several_kinds(folder):
         (pa.table({"a": [1]}), False),
         (pa.table({"a": [1]}).to_reader(), True),
         (iter([1]), True),
+        (dict, False),
         (lambda: iter([1]), True),
         (None, False),
         (3.0, False),

@@ -184,6 +184,15 @@ def test_a_damaged_row_group_is_named(files):
         rows_of(found[1:2])
 
 
+def test_text_that_is_not_utf_8(tmp_path):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"t": ["a name", "another"]}), path, use_dictionary=False, compression=None)
+    path.write_bytes(path.read_bytes().replace(b"a name", b"a n\xffme"))
+    (part,), _ = parts([path], Selection())
+    with pytest.raises(SourceError, match=r"t.parquet, row group 0: damaged \(.*UTF8.*\); copy or write"):
+        list(part.read())
+
+
 def test_a_file_that_changes_while_it_is_read(files):
     found, _ = parts(files, Selection())
     batches = found[0].read(n_bytes=1_000)

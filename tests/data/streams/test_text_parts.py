@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +99,44 @@ def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
     assert str(schema.field("v").type) == kind
     truth = csv.read_csv(whole, convert_options=csv.ConvertOptions(strings_can_be_null=True))
     assert rows(parts).equals(truth)
+
+
+VALUES = {
+    "whole": ["1", "2", "-7", "0"],
+    "float": ["1.5", "2e3", "-0.25", "nan", "inf"],
+    "text": ["x", '"a,b"', '"q ""r"""', " 5", " ", "1_0", "é", '"two\nlines"'],
+    "null": ["", "NA", '""', "null"],
+    "date": ["2024-01-01", "1999-12-31"],
+    "moment": ["2024-01-01 10:00:00", "2024-01-01T10:00:00"],
+    "fraction": ["2024-01-01 10:00:00.5"],
+    "zone": ["2024-01-01 10:00:00Z"],
+    "time": ["10:00:00"],
+    "flag": ["true", "False"],
+    "big": ["123456789012345678901234"],
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
+    """Kinds follow one another, now and then in turns, in blocks of a few rows."""
+    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_rows, "LEAST_BLOCK", 32)
+    draw = random.Random(seed)
+    columns = []
+    for _ in range(3):
+        kinds = draw.sample(list(VALUES), draw.randint(1, 3))
+        turns = [kinds[k * len(kinds) // 60] if draw.random() < 0.9 else draw.choice(kinds) for k in range(60)]
+        columns.append([draw.choice(VALUES[kind]) for kind in turns])
+    lines = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
+    path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(lines))
+    options = {
+        "parse_options": csv.ParseOptions(newlines_in_values=True),
+        "convert_options": csv.ConvertOptions(strings_can_be_null=True),
+    }
+    whole = csv.read_csv(path, **options)
+    parts, schema = opened(path)
+    assert schema == whole.schema
+    assert str(rows(parts).to_pydict()) == str(whole.to_pydict())  # nan equals nan
 
 
 def test_types_that_are_given(tmp_path):

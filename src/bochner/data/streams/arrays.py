@@ -23,7 +23,7 @@ PART_ROWS, PART_BYTES, MOST_PARTS = 1 << 16, 16 << 20, 4096
 STAMPED_ROWS = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrayPart:
     """Consecutive rows of an array, a sparse matrix or a data frame, a `Part`.
 

@@ -54,7 +54,7 @@ class FactoryPart:
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
-        for place, batch in numbered(self.factory(), self.name):
+        for place, batch in numbered(_called(self.factory, self.name), self.name):
             self.layout.require(batch, place)
             yield from cut(batch if self.columns is None else self.columns.take(batch, place), n_bytes)
 
@@ -82,18 +82,18 @@ def open_factory(
     SourceError
         Where it does not return a new iterator, there is no batch, or the first is none that is known here.
     """
-    name = getattr(factory, "__name__", type(factory).__name__)
-    batches = _iterable(factory(), name)
-    if isinstance(batches, Iterator) and factory() is batches:
-        raise SourceError(f"{name}() returns the same iterator again; let it make a new one at each call")
-    _, first = first_of(numbered(batches, f"{name}()"), f"{name}()")
+    name = f"{getattr(factory, '__name__', type(factory).__name__)}()"
+    batches = _iterable(_called(factory, name), name)
+    if isinstance(batches, Iterator) and _called(factory, name) is batches:
+        raise SourceError(f"{name} returns the same iterator again; let it make a new one at each call")
+    _, first = first_of(numbered(batches, name), name)
     if isinstance(batches, Iterator) and hasattr(batches, "close"):
         batches.close()
     layout = Layout.of(first)
     columns = Columns.of(layout, selection, schema)
     part = FactoryPart(factory, layout, columns, " ".join(map(stamp_of, first)))
     known = columns.kept() if columns else layout.schema
-    return TableSource((part,), known, f"batches of {name}()", sparse=layout.sparse)
+    return TableSource((part,), known, f"batches of {name}", sparse=layout.sparse)
 
 
 def first_of(batches: Iterator[tuple[str, Batch]], name: str) -> tuple[str, Batch]:
@@ -155,6 +155,15 @@ def _values(values: Any, n: int) -> np.ndarray:
     if array.ndim == 0 or len(array) != n:
         raise ValueError(f"{n} rows of X, but {array.size if array.ndim == 0 else len(array)} beside it")
     return array
+
+
+def _called(factory: Callable[[], Any], name: str) -> Any:
+    try:
+        return factory()
+    except SourceError:
+        raise
+    except Exception as error:
+        raise SourceError(f"{name}: {type(error).__name__} ({reason(error)}); mend what is called") from error
 
 
 def _iterable(batches: Any, name: str) -> Any:

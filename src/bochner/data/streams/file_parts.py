@@ -91,7 +91,7 @@ class FilePart:
         return [name for name in self.schema.names if name not in self.constants.column_names]
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield what is in the file, those columns at least."""
+        """Yield what is in the file, those columns at least, found valid: others can end the process."""
         raise NotImplementedError
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
@@ -102,7 +102,7 @@ class FilePart:
             self.state.check(self.name)
             count += batch.num_rows
             table = self.selection.apply(fitted(self._complete(batch), self.schema, self.name))
-            rows = max(table.num_rows * n_bytes // max(table.nbytes, 1), 1)
+            rows = -(-table.num_rows // max(round(table.nbytes / n_bytes), 1)) or 1
             yield from (Batch(table.slice(start, rows)) for start in range(0, table.num_rows, rows))
         if count != self.rows:
             raise SourceError(f"{self.name}: {count} rows, but the file promises {self.rows}; write it anew")

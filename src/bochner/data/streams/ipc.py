@@ -13,7 +13,7 @@ import pyarrow as pa
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason
-from bochner.data.streams.schemas import plain
+from bochner.data.streams.schemas import bare, plain
 from bochner.data.streams.selection import Selection
 
 MAGIC = b"ARROW1"
@@ -38,7 +38,9 @@ class IpcPart(FilePart):
             rows = max(batch.num_rows * n_bytes // max(batch.nbytes, 1), 1)
             for start in range(0, batch.num_rows, rows):
                 self.state.check(self.name)
-                piece = _copied(batch.slice(start, rows))
+                piece = batch.slice(start, rows)
+                piece.validate(full=True)
+                piece = _copied(piece)
                 if hasattr(mmap, "MADV_DONTNEED"):
                     mapped.madvise(mmap.MADV_DONTNEED)  # which else counts as memory of this process
                 yield piece
@@ -61,7 +63,7 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
     state, counts = FileState.of(path), []
     try:
         mapped = _mapped(state.path)
-        schema, stream = _reader(mapped).schema, not _is_file(mapped)
+        schema, stream = bare(_reader(mapped).schema), not _is_file(mapped)
         for batch in _batches(mapped, _narrowest(schema), 0, None):
             counts.append(batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:

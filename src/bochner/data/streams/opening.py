@@ -90,7 +90,7 @@ def open_source(
     >>> bochner.open_source("rows")
     TableSource(4 rows x 2 columns: 2 CSV files)
     """
-    selection = Selection(_names(columns), _names(exclude) or (), where)
+    selection = Selection(_names(columns), tuple(sorted(_names(exclude) or ())), where)
     source = _as_it_is(data, selection, schema) if isinstance(data, TableSource) else _opened(data, selection, schema)
     if sample is None:
         return source
@@ -105,7 +105,9 @@ def is_streamed(data: Any) -> bool:
         return len(data) > 0 and all(isinstance(item, str | os.PathLike) for item in data)
     if isinstance(data, TableSource | str | os.PathLike) or _is_dataset(data) or _is_lazy(data):
         return True
-    return not _in_memory(data) and (callable(data) or isinstance(data, Iterator))
+    if _in_memory(data) or isinstance(data, type) or hasattr(data, "__array__"):
+        return False
+    return callable(data) or isinstance(data, Iterator)
 
 
 def _opened(data: Any, selection: Selection, schema: pa.Schema | int | None) -> TableSource:
@@ -119,14 +121,11 @@ def _opened(data: Any, selection: Selection, schema: pa.Schema | int | None) -> 
         return datasets.open_lazy(data, selection, schema)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    if not _in_memory(data):
-        if isinstance(data, Iterator):
-            return open_iterator(data, selection, schema)
-        if callable(data):
-            return open_factory(data, selection, schema)
-        if not hasattr(data, "__array__") and not isinstance(data, list | tuple):
-            what = "give a path, an array, a data frame, or a callable that returns an iterator of batches"
-            raise TypeError(f"a {type(data).__name__} cannot be opened as a table; {what}.")
+    if is_streamed(data):
+        return (open_iterator if isinstance(data, Iterator) else open_factory)(data, selection, schema)
+    if not (_in_memory(data) or hasattr(data, "__array__") or isinstance(data, list | tuple)):
+        what = "give a path, an array, a data frame, or a callable that returns an iterator of batches"
+        raise TypeError(f"a {type(data).__name__} cannot be opened as a table; {what}.")
     return of_arrays(data, selection=selection, schema=schema)
 
 

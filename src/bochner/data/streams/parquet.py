@@ -12,6 +12,7 @@ import pyarrow as pa
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason
+from bochner.data.streams.schemas import bare
 from bochner.data.streams.selection import Selection
 
 BUFFER_BYTES = 256 << 10  # of a column
@@ -25,12 +26,14 @@ class ParquetPart(FilePart):
 
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield rows as many at a time as take about so many bytes."""
-        groups = range(self.first, self.stop)
+        groups = list(range(self.first, self.stop))
         with _opened(self.state.path, _footer(self.state)) as file:
-            rows = max(n_bytes // _row_bytes(file, self.names, groups), 1)
+            rows = max(n_bytes // _row_bytes(file, self.names, self.first), 1)
             if not all(width_of(column.type) for column in self.schema):
                 rows = min(rows, TEXT_ROWS)
-            yield from file.iter_batches(min(rows, self.rows), list(groups), self.names, use_threads=False)
+            for batch in file.iter_batches(min(rows, self.rows), groups, self.names, use_threads=False):
+                batch.validate(full=True)
+                yield batch
 
 
 def parts(
@@ -51,8 +54,8 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
             n_bytes = int.from_bytes(raw.read(4), "little") + 8
             groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
             units = [(group.num_rows, group.total_byte_size) for group in groups]
-            return Contents(state, file.schema_arrow, units, state.digest(n_bytes))
-    except (pa.ArrowException, OSError) as error:
+            return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it anew") from error
 
 
@@ -69,20 +72,12 @@ def _footer(state: FileState) -> Any:
         return file.metadata
 
 
-def _row_bytes(file: Any, names: Sequence[str], groups: range) -> int:
-    """Bytes of a row in memory, about; of text those in the file, in which equal values may be one."""
-    schema = file.schema_arrow
-    widths = {name: width_of(schema.field(name).type) for name in names}
-    total, text = sum(widths.values()), {name for name in names if not widths[name]}
+def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
+    """Bytes of a row in memory, about; of text those that the file leaves for it, in which equal values may be one."""
+    widths = {column.name: width_of(column.type) for column in file.schema_arrow}
+    fixed, text = sum(widths[name] for name in names) // 8, sum(not widths[name] for name in names)
     if not text:
-        return total // 8 + 1
-    group = file.metadata.row_group(groups[0])
-    chunks = [group.column(k) for k in range(group.num_columns)]
-    size = sum(chunk.total_uncompressed_size for chunk in chunks if text & _ancestors(chunk.path_in_schema))
-    return total // 8 + max(size // max(group.num_rows, 1), TEXT_BYTES * len(text)) + 1
-
-
-def _ancestors(path: str) -> set[str]:
-    """Names that the column of a path may have: it and all that hold it."""
-    steps = path.split(".")
-    return {".".join(steps[:k]) for k in range(1, len(steps) + 1)}
+        return fixed + 1
+    facts = file.metadata.row_group(group)
+    rest = facts.total_byte_size // max(facts.num_rows, 1) - sum(widths.values()) // 8
+    return fixed + max(rest, TEXT_BYTES * text)

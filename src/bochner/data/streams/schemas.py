@@ -56,6 +56,11 @@ def fitted(table: pa.Table, schema: pa.Schema, place: str) -> pa.Table:
     return pa.table([_cast(values, column, place) for column, values in columns], schema=schema)
 
 
+def bare(schema: pa.Schema) -> pa.Schema:
+    """The names and types alone."""
+    return pa.schema([(column.name, column.type) for column in schema])
+
+
 def plain(kind: pa.DataType) -> pa.DataType:
     """The type of the same values in the usual layout."""
     return pa.string() if str(kind) == "string_view" else kind

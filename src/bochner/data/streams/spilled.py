@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,21 +117,26 @@ def open_iterator(
     folder, name = TemporaryFolder(), f"the {type(batches).__name__}"
     path = os.path.join(folder.path, "rows")
     cure = "give a callable that returns a new iterator, to read without a copy"
-    warnings.warn(f"{name} can be read once only, and is written to {path}; {cure}.", UserWarning, stacklevel=3)
-    places = numbered(batches, name)
+    warnings.warn(f"{name} can be read once only, and is written to {path}; {cure}.", UserWarning, stacklevel=4)
+    try:
+        return replace(_spilled(numbered(batches, name), name, path, selection, schema), owner=folder)
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)  # which a traceback else keeps
+        raise
+
+
+def _spilled(
+    places: Iterator[tuple[str, Batch]], name: str, path: str, selection: Selection | None, schema: pa.Schema | None
+) -> TableSource:
+    """Write the batches to a file, and open that."""
     place, batch = first_of(places, name)
-    layout = Layout.of(batch)
+    layout, spill = Layout.of(batch), _Spill(path)
     columns = Columns.of(layout, selection, schema)
-    spill = _Spill(path)
     try:
         with open(path, "wb") as file:
-            while True:
-                layout.require(batch, place)
-                spill.add(file, batch if columns is None else columns.take(batch, place), place)
-                step = next(places, None)
-                if step is None:
-                    break
-                place, batch = step
+            for here, some in chain([(place, batch)], places):
+                layout.require(some, here)
+                spill.add(file, some if columns is None else columns.take(some, here), here)
             spill.flush(file)
     except OSError as error:
         cure = "make space there, or set TMPDIR to another folder"
@@ -141,7 +148,7 @@ def open_iterator(
         SpilledPart(path, number, n_rows, X, beside, known, digest)
         for number, (n_rows, X, beside, digest) in enumerate(spill.parts)
     )
-    return TableSource(parts, known, f"{name} in a temporary file", sparse=layout.sparse, owner=folder)
+    return TableSource(parts, known, f"{name} in a temporary file", sparse=layout.sparse)
 
 
 class _Spill:

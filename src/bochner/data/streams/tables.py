@@ -12,14 +12,24 @@ from bochner.data.streams.base import SourceError
 
 
 def frame_schema(frame: Any) -> pa.Schema:
-    """Arrow schema of all rows of a data frame; columns of objects of several kinds are text."""
+    """Arrow schema of all rows of a data frame; columns of objects of several kinds are text.
+
+    Raises
+    ------
+    SourceError
+        For a column whose type Arrow does not have.
+    """
     if isinstance(frame, pa.Table):
         return frame.schema.remove_metadata()
     import narwhals as nw
 
     fields = []
     for column in nw.from_native(frame, eager_only=True).iter_columns():
-        values = _arrow(column) if _holds_objects(column) else _arrow(column[:1])
+        try:
+            values = _arrow(column) if _by_numpy(column) else _arrow(column[:1])
+        except (pa.ArrowException, TypeError, NotImplementedError) as error:
+            kind = getattr(column.to_native(), "dtype", column.dtype)
+            raise SourceError(f"column {column.name!r} is of type {kind}, which Arrow lacks; convert it") from error
         fields.append(pa.field(str(column.name), values.type))
     return pa.schema(fields)
 
@@ -40,7 +50,7 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
     columns = [named[name] for name in schema.names]
     try:
         arrays = [
-            _arrow(column, field.type) if _holds_objects(column) else _whole(_arrow(column)).cast(field.type)
+            _arrow(column, field.type) if _by_numpy(column) else _whole(_arrow(column)).cast(field.type)
             for column, field in zip(columns, schema, strict=True)
         ]
     except pa.ArrowException as error:
@@ -50,7 +60,7 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
 
 def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:
     """Values of a column as an Arrow array, those of several kinds as text."""
-    if not _holds_objects(column):
+    if not _by_numpy(column):
         return column.to_arrow()
     values = column.to_numpy()
     try:
@@ -65,6 +75,7 @@ def _whole(values: Any) -> Any:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def _holds_objects(column: Any) -> bool:
-    native = column.to_native()
-    return isinstance(getattr(native, "dtype", None), np.dtype) and native.dtype.hasobject
+def _by_numpy(column: Any) -> bool:
+    """Whether a column is one of pandas that Arrow reads as an array: of objects, or sparse."""
+    kind = getattr(column.to_native(), "dtype", None)
+    return (isinstance(kind, np.dtype) and kind.hasobject) or str(kind).startswith("Sparse[")

@@ -19,14 +19,20 @@ from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 def solve_directly(design: Design, task: RidgeTask) -> Fitted:
     """Solve by the moments of all rows and their factorisation."""
     if not has_few_rows(design):
-        return solve_moments(design.moments(), design, task)
+        return solve_moments(design.moments(), design, task, overwrite=True)
     factor = DualFactor(design, _n_alphas(task))
     return _solve(factor, DualLeaveOneOut(factor), design, task)
 
 
-def solve_moments(moments: Moments, design: Design, task: RidgeTask) -> Fitted:
-    """Solve by the moments of rows, of which those of the design, all or some of them, judge."""
-    factor = PrimalFactor(moments, _n_alphas(task))
+def solve_moments(moments: Moments, design: Design, task: RidgeTask, overwrite: bool = False) -> Fitted:
+    """Solve by the moments of rows, of which those of the design, all or some of them, judge.
+
+    Parameters
+    ----------
+    overwrite : bool, default=False
+        Whether the moments may be lost, to save memory.
+    """
+    factor = PrimalFactor(moments, _n_alphas(task), overwrite=overwrite)
     return _solve(factor, _scored(design, factor, task), design, task)
 
 
