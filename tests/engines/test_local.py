@@ -1,5 +1,6 @@
 """Threads and memory of the machine at hand."""
 
+import gc
 import os
 import pickle
 import subprocess
@@ -114,6 +115,18 @@ class TestFold:
             naps = rng.uniform(0, 1e-3, n)
             found = fold(lambda k, naps=naps: threading.Event().wait(naps[k]) or Text(str(k)), range(n))
             assert found.text == tree(0, n)
+
+    def test_what_the_work_holds_is_freed_at_once(self):
+        """Without the collector of circles, which comes late and knows nothing of sizes."""
+        gc.disable()
+        try:
+            held = np.ones(10)
+            watch = weakref.ref(held)
+            assert fold(lambda k, held=held: held.sum() + k, range(4)) == 46
+            del held
+            assert watch() is None
+        finally:
+            gc.enable()
 
     def test_shards(self):
         for n in (0, 1, 99, 100, 199, 200, 1000, 3200, 10**6):

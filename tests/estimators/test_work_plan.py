@@ -153,8 +153,8 @@ def test_sizes():
     assert gathers(POLICY.gathered_rows, 5)
     assert not gathers(POLICY.gathered_rows + 1, 5)
     assert not gathers(POLICY.gathered_entries // 1000 + 1, 1000)
-    assert gathers(10**6, COLUMNS, 10**9)
-    assert not gathers(10**6, COLUMNS, 3 * 10**8)
+    assert gathers(10**6, COLUMNS, 2 * 10**9)
+    assert not gathers(10**6, COLUMNS, 10**9)
     assert sampled_rows(10**6) == FEWEST_SAMPLED
     assert FEWEST_SAMPLED < sampled_rows(COLUMNS, 3 * 10**8) < sampled_rows(COLUMNS, 10**9) < sampled_rows(COLUMNS)
     assert (size(8.47e8), size(1.5e9)) == ("847 MB", "1.5 GB")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.cli.errors import CommandError, errors_of
 from bochner.cli.saved import SavedModel
+from bochner.estimators.streamed_predictions import named_columns
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def predictions(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, Any]:
             for k, label in enumerate(saved.model.classes_.tolist()):
                 columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
         return columns
-    return _named(name, _numbers(saved, X, wanted))
+    return named_columns(name, _numbers(saved, X, wanted))
 
 
 def _numbers(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, NDArray[np.float64]]:
@@ -76,11 +77,3 @@ def _numbers(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, NDArray[np.
             ends = saved.model.predict_interval(X, coverage=wanted.interval)
         found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
     return found
-
-
-def _named(name: str, found: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
-    """Columns name_what, or name_what_k for each of several targets."""
-    if found["predicted"].ndim == 1:
-        return {f"{name}_{what}": values for what, values in found.items()}
-    n_targets = found["predicted"].shape[1]
-    return {f"{name}_{what}_{k}": values[:, k] for k in range(n_targets) for what, values in found.items()}

@@ -43,22 +43,32 @@ def reduce(
     journal : Journal, optional
         Keeps the sums that are done; what it held before is not done again.
     """
-    common = engine.share(shared)
-
-    def total(first: int, stop: int) -> Any:
-        """A handle of the sum over some parts: of the largest power of two of them that is not all, and the rest."""
-        done = None if journal is None else journal.done(first, stop)
+    n_parts = len(parts)
+    with nullcontext() if journal is None else journal.keeping(n_parts):
+        done = None if journal is None else journal.done(0, n_parts)
         if done is not None:
-            return engine.share(done)
-        if stop - first == 1:
-            return engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
-        middle = first + (1 << (stop - first - 1).bit_length() - 1)
-        add = _add if journal is None else partial(journal.add, first, middle, stop)
-        return engine.submit(add, total(first, middle), total(middle, stop))
+            return done
+        return engine.result(_sum(engine, parts, work, engine.share(shared), journal, (0, n_parts)))
 
-    with nullcontext() if journal is None else journal.keeping(len(parts)):
-        done = None if journal is None else journal.done(0, len(parts))
-        return engine.result(total(0, len(parts))) if done is None else done
+
+def _sum(
+    engine: Engine,
+    parts: Sequence[T],
+    work: Callable[..., Any],
+    common: Any,
+    journal: Journal | None,
+    place: tuple[int, int],
+) -> Any:
+    """A handle of the sum over a range of parts: of the largest power of two of them that is not all, and the rest."""
+    first, stop = place
+    done = None if journal is None else journal.done(first, stop)
+    if done is not None:
+        return engine.share(done)
+    if stop - first == 1:
+        return engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
+    middle = first + (1 << (stop - first - 1).bit_length() - 1)
+    halves = [_sum(engine, parts, work, common, journal, half) for half in ((first, middle), (middle, stop))]
+    return engine.submit(_add if journal is None else partial(journal.add, first, middle, stop), *halves)
 
 
 def accumulate(

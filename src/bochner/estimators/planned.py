@@ -259,7 +259,7 @@ def _cures(rows: Rows, features: Map, way: Way, gathered: bool) -> tuple[str, ..
             buckets = 2 ** int(np.log2(max(POLICY.hashed_columns // features.size, 1)))
             cures.append(f"one pass: BinningFeatures(n_buckets={buckets}), or features='fourier'")
         else:
-            cures.append(f"one pass: n_components of {POLICY.hashed_columns:,} at most, where the memory suffices")
+            cures.append("one pass: fewer n_components, whose Gram matrix fits the memory")
     reading = rows.entry_seconds * rows.n_columns * rows.n_rows
     if not gathered and rows.entry_seconds > 5e-8 and reading * n_passes > 60:
         cures.append("Parquet files are read several times as fast")

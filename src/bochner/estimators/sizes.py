@@ -6,6 +6,7 @@ from bochner.tuning.policy import POLICY
 
 CELL_BYTES, ROW_BYTES = 12, 300  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
 AROUND = 1.5  # of what rows in memory take, over the rows alone
+GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
 SAMPLE_SHARE = 8  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
 
@@ -26,7 +27,7 @@ def gathers(n_rows: int, n_columns: int, limit: int | None = None) -> bool:
     """
     if n_rows > POLICY.gathered_rows or n_rows * n_columns > POLICY.gathered_entries:
         return False
-    return limit is None or AROUND * n_rows * row_bytes(n_columns) <= limit
+    return limit is None or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit
 
 
 def sampled_rows(n_columns: int, limit: int | None = None) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from bochner.data.streams.base import READ_BYTES
-from bochner.design import BLOCK_BYTES
+from bochner.design import BLOCK_BYTES, factor_bytes
 from bochner.engines.costs import Costs
 from bochner.engines.local import n_threads
 from bochner.estimators.solver import Task, direct_seconds, iterations, iterative_seconds
@@ -16,7 +18,6 @@ from bochner.tuning.policy import POLICY
 LOOK_ENTRY = 3e-8  # seconds of a thread for an entry of the one look at all rows
 BIN, HASHED_PAIR = 2.5e-6 / 50, 5e-9  # the same for a bin of a row in a pass, and for a pair of these in their moments
 BIN_BYTES, OCCUPIED = 56, 0.25  # of a bin in the table and the vectors; bins of a grid for each row of the sample
-GRAM_BYTES = 48  # of an entry of the Gram matrix with its factors
 AGAIN = 0.4  # of the iterations, from the solution for a sample
 USUAL_SHARE = 1.6e-5  # ridge term over the sum of the weights
 BIN_STEPS = 30  # iterations to the usual tolerance, where the choice does not tell how many
@@ -83,7 +84,7 @@ def held_way(rows: Rows, features: Map, task: Task, solver: str, costs: Costs) -
     if solver == "direct":
         N = min(n, D)
         passes = (Pass("the moments of the features", 1, direct_seconds(D, task, costs)),)
-        n_bytes = GRAM_BYTES * (N + K + 1) ** 2 + 2 * BLOCK_BYTES
+        n_bytes = factor_bytes(n, D, K, np.float32)
         return Way(solver, passes, 0.0, n_bytes, float(n * D * N + N**3 / 3), "")
     steps = round(iterations(USUAL_SHARE * task.weight, task.weight))
     if solver == "exact":
@@ -94,9 +95,8 @@ def held_way(rows: Rows, features: Map, task: Task, solver: str, costs: Costs) -
 
 def _dense_direct(rows: Rows, features: Map, task: Task, costs: Costs) -> Way:
     n, D = rows.n_rows, features.size
-    entries = (D + rows.n_outputs + 1) ** 2
     sums = Pass("the moments of the features", 1, direct_seconds(D, task, costs) + _reading(rows))
-    n_bytes = GRAM_BYTES * entries + 2 * BLOCK_BYTES
+    n_bytes = factor_bytes(n, D, rows.n_outputs, np.float32)
     return Way("direct", (sums,), 0.0, n_bytes, float(n * D * (D + 2 * rows.n_columns) + D**3 / 3), "one pass")
 
 
@@ -116,7 +116,7 @@ def _hashed_direct(rows: Rows, features: Map, costs: Costs) -> Way:
     n, P, C = rows.n_rows, features.size, features.size * features.n_buckets
     sums = Pass("the moments of the bins in buckets", 1, _per_row(rows, HASHED_PAIR * P * P) + _reading(rows))
     flops = float(n) * P * (P + rows.n_columns) + C**3 / 3
-    n_bytes = GRAM_BYTES * C * C + 2 * BLOCK_BYTES
+    n_bytes = factor_bytes(n, C, rows.n_outputs, np.float32, binned=True)
     return Way("direct", (sums,), C**3 / 2 * costs.product, n_bytes, flops, "one pass")
 
 

@@ -1,0 +1,102 @@
+"""Memory limits that are kept, as another process sees it."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from bochner.engines import memory
+
+statm = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no account of processes")
+
+CHILD = """
+    import sys
+    import numpy as np
+    import bochner
+    from bochner import BinningFeatures, FourierFeatures
+    from bochner.data.sources import Block
+    from bochner.design import Design
+    from bochner.engines import local
+    from bochner.kernels import Gaussian, Laplacian
+    from bochner.normal import NormalEquations
+
+    local.n_threads = lambda: 2
+
+    class Rows:
+        n_outputs, n_parts, columns = 1, 64, 8
+
+        def __init__(self, n_rows, first=0, stop=64):
+            self.rows, self.first, self.n_rows = n_rows, first, (stop - first) * n_rows // 64
+
+        def span(self, first, stop):
+            return Rows(self.rows, first, stop)
+
+        def blocks(self, rows):
+            rng = np.random.default_rng(self.first)
+            for start in range(0, self.n_rows, rows):
+                size = min(rows, self.n_rows - start)
+                yield Block(rng.standard_normal((size, 8), np.float32), np.ones((size, 1)), np.ones(size))
+
+    def moments(n_rows, D):
+        features = FourierFeatures(Gaussian(), D, random_state=0).draw(8)
+        return lambda: Design(Rows(n_rows), features).moments().weight
+
+    def passes(n_rows, P):
+        features = BinningFeatures(Laplacian(), P, n_buckets=64, random_state=0).draw(8)
+        return lambda: NormalEquations(Design(Rows(n_rows), features).store(False), 64 * P, 1, np.float32).weight
+
+    for small, large in [{warm}]:
+        small()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with bochner.settings(memory_limit="{limit} MB"):
+        assert large() == {n_rows}
+    print("done", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def resident(process):
+    with open(f"/proc/{process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak(code):
+    """Bytes above those at the word "ready", the largest until "done"."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        base = largest = resident(process)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        os.set_blocking(process.stdout.fileno(), False)
+        while process.poll() is None and not process.stdout.readline():
+            largest = max(largest, resident(process))
+            time.sleep(0.001)
+        process.communicate("\n", timeout=60)
+        assert process.returncode == 0
+    return largest - base
+
+
+@statm
+@pytest.mark.parametrize(
+    ("work", "size", "n_rows", "limit"),
+    [("moments", 400, 200_000, 300), ("moments", 1500, 20_000, 300), ("passes", 100, 1_000_000, 200)],
+)
+def test_a_pass_stays_within_the_limit(work, size, n_rows, limit):
+    warm = f"({work}(2000, {size}), {work}({n_rows}, {size}))"
+    found = peak(CHILD.format(warm=warm, limit=limit, n_rows=n_rows))
+    print(work, size, limit, found / 1e6)
+    assert found <= 1.1e6 * limit
+
+
+def test_other_libraries_give_nothing_back(monkeypatch):
+    memory._trim.cache_clear()
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
+    memory.give_back()
+    memory._trim.cache_clear()
+    monkeypatch.undo()
+    memory.give_back()
