@@ -173,7 +173,8 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K = self.features.n_features_out, self.source.n_outputs
-        require_factor_memory(D, D, K, self.dtype)
+        block = 2 * self.block_rows * (D + K + 1) * self.dtype.itemsize
+        require_factor_memory(D, D, K, self.dtype, min(block, 2 * BLOCK_BYTES))
         most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
         least = -(-max(2 * D, SHARD_ROWS) * self.source.n_parts // max(self.source.n_rows, 1))
         spans = shards(self.source.n_parts, least, most)
@@ -240,18 +241,20 @@ class _Passes:
         return self.design.stored_blocks(self.centres)
 
 
-def factor_bytes(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike) -> int:
-    """Memory of the direct solution.
+def factor_bytes(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, blocks: int = 2 * BLOCK_BYTES) -> int:
+    """Memory of the direct solution, where blocks of features take so much.
 
-    It is that of the moments, their factorisation and a block; or of the rows' features and their kernel matrix, where
+    It is that of the moments, their factorisation and blocks; or of the rows' features and their kernel matrix, where
     there are fewer rows than features.
     """
     entries, size = (min(n_rows, n_features) + n_outputs + 1) ** 2, np.dtype(dtype).itemsize
-    stored = 3 * n_rows * n_features * size if n_rows < n_features else 2 * BLOCK_BYTES
+    stored = 3 * n_rows * n_features * size if n_rows < n_features else blocks
     return entries * (5 * 8 + size) + stored
 
 
-def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
-    """Raise MemoryError where the direct solution does not fit the memory that is free."""
-    need = factor_bytes(n_rows, n_features, n_outputs, dtype)
+def require_factor_memory(
+    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, blocks: int = 2 * BLOCK_BYTES
+) -> None:
+    """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
+    need = factor_bytes(n_rows, n_features, n_outputs, dtype, blocks)
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")
