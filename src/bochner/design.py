@@ -191,7 +191,8 @@ class Design:
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
         dense = self.dense
-        for X, y, weight in self._blocks(min(self.block_rows, most or self.block_rows)):
+        rows = max(256, BLOCK_BYTES // (dense.n_features_out * self.dtype.itemsize))
+        for X, y, weight in self._blocks(min(self.block_rows, rows, most or rows)):
             yield Block(dense.rows(X), y, weight)
 
     def whole(self) -> Block:
