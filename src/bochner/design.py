@@ -26,7 +26,6 @@ OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
-REDUCED_FEATURES = 3000  # up to which a factorisation may take as much memory again
 Advance = Callable[[int], None]
 
 
@@ -218,9 +217,9 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
-        require_factor_memory(D, D, K, self.dtype, binned)
         sources = [self.source.span(*span) for span in self.spans()]
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self._has_one_sum
+        require_factor_memory(D, D, K, self.dtype, 1 if shared else len(sources).bit_length(), binned)
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
@@ -310,16 +309,19 @@ class _Passes:
         return self.design.stored_blocks(self.centres)
 
 
-def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> None:
+def require_factor_memory(
+    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, n_sums: int = 5, binned: bool = False
+) -> None:
     """Raise MemoryError where the direct solution does not fit the memory that is free.
 
-    It is one of the moments, which their factorisation takes the place of, a product and a block; or of the rows'
-    features and their kernel matrix, where there are fewer rows than features.
+    It is one of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
+    which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
+    than features.
     """
     size = np.dtype(dtype).itemsize
     if n_rows < n_features:
         need = (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
     else:
-        product, again = 0 if binned else size, 8 if n_features <= REDUCED_FEATURES else 0
-        need = (n_features + n_outputs + 1) ** 2 * (8 + product + again) + 3 * BLOCK_BYTES
+        held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
+        need = (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + (2 + binned) * BLOCK_BYTES
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")
