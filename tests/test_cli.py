@@ -746,7 +746,7 @@ def test_models_and_tables_swapped_or_missing(folder, done, refused):
     assert "is a table, not a model" in refused("inspect", "table")
     assert refused("fit", "absent.csv", "--target", "x") == "error: absent.csv: no such file or directory\n"
     assert refused("inspect", "absent") == "error: absent: no such file or directory\n"
-    assert "is a directory" in refused("fit", ".", "--target", "x")
+    assert "model.safetensors: this is a model, not a table" in refused("fit", ".", "--target", "x")
     content = read("model.safetensors")
     write("cut", content[:-8])
     assert "cut short" in refused("inspect", "cut")

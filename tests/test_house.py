@@ -296,6 +296,7 @@ def test_every_module_says_what_it_is():
 MANY_PARAMETERS = {
     ("cli/app.py", "fit"): "one for each option of the command",
     ("cli/app.py", "predict"): "one for each option of the command",
+    ("cli/app.py", "plan"): "one for each option of the command",
     ("theory/sizes.py", "guaranteed_error"): "public, with those of both claims",
 }
 

@@ -10,7 +10,7 @@ import pytest
 
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.sources import ArraySource
-from bochner.design import Design, require_factor_memory
+from bochner.design import Design, factor_bytes
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL
@@ -149,12 +149,9 @@ def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):
     assert most[0] <= 11 * threads
 
 
-def test_memory_that_is_asked_for(monkeypatch):
+def test_memory_that_is_asked_for():
     """That of one large matrix, or of the sums that wait for one another, with a product and two or three blocks."""
-    asked, block = [], 64 << 20
-    monkeypatch.setattr("bochner.design.require_memory", lambda n_bytes, *_: asked.append(n_bytes))
-    for binned, D, n_sums, entry in ((False, 500, 11, 8 * 11 + 4), (False, 500, 1, 28), (False, 6000, 11, 12)):
-        require_factor_memory(10**8, D, 1, np.float32, n_sums, binned)
-        assert asked.pop() == (D + 2) ** 2 * entry + 2 * block
-    require_factor_memory(10**8, 12_800, 1, np.float32, 1, binned=True)
-    assert asked.pop() == 12_802**2 * 8 + 3 * block
+    block = 64 << 20
+    for D, n_sums, entry in ((500, 11, 8 * 11 + 4), (500, 1, 28), (6000, 11, 12)):
+        assert factor_bytes(10**8, D, 1, np.float32, n_sums=n_sums) == (D + 2) ** 2 * entry + 2 * block
+    assert factor_bytes(10**8, 12_800, 1, np.float32, binned=True) == 12_802**2 * 8 + 3 * block

@@ -3,9 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bochner.settings import settings  # at once, lest the module of that name be what is found
+
 if TYPE_CHECKING:
+    from bochner.data.streams.opening import open_source
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.estimators.streamed import merge
     from bochner.features import (
         BinningFeatures,
         ConcatenatedFeatures,
@@ -28,7 +32,10 @@ __all__ = [
     "TableEncoder",
     "learn_metric",
     "load",
+    "merge",
+    "open_source",
     "save",
+    "settings",
 ]
 _HOMES = {
     "BinningFeatures": "bochner.features",
@@ -41,6 +48,8 @@ _HOMES = {
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
+    "merge": "bochner.estimators.streamed",
+    "open_source": "bochner.data.streams.opening",
     "save": "bochner.persistence",
 }
 

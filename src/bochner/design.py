@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource, Block, Source
+from bochner.data.sources import Block, Source
 from bochner.engines.base import reduce
-from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, pause, require_memory, shards
+from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, pause, require_memory, shards
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.hashed import DenseBins, HeldBins, hashed_bins
@@ -22,10 +22,12 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
+READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
+UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 Advance = Callable[[int], None]
 
 
@@ -67,7 +69,7 @@ class SumMoments:
     def n_bytes(self) -> int:
         """Memory of a call."""
         columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
-        return columns**2 * (8 + size) + self.rows * columns * size
+        return columns**2 * (8 + size) + self.rows * columns * size + READING_BYTES
 
     def __call__(self, source: Source, features: DenseFeatures) -> Moments:
         """Sum over the blocks."""
@@ -130,23 +132,28 @@ class Design:
 
     Parameters
     ----------
-    source : ArraySource
+    source : ArraySource, or another Source
+        Of another one there are passes alone, and samples.
     features : FeatureMap
         Drawn already.
     dtype : dtype, default=float32
         Precision of the features; sums over blocks are in float64 always.
     advance : callable, optional
         Called with the number of rows done after each block.
+    fixed : bool, default=False
+        Whether the map has its training rows already, and is to take note of no others.
     """
 
     def __init__(
         self,
-        source: ArraySource,
+        source: Any,
         features: FeatureMap,
         dtype: DTypeLike = np.float32,
         advance: Advance = no_advance,
+        fixed: bool = False,
     ) -> None:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
+        self.fixed = fixed
 
     @property
     def dense(self) -> DenseFeatures:
@@ -165,7 +172,7 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """The same, which tells of the rows that are done."""
-        return Design(self.source, self.features, self.dtype, advance)
+        return Design(self.source, self.features, self.dtype, advance, self.fixed)
 
     def counted(self) -> Design:
         """The rows that have weight."""
@@ -179,10 +186,21 @@ class Design:
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block, such that they and their features take 64 MB each at most; at least 256."""
+        """Rows of a block, such that they and their features take 64 MB each at most; at least 256.
+
+        Bits of sums depend on it, so that memory must not.
+        """
+        return self._rows_of(BLOCK_BYTES)
+
+    def _rows_of(self, n_bytes: int) -> int:
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
-        return max(256, min(BLOCK_BYTES // row, self.source.n_rows))
+        return max(256, min(n_bytes // row, self._n_rows))
+
+    @property
+    def _n_rows(self) -> int:
+        """Number of rows; many, where it is not known."""
+        return UNKNOWN_ROWS if self.source.n_rows is None else self.source.n_rows
 
     def _blocks(self, rows: int) -> Iterator[Block]:
         return typed_blocks(self.source, rows, self.dtype, self.advance)
@@ -219,7 +237,7 @@ class Design:
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         sources = [self.source.span(*span) for span in self.spans()]
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self._has_one_sum
-        require_factor_memory(D, D, K, self.dtype, 1 if shared else len(sources).bit_length(), binned)
+        require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length())
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
@@ -238,7 +256,7 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self.source.n_rows, 1)
+        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self._n_rows, 1)
         few, many = (-(-rows * parts // n) for rows in (max(2 * D, SHARD_ROWS), LARGE_SHARD * max(D, SHARD_ROWS)))
         most = 1 if self._has_one_sum else MOST_SHARDS
         return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
@@ -247,7 +265,7 @@ class Design:
     def _has_one_sum(self) -> bool:
         """Whether several sums would take too much memory, of many rows also those that wait for one another."""
         D = self.features.n_features_out
-        waiting = 2 if self.source.n_rows >= MANY_ROWS else 1
+        waiting = 2 if self._n_rows >= MANY_ROWS else 1
         return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 
     def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
@@ -264,19 +282,22 @@ class Design:
         """
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
-        kept = free is None or row * self.source.n_rows <= STORED_SHARE * free
+        kept = free is None or row * self._n_rows <= STORED_SHARE * free
+        if self.fixed and not kept:
+            return self.again(centres)
         blocks: list[StoredRows] = []
+        store = self.features.store if self.fixed else self.features.fit_store
         for X, y, weight in self._blocks(self._stored_rows(row)):
-            block = StoredRows(self.features.fit_store(X, packed and kept, centres), y, weight)
+            block = StoredRows(store(X, packed and kept, centres), y, weight)
             if kept:
                 blocks.append(block)
         self.features.finalize()
         return blocks if kept else self.again(centres)
 
     def _stored_rows(self, row: int) -> int:
-        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most."""
-        inputs = BLOCK_BYTES // (self.features.n_features_in_ * self.dtype.itemsize)
-        return max(256, min(STORED_BYTES // row, inputs, self.source.n_rows))
+        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
+        inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(limited(STORED_BYTES) // row, inputs, self._n_rows))
 
     def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features, computed anew and without rounding in every pass."""
@@ -291,7 +312,7 @@ class Design:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
-        for X, _, _ in self._blocks(self.block_rows):
+        for X, _, _ in self._blocks(self._rows_of(limited(BLOCK_BYTES))):
             result[done : done + X.shape[0]] = self.features.dot(X, coef)
             done += X.shape[0]
         result += intercept
@@ -305,23 +326,34 @@ class _Passes:
     design: Design
     centres: Centres | None
 
+    @property
+    def squares_at_once(self) -> bool:
+        """Whether the diagonal will be asked for, as it is of bins, which another pass would be too much for."""
+        return not self.design.features.is_dense
+
     def __iter__(self) -> Iterator[StoredRows]:
         return self.design.stored_blocks(self.centres)
 
 
-def require_factor_memory(
-    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, n_sums: int = 5, binned: bool = False
-) -> None:
-    """Raise MemoryError where the direct solution does not fit the memory that is free.
+def factor_bytes(
+    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False, n_sums: int = 5
+) -> int:
+    """Memory of the direct solution.
 
-    It is one of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
+    It is that of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
     which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
     than features.
     """
     size = np.dtype(dtype).itemsize
     if n_rows < n_features:
-        need = (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
-    else:
-        held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-        need = (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + (2 + binned) * BLOCK_BYTES
+        return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
+    held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
+    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + (2 + binned) * BLOCK_BYTES
+
+
+def require_factor_memory(
+    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False, n_sums: int = 5
+) -> None:
+    """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
+    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums)
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

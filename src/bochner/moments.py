@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from bochner.engines.local import in_threads
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
 CENTRED = 512  # rows of the Gram matrix that are centred at a time
+
+COPIED = 256  # rows and columns that are turned at a time
 
 
 class Centred(NamedTuple):
@@ -51,6 +54,13 @@ class Moments:
         self.n_rows = 0
         self._product: NDArray | None = None
 
+    @classmethod
+    def holding(cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike) -> Moments:
+        """Moments whose matrix, of shape (D + K + 1, D + K + 1), is summed already."""
+        moments = cls(len(matrix) - n_outputs - 1, n_outputs, dtype)
+        moments.matrix, moments.n_rows = matrix, n_rows
+        return moments
+
     def workspace(self, rows: int) -> NDArray:
         """Return an empty array for a block of A; its first `n_features` columns are for the features."""
         return np.empty((rows, self.n_columns), self.dtype)
@@ -78,6 +88,33 @@ class Moments:
         """Free what only further blocks need."""
         self._product = None
         return self
+
+    def state(self) -> dict[str, NDArray]:
+        """All that it holds: the rows of the lower triangle one after the other, the figures, an empty array."""
+        sizes = np.arange(1, self.n_columns + 1)
+        lower, first = np.empty(int(sizes.sum())), 0
+        for row, size in zip(self.matrix, sizes.tolist(), strict=True):
+            lower[first : first + size] = row[:size]
+            first += size
+        figures = np.array([self.n_features, self.n_outputs, self.n_rows, self.shared], np.int64)
+        return {"lower": lower, "figures": figures, "dtype": np.empty(0, self.dtype)}
+
+    @classmethod
+    def of(cls, state: Mapping[str, NDArray]) -> Moments:
+        """The moments of a `state`, to the bit."""
+        n_features, n_outputs, n_rows, shared = state["figures"].tolist()
+        moments = cls(n_features, n_outputs, state["dtype"].dtype, bool(shared))
+        moments.n_rows = n_rows
+        lower, matrix, first = state["lower"], moments.matrix, 0
+        for size, row in enumerate(matrix, 1):
+            row[:size] = lower[first : first + size]
+            first += size
+        for start in range(0, len(matrix), COPIED):
+            part, rest = slice(start, start + COPIED), slice(start + COPIED, None)
+            matrix[part, rest] = matrix[rest, part].T
+            own = matrix[part, part]
+            own += np.tril(own, -1).T
+        return moments
 
     def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add rows of binning features, which have one entry in each of P grids of D / P columns.

@@ -20,7 +20,8 @@ class NormalEquations:
     Parameters
     ----------
     blocks : iterable of StoredRows
-        Iterated once a product.
+        Iterated once a product. With an attribute `squares_at_once` that is true the diagonal is summed in the first
+        pass, with all else.
     n_features, n_outputs : int
         Columns D of Z and K of y.
     dtype : dtype
@@ -42,6 +43,8 @@ class NormalEquations:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
         sums, self.n_rows = np.zeros((n_outputs + 1, n_features), self.dtype), 0
         totals = np.zeros(n_outputs + 1)
+        once = getattr(blocks, "squares_at_once", False)
+        self._squares = np.zeros(n_features, self.dtype) if once else None
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
@@ -49,6 +52,8 @@ class NormalEquations:
                 T *= weight.astype(self.dtype, copy=False)
             features.backward(T, sums)
             totals += T.sum(axis=1, dtype=np.float64)
+            if self._squares is not None:
+                features.squares(weight.astype(self.dtype), self._squares)
             self.n_rows += int(np.count_nonzero(T[-1]))
         self.weight = float(totals[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
@@ -95,8 +100,11 @@ class NormalEquations:
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""
         diagonal = np.zeros(self.shape[1], self.dtype)
-        for features, _, weight in self.blocks:
-            features.squares(weight.astype(self.dtype), diagonal)
+        if self._squares is not None:
+            diagonal += self._squares
+        else:
+            for features, _, weight in self.blocks:
+                features.squares(weight.astype(self.dtype), diagonal)
         diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
         return np.maximum(diagonal, 0, out=diagonal)
 

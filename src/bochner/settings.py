@@ -6,12 +6,14 @@ files know nothing of them.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -43,7 +45,16 @@ class Settings:
     every: float = 60.0
 
 
-_CURRENT: ContextVar[Settings] = ContextVar("settings", default=Settings())
+class _AsBefore:
+    """The default of each setting: what holds outside."""
+
+    def __repr__(self) -> str:
+        return "as before"
+
+
+_AS_BEFORE: Any = _AsBefore()
+_DEFAULTS = Settings()
+_CURRENT: ContextVar[Settings] = ContextVar("settings", default=_DEFAULTS)
 
 
 def current() -> Settings:
@@ -52,26 +63,92 @@ def current() -> Settings:
 
 
 @contextmanager
-def settings(**changes: Any) -> Iterator[Settings]:
-    """Change settings for what is done inside the block."""
-    limit = changes.get("memory_limit")
-    if limit is not None:
-        changes |= {"memory_limit": as_bytes(limit), "memory_base": resident_bytes()}
-    token = _CURRENT.set(replace(_CURRENT.get(), **changes))
+def settings(
+    *,
+    memory_limit: int | float | str | None = _AS_BEFORE,
+    checkpoint: str | os.PathLike[str] | None = _AS_BEFORE,
+    resume: bool = _AS_BEFORE,
+    every: float = _AS_BEFORE,
+) -> Iterator[Settings]:
+    """Settings of fits and predictions inside of a ``with`` block; what is not named stays as it is outside.
+
+    They hold for the thread that enters the block, and for the threads that work for it.
+
+    Parameters
+    ----------
+    memory_limit : int, float or str, optional
+        Bytes, or a size such as ``"1.5 GB"`` or ``"600 MiB"``, that may be taken beside what the process holds when
+        the block is entered; None for all that is free.
+    checkpoint : str or path, optional
+        File that keeps what is done of a fit of data larger than memory, so that it survives a crash; it vanishes when
+        the fit is done. None for no such file.
+    resume : bool, default=False
+        Whether to go on from the checkpoint where that file exists. Without it a fit refuses to overwrite one.
+    every : float, default=60
+        Seconds from one checkpoint to the next, at least. They take at most a hundredth of the time.
+
+    Yields
+    ------
+    Settings
+        What holds inside.
+
+    Raises
+    ------
+    ValueError
+        Where a size or a number of seconds cannot be meant, or `resume` comes without a checkpoint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bochner
+    >>> X = np.linspace(0, 1, 100)[:, np.newaxis]
+    >>> with bochner.settings(memory_limit="1.5 GB") as inside:
+    ...     model = bochner.KernelMachineRegressor().fit(X, np.sin(X[:, 0]))
+    >>> inside.memory_limit
+    1500000000
+    """
+    outside = _CURRENT.get()
+    given = {"memory_limit": memory_limit, "checkpoint": checkpoint, "resume": resume, "every": every}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
+    if changes.get("memory_limit") is not None:
+        changes |= {"memory_limit": as_bytes(changes["memory_limit"]), "memory_base": resident_bytes()}
+    if isinstance(checkpoint, os.PathLike):
+        changes["checkpoint"] = os.fspath(checkpoint)
+    inside = replace(outside, **changes)
+    _check(inside)
+    token = _CURRENT.set(inside)
     try:
-        yield _CURRENT.get()
+        yield inside
     finally:
         _CURRENT.reset(token)
 
 
+def _check(inside: Settings) -> None:
+    if inside.checkpoint is not None and (not isinstance(inside.checkpoint, str) or not inside.checkpoint):
+        raise ValueError(f"checkpoint must be the path of a file, got {inside.checkpoint!r}.")
+    if not isinstance(inside.resume, bool):
+        raise ValueError(f"resume must be True or False, got {inside.resume!r}.")
+    if inside.resume and inside.checkpoint is None:
+        raise ValueError("resume=True needs the file to go on from: set checkpoint to its path.")
+    if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
+        raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
+
+
 def as_bytes(size: int | float | str) -> int:
     """Bytes of a size as people write it, "1.5 GB" or "300MiB"; ValueError for anything else."""
+    amount = math.nan
     if isinstance(size, str):
         found = SIZE.fullmatch(size)
-        if found is None:
-            raise ValueError(f"memory_limit must be a size such as '1.5 GB' or '600 MB', got {size!r}.")
-        size = float(found[1]) * UNITS[found[2].lower()]
-    return int(size)
+        amount = float(found[1]) * UNITS[found[2].lower()] if found else amount
+    elif _is_number(size):
+        amount = float(size)
+    if not 1 <= amount < math.inf:
+        raise ValueError(f"memory_limit must be a size such as '1.5 GB', '600 MB' or a number of bytes, got {size!r}.")
+    return round(amount)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def resident_bytes() -> int:

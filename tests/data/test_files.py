@@ -29,7 +29,9 @@ def written(path, content):
     return path
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.tsv.gz", "t.parquet", "t.PQ", "with space.CSV"])
+@pytest.mark.parametrize(
+    "name", ["t.csv", "t.csv.gz", "t.tsv", "t.tsv.gz", "t.csv.zst", "t.parquet", "t.PQ", "with space.CSV"]
+)
 def test_roundtrip(tmp_path, name):
     write_table(TABLE, tmp_path / name)
     assert read_table(tmp_path / name).equals(TABLE)

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bochner.cli.errors import guarded
+from bochner.cli.options import (
+    Alpha,
+    AnyTask,
+    Components,
+    Data,
+    Exclude,
+    Features,
+    Interval,
+    Json,
+    Kernel,
+    Limit,
+    Loss,
+    Memory,
+    Metric,
+    Model,
+    Sample,
+    Seed,
+    Solver,
+    Target,
+    Task,
+    TestSize,
+    Traceback,
+    model_name,
+    table_name,
+)
 from bochner.estimators.exclusions import Given, conflict
-from bochner.estimators.parameters import PARAMETERS, read_parameter
 
 EPILOG = "Exit codes: 0 done, 1 the data or the model is at fault, 2 wrong usage, 130 interrupted."
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG, no_args_is_help=False
 )
-
-
-class Task(StrEnum):
-    """What to learn."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
 
 
 def _version(asked: bool) -> None:
@@ -35,58 +50,8 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _parameter(name: str, metavar: str, help: str = "") -> Any:
-    """Option for a parameter of the estimators, whose table says what it may be."""
-
-    def value(text: str | None) -> Any:
-        try:
-            return None if text is None else read_parameter(name, text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-
-    return typer.Option(metavar=metavar, callback=value, help=help or PARAMETERS[name].help)
-
-
 def _as_option(name: str, value: Any) -> str:
     return f"--{name.replace('_', '-')} {value}"
-
-
-def _test_size(size: float) -> float:
-    if not 0 <= size < 1:
-        raise typer.BadParameter(f"{size:g} is no share of the rows from 0 to less than 1")
-    return size
-
-
-def _coverage(coverage: float | None) -> float | None:
-    if coverage is not None and not 0 < coverage < 1:
-        raise typer.BadParameter(f"{coverage:g} is no coverage between 0 and 1, as 0.9 is")
-    return coverage
-
-
-def _table_name(path: Path) -> Path:
-    from bochner.data.files import SUFFIXES, kind_by_name
-
-    if kind_by_name(path) is None:
-        raise typer.BadParameter(f"'{path}' must end in one of {', '.join(SUFFIXES)}")
-    return path
-
-
-def _model_name(path: Path | None) -> Path | None:
-    from bochner.data.files import kind_by_name
-
-    if path is not None and kind_by_name(path):
-        raise typer.BadParameter(f"'{path}' is the name of a table; call a model for example model.safetensors")
-    return path
-
-
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table: .csv, .csv.gz, .tsv, .parquet or .pq.")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that 'bochner fit --out' wrote.")]
-Interval = Annotated[
-    float | None,
-    typer.Option(metavar="COVERAGE", callback=_coverage, help="Prediction intervals, for example of 0.9."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error arose (or BOCHNER_DEBUG=1).")]
 
 
 @app.callback(invoke_without_command=True)
@@ -101,6 +66,7 @@ def bochner(
     \b
       bochner demo
       bochner fit houses.csv --target price --out houses.safetensors
+      bochner plan 'rows/*.parquet' --target price
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner evaluate houses.safetensors sold.parquet
       bochner inspect houses.safetensors
@@ -136,40 +102,42 @@ def warmup(json: Json = False, traceback: Traceback = False) -> None:
 @app.command()
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option(metavar="NAME", help="Column to predict.")],
+    target: Target,
     out: Annotated[
-        Path | None, typer.Option(metavar="MODEL", callback=_model_name, help="Save a model, fitted on all rows.")
+        Path | None, typer.Option(metavar="MODEL", callback=model_name, help="Save a model, fitted on all rows.")
     ] = None,
-    task: Annotated[
-        Task, typer.Option(metavar="TASK", help="regression, classification, or auto: by the target's values.")
-    ] = Task.auto,
-    test_size: Annotated[
-        float,
-        typer.Option(metavar="SHARE", callback=_test_size, help="Share of the rows held out for the score; 0: none."),
-    ] = 0.2,
-    seed: Annotated[str, _parameter("random_state", "N", "Seed of the split and of the features.")] = "0",
-    kernel: Annotated[str, _parameter("kernel", "NAME")] = "auto",
-    features: Annotated[str, _parameter("features", "MAP")] = "auto",
-    n_components: Annotated[str, _parameter("n_components", "N")] = "auto",
-    alpha: Annotated[str, _parameter("alpha", "A")] = "auto",
-    loss: Annotated[str, _parameter("loss", "NAME")] = "auto",
-    solver: Annotated[str, _parameter("solver", "NAME")] = "auto",
-    metric: Annotated[str, _parameter("metric", "KIND")] = "auto",
-    time_limit: Annotated[str | None, _parameter("time_limit", "SECONDS")] = None,
+    task: AnyTask = Task.auto,
+    test_size: TestSize = 0.2,
+    seed: Seed = "0",
+    kernel: Kernel = "auto",
+    features: Features = "auto",
+    n_components: Components = "auto",
+    alpha: Alpha = "auto",
+    loss: Loss = "auto",
+    solver: Solver = "auto",
+    metric: Metric = "auto",
+    time_limit: Limit = None,
     uncertainty: Annotated[
         bool, typer.Option("--uncertainty", help="Let the model know intervals and standard deviations (regression).")
     ] = False,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")
+    exclude: Exclude = None,
+    memory_limit: Memory = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep what is done, of a table that is not read into memory.")
     ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, where there is one.")] = False,
+    sample: Sample = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
     """Fit a model to a table, score it on held-out rows, save it."""
     if found := conflict(Given(kernel, features, metric, alpha, solver, loss, uncertainty, _as_option)):
         raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
+    if resume and checkpoint is None:
+        raise typer.BadParameter("goes on from a file that --checkpoint names", param_hint="'--resume'")
     with guarded(traceback):
-        from bochner.cli import commands
+        from bochner.cli import fits
+        from bochner.cli.fitting import Fit, Run
 
         parameters = {
             "kernel": kernel,
@@ -183,8 +151,49 @@ def fit(
             "random_state": seed,
             "verbose": 1,
         }
-        what = commands.Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty)
-        _show(commands.fit(what), json)
+        run = Run(memory_limit, checkpoint, resume, sample)
+        what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
+        with run.limited():
+            report = fits.fit(what)
+        _show(report, json)
+
+
+@app.command()
+def plan(
+    data: Data,
+    target: Target,
+    task: AnyTask = Task.auto,
+    kernel: Kernel = "auto",
+    features: Features = "auto",
+    n_components: Components = "auto",
+    alpha: Alpha = "auto",
+    solver: Solver = "auto",
+    metric: Metric = "auto",
+    exclude: Exclude = None,
+    memory_limit: Memory = None,
+    sample: Sample = None,
+    json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Tell what a fit would read, hold and compute, without any of it."""
+    if found := conflict(Given(kernel, features, metric, alpha, solver, "auto", False, _as_option)):
+        raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
+    with guarded(traceback):
+        from bochner.cli.fitting import Fit, Run
+        from bochner.cli.plans import plan as look
+
+        parameters = {
+            "kernel": kernel,
+            "features": features,
+            "n_components": n_components,
+            "metric": metric,
+            "alpha": alpha,
+            "loss": "auto",
+            "solver": solver,
+            "random_state": 0,
+        }
+        run = Run(memory_limit, sample=sample)
+        _show(look(Fit(data, target, None, task.value, 0.0, exclude or [], parameters, run=run)), json)
 
 
 @app.command()
@@ -192,7 +201,7 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", callback=_table_name, help="Predictions, CSV or Parquet by the name.")
+        Path, typer.Option(metavar="FILE", callback=table_name, help="Predictions, CSV or Parquet by the name.")
     ],
     interval: Interval = None,
     std: Annotated[bool, typer.Option("--std", help="Standard deviations too.")] = False,
@@ -200,15 +209,19 @@ def predict(
         bool | None,
         typer.Option("--proba/--no-proba", help="A probability for each class: by default where there are classes."),
     ] = None,
+    memory_limit: Memory = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
     """Predict every row of a table, in its order, into a new table."""
     with guarded(traceback):
         from bochner.cli import commands
+        from bochner.cli.fitting import Run
         from bochner.cli.predictions import Wanted
 
-        _show(commands.predict(model, data, out, Wanted(interval, std, proba)), json)
+        with Run(memory_limit).limited():
+            report = commands.predict(model, data, out, Wanted(interval, std, proba))
+        _show(report, json)
 
 
 @app.command()

@@ -1,186 +1,28 @@
-"""Fits, predicts and evaluates for the command: each function returns its report, a dict fit for JSON."""
+"""Predicts and evaluates for the command: each function returns its report, a dict fit for JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bochner.cli.errors import CommandError, errors_of, missing_column, printable
-from bochner.cli.evaluation import baseline, described_baseline, score
-from bochner.cli.facts import model_facts
+from bochner.cli.evaluation import score
+from bochner.cli.peak import peak_bytes
 from bochner.cli.predictions import Wanted, predictions
-from bochner.cli.saved import check_output, read_model, write_model
-from bochner.cli.target import Target, hold_out, read_target, with_task
-from bochner.data.files import read_table, write_table
-from bochner.data.table import TableEncoder
-from bochner.estimators.exclusions import CLASS_LOSSES, NUMBER_LOSSES
+from bochner.cli.saved import SavedModel, check_output, read_model
+from bochner.cli.streams import split_target
+from bochner.cli.tables import joined, judging_rows, open_table
+from bochner.cli.target import Target, read_target
+from bochner.data.files import write_table
+from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.kept import Rule
+from bochner.engines.progress import progress
+from bochner.estimators.streamed_predictions import predict_stream
 from bochner.loops.clock import CLOCK
-
-FEW_ROWS, DISTINCT = 20, 0.9
-
-
-@dataclass(frozen=True)
-class Fit:
-    """The arguments of `bochner fit`.
-
-    Attributes
-    ----------
-    data, out : Path
-    target : str
-    task : {"auto", "classification", "regression"}
-    test_size : float
-    exclude : list of str
-    parameters : dict
-        Of the estimator.
-    uncertainty : bool
-        Whether the model is to know intervals and standard deviations.
-    """
-
-    data: Path
-    target: str
-    out: Path | None
-    task: str
-    test_size: float
-    exclude: list[str]
-    parameters: dict[str, Any]
-    uncertainty: bool = False
-
-    @property
-    def seed(self) -> int:
-        """Seed of the split and of the features."""
-        return self.parameters["random_state"]
-
-
-def fit(arguments: Fit) -> dict[str, Any]:
-    """Fit a model, score it on held-out rows, and save one fitted on all rows."""
-    if arguments.out is not None:
-        check_output(arguments.out, arguments.data)
-    notes: list[str] = []
-    table = read_table(arguments.data, note=notes.append)
-    target = with_task(read_target(table, arguments.target, arguments.data), _task(arguments), arguments.data)
-    if arguments.uncertainty and target.task == "classification":
-        raise CommandError(
-            f"{arguments.data}: column '{target.name}' holds classes, whose probabilities need no --uncertainty; "
-            "leave it out, or use --task regression"
-        )
-    X = _input_columns(table, arguments)
-    with errors_of(arguments.data):
-        TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
-    notes += _notes(X, target)
-    if target.missing:
-        X = X.take(pa.array(target.rows))
-    report = {
-        "command": "fit",
-        "data": str(arguments.data),
-        "rows": table.num_rows,
-        "rows_without_target": target.missing,
-        "columns": X.num_columns,
-        "target": target.name,
-        "task": target.task,
-        "task_inferred_because": target.reason or None,
-        "task_can_change": target.kind in ("integer", "boolean"),
-        "seed": arguments.seed,
-    }
-    with errors_of(arguments.data):
-        return report | _scored_and_saved(arguments, X, target, notes)
-
-
-def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[str]) -> dict[str, Any]:
-    """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
-    start, scored = CLOCK.seconds(), None
-    train = test = np.arange(X.num_rows)
-    if arguments.test_size:
-        if X.num_rows < 2:
-            raise CommandError("one row with a target cannot be split; give more rows, or --test-size 0")
-        train, test = hold_out(target, arguments.test_size, arguments.seed)
-    part = X if not arguments.test_size else X.take(pa.array(train))
-    model = _estimator(arguments, target.task).fit(part, target.values[train])
-    facts = model_facts(model)
-    if arguments.test_size:
-        held_out = replace(target, values=target.values[test], rows=target.rows[test])
-        scored, more = score(model, X.take(pa.array(test)), held_out, baseline(target, train), arguments.data)
-        notes = notes + more
-    if arguments.out is not None:
-        if arguments.test_size:
-            model = _on_all_rows(model, arguments, X, target)
-        write_model(model, arguments.out, target, baseline(target), scored)
-    return {
-        "rows_train": len(train),
-        "rows_test": len(test) if arguments.test_size else 0,
-        "scores": scored,
-        "baseline": described_baseline(target, train),
-        "model": facts,
-        "seconds": CLOCK.seconds() - start,
-        "out": None if arguments.out is None else str(arguments.out),
-        "rows_saved_model": None if arguments.out is None else X.num_rows,
-        "notes": notes,
-    }
-
-
-def _on_all_rows(model: Any, arguments: Fit, X: pa.Table, target: Target) -> Any:
-    """The model that was scored, fitted to the rows held out too; chosen anew where these have classes of their own."""
-    if target.task == "classification" and len(np.setdiff1d(target.values, model.classes_)):
-        return _estimator(arguments, target.task).fit(X, target.values)
-    return model.refit(X, target.values)
-
-
-def _input_columns(table: pa.Table, arguments: Fit) -> pa.Table:
-    for name in arguments.exclude:
-        if name not in table.column_names:
-            raise missing_column(name, table.column_names, arguments.data)
-        if name == arguments.target:
-            raise CommandError(f"column '{name}' is the target; it cannot be excluded")
-    X = table.drop_columns(list({arguments.target, *arguments.exclude}))
-    if not any(column.null_count < len(column) for column in X.columns):
-        state = "is empty" if X.num_columns else "there is none"
-        raise CommandError(f"{arguments.data}: no column to learn from: besides the target, every one {state}")
-    return X
-
-
-def _notes(X: pa.Table, target: Target) -> list[str]:
-    """Remarks on columns that do not look like features, and on a strange target."""
-    notes = []
-    for name, column in zip(X.column_names, X.columns, strict=True):
-        kind, n = column.type, len(column) - column.null_count
-        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and n >= FEW_ROWS:
-            distinct = pc.count_distinct(column).as_py()
-            if distinct > DISTINCT * n:
-                what = f"is text with {distinct:,} different values in {n:,} rows, as an identifier has"
-                notes.append(f"Column '{name}' {what}; --exclude '{name}' leaves it out.")
-        elif pa.types.is_integer(kind) and n == len(column) >= FEW_ROWS:
-            steps = np.diff(column.to_numpy())
-            if (steps == 1).all():
-                notes.append(f"Column '{name}' numbers the rows; --exclude '{name}' leaves it out.")
-    if target.task == "classification":
-        distinct = pc.count_distinct(pa.array(target.values)).as_py()
-        if distinct > max(len(target.values) // 2, FEW_ROWS):
-            notes.append(f"The target has {distinct:,} classes in {len(target.values):,} rows, as an identifier has.")
-    return notes
-
-
-def _task(arguments: Fit) -> str:
-    """The task that is asked for, perhaps by a loss that only one of the two has."""
-    loss = arguments.parameters["loss"]
-    if arguments.task != "auto":
-        return arguments.task
-    if loss in NUMBER_LOSSES:
-        return "regression"
-    return "classification" if loss in CLASS_LOSSES else "auto"
-
-
-def _estimator(arguments: Fit, task: str) -> Any:
-    from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-
-    if task == "regression":
-        loss = arguments.parameters["loss"]
-        parameters = {**arguments.parameters, "loss": "squared" if loss == "auto" else loss}
-        return KernelMachineRegressor(uncertainty=arguments.uncertainty, **parameters)
-    return KernelMachineClassifier(**arguments.parameters)
 
 
 def predict(model_path: Path, data: Path, out: Path, wanted: Wanted) -> dict[str, Any]:
@@ -188,23 +30,34 @@ def predict(model_path: Path, data: Path, out: Path, wanted: Wanted) -> dict[str
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
     wanted.check(saved)
-    table = read_table(data, as_text=saved.text_columns, note=notes.append)
-    start = CLOCK.seconds()
+    table = open_table(data, notes.append, saved.text_columns)
+    start, written = CLOCK.seconds(), list[str]()
+
+    def columns_of(X: Any) -> dict[str, Any]:
+        columns = predictions(saved, saved.inputs(X, data), wanted)
+        written[:] = columns
+        return columns
+
     with errors_of(data):
-        X = saved.inputs(table, data)
-        columns = predictions(saved, X, wanted)
-    seconds = CLOCK.seconds() - start
-    write_table(pa.table(columns), out)
-    ignored = [name for name in table.column_names if name not in (saved.columns or table.column_names)]
+        if isinstance(table, TableSource):
+            names = table.names or []
+            with progress("Predicting", table.n_rows, True) as advance:
+                n_rows = predict_stream(table, columns_of, out, advance)
+        else:
+            names, n_rows, columns = table.column_names, table.num_rows, pa.table(columns_of(table))
+    if isinstance(table, pa.Table):
+        write_table(columns, out)
+    ignored = [name for name in names if name not in (saved.columns or names)]
     return {
         "command": "predict",
         "model": str(model_path),
         "data": str(data),
-        "rows": table.num_rows,
+        "rows": n_rows,
         "out": str(out),
-        "columns_written": list(columns),
+        "columns_written": written,
         "columns_ignored": [name for name in ignored if name != saved.target],
-        "seconds": seconds,
+        "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
         "notes": notes,
     }
 
@@ -222,27 +75,51 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
             f"{model_path}: column '{printable(name)}' is one that the model learns from, not its target{cure}"
         )
     saved = replace(saved, target=name)
-    table = read_table(data, as_text=saved.text_columns, note=notes.append)
-    target = replace(read_target(table, name, data), task=saved.task)
-    if saved.task == "regression" and target.values.dtype.kind not in "biuf":
-        raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
+    table = open_table(data, notes.append, saved.text_columns)
+    n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
     start = CLOCK.seconds()
     with errors_of(data):
-        X = saved.inputs(table, data)
-        X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
-        if saved.task == "regression":
-            target = replace(target, values=target.values.astype(np.float64))
+        rows = _judging(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
+        X, target = _truth(saved, rows, name, data)
         scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
     return {
         "command": "evaluate",
         "model": str(model_path),
         "data": str(data),
-        "rows": table.num_rows,
+        "rows": n_rows,
         "rows_without_target": target.missing,
         "rows_test": len(target.values),
         "target": name,
         "task": saved.task,
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
         "notes": notes + more,
     }
+
+
+def _judging(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:
+    """Rows of a table that stays where it is, as many as tell the score."""
+    n_rows = source.n_rows or 0
+    judging, share = judging_rows(source, n_rows, 1.0, Rule(target=None if source.names is None else name))
+    if source.names is not None and name not in source.names:
+        raise missing_column(name, source.names, data)
+    batches = [batch for part in judging.parts for batch in part.read() if batch.X.shape[0]]
+    if not batches:
+        raise CommandError(f"{data}: column '{name}' has no values; choose another target, or give rows that have one")
+    if share < 1:
+        notes.append(f"Scored on about {share * n_rows:,.0f} rows, drawn by their content: more would not tell more.")
+    return joined(batches)
+
+
+def _truth(saved: SavedModel, rows: Batch, name: str, data: Path) -> tuple[Any, Target]:
+    """The columns that the model needs, and the targets, of the rows that have one."""
+    if not isinstance(rows.X, pa.Table):
+        return split_target(rows, name, saved.task, data)
+    target = replace(read_target(rows.X, name, data), task=saved.task)
+    if saved.task == "regression":
+        if target.values.dtype.kind not in "biuf":
+            raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
+        target = replace(target, values=target.values.astype(np.float64))
+    X = saved.inputs(rows.X, data)
+    return X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows], target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import is_dataclass
 from typing import Any
 
 from rich import box
@@ -47,6 +48,8 @@ def show(report: dict[str, Any], as_json: bool) -> None:
 
 def _strict(value: Any) -> Any:
     """Value fit for strict JSON: numbers that are not finite become null."""
+    if is_dataclass(value):
+        return _strict(vars(value))
     if isinstance(value, dict):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -81,7 +84,17 @@ def _fit(console: Console, report: dict[str, Any]) -> None:
     if report["out"]:
         again = ", fitted again on" if report["rows_test"] else ", fitted on"
         console.print(Text(f"Saved {printable(report['out'])}{again} all {report['rows_saved_model']:,} rows."))
-    console.print(Text(f"{report['seconds']:.1f} s", "dim"))
+    peak = report["peak_memory_bytes"]
+    console.print(Text(f"{report['seconds']:.1f} s" + (f"; {peak / 1e9:.2f} GB of memory" if peak else ""), "dim"))
+
+
+def _plan(console: Console, report: dict[str, Any]) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in report["plan"].facts():
+        table.add_row(Text(key), Text(printable(value)))
+    console.print(table)
 
 
 def _predict(console: Console, report: dict[str, Any]) -> None:
@@ -237,6 +250,7 @@ PRINTERS = {
     "demo": _demo,
     "warmup": _warmup,
     "fit": _fit,
+    "plan": _plan,
     "predict": _predict,
     "evaluate": _evaluate,
     "inspect": _inspect,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bochner.cli.errors import CommandError, errors_of, listed
-from bochner.cli.target import Target
-from bochner.data.files import HEAD, kind_by_content, kind_by_name
+from bochner.data.files import COMPRESSED, HEAD, kind_by_content, kind_by_name
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,10 @@ class SavedModel:
     def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those that are missing."""
         names = self.columns
+        if not hasattr(table, "column_names"):
+            if names is not None:
+                raise CommandError(f"{path}: the columns have no names, and the model needs {listed(names)}")
+            return table
         if names is None:
             return _nameless(self, table, path)
         if absent := [name for name in names if name not in table.column_names]:
@@ -78,11 +81,13 @@ def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-def write_model(model: Any, path: Path, target: Target, baseline: Any, scores: dict[str, Any] | None) -> None:
+def write_model(
+    model: Any, path: Path, target: str, task: str, rows: int, baseline: Any, scores: dict[str, Any] | None
+) -> None:
     """Save a model together with what `SavedModel` tells of it."""
     from bochner.persistence import save
 
-    metadata = {"target": target.name, "task": target.task, "rows": str(len(target.values))}
+    metadata = {"target": target, "task": task, "rows": str(rows)}
     metadata["baseline"] = json.dumps(baseline, allow_nan=False)
     metadata["scores"] = json.dumps(scores, allow_nan=False)
     save(model, path, metadata=metadata)
@@ -94,7 +99,7 @@ def read_model(path: Path) -> SavedModel:
 
     with open(path, "rb") as file:
         content = kind_by_content(file.read(HEAD))
-    if content == "parquet" or (kind_by_name(path) and content in ("text", "gzip")):
+    if content == "parquet" or (kind_by_name(path) and content in ("text", *COMPRESSED)):
         raise CommandError(f"{path}: this is a table, not a model; the model comes first, then the table")
     model = load(path)
     description = describe(path)

@@ -44,12 +44,22 @@ class Target:
     reason: str = ""
 
 
-def read_target(table: pa.Table, name: str, path: Any) -> Target:
-    """Take the target from a table; CommandError where it is not there, has no value, or no usable type."""
+def read_target(table: pa.Table, name: str, path: Any, first: int | None = None) -> Target:
+    """Take the target from a table; CommandError where it is not there, has no value, or no usable type.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    name : str
+    path : str or path-like
+        Where it is, for messages.
+    first : int, optional
+        Rows above, where the table is a piece of another one, and may be without values.
+    """
     if name not in table.column_names:
         raise missing_column(name, table.column_names, path)
     column = table[name].combine_chunks()
-    kind = _kind(column.type)
+    kind = kind_of_type(column.type)
     if kind == "":
         raise CommandError(f"{path}: column '{name}' has type {column.type}; a target holds numbers, text or booleans")
     column = _plain(column)
@@ -57,20 +67,21 @@ def read_target(table: pa.Table, name: str, path: Any) -> Target:
     if pa.types.is_floating(column.type):
         known &= ~np.isnan(column.to_numpy(zero_copy_only=False))
     rows = np.flatnonzero(known)
-    if not len(rows):
+    if not len(rows) and first is None:
         raise CommandError(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
-        values = _finite(values, rows, name, path)
-        kind = "integer" if (values % 1 == 0).all() and np.abs(values).max() < 2**53 else kind
+        values = _finite(values, rows + (first or 0), name, path)
+        kind = "integer" if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53 else kind
         values = values.astype(np.int64) if kind == "integer" else values
     return Target(name, kind, values, rows, len(column) - len(rows))
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_of_type(kind: pa.DataType) -> str:
+    """Kind of the values of an Arrow type; empty for those that are no targets."""
     is_a = pa.types
     if is_a.is_dictionary(kind):
-        return "category" if _kind(kind.value_type) else ""
+        return "category" if kind_of_type(kind.value_type) else ""
     for name, tests in {
         "text": (is_a.is_string, is_a.is_large_string, is_a.is_string_view),
         "boolean": (is_a.is_boolean,),
@@ -106,7 +117,8 @@ def with_task(target: Target, task: str, path: Any) -> Target:
         raise CommandError(f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose another target")
     reason = ""
     if task == "auto":
-        task, reason = _infer(target, distinct)
+        low, high = (target.values.min(), target.values.max()) if target.kind == "integer" else (0, 0)
+        task, reason = infer_task(target.kind, distinct, n, low, high)
     if task == "regression":
         return replace(target, task=task, reason=reason, values=_numbers(target, path))
     if target.kind == "number":
@@ -119,15 +131,15 @@ def with_task(target: Target, task: str, path: Any) -> Target:
     return replace(target, task=task, reason=reason)
 
 
-def _infer(target: Target, distinct: int) -> tuple[str, str]:
+def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tuple[str, str]:
+    """What is learned, and why, from the kind of the values, how many differ, and the least and the largest."""
     words = {"text": "text", "category": "categories", "boolean": "booleans"}
-    if target.kind in words:
-        return "classification", f"the target holds {words[target.kind]}"
-    if target.kind == "number":
+    if kind in words:
+        return "classification", f"the target holds {words[kind]}"
+    if kind == "number":
         return "regression", "the target holds fractional numbers"
-    few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= len(target.values)
-    small = target.values.min() >= 0 and target.values.max() <= LARGEST_LABEL
-    if distinct == 2 or (few and small):
+    few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= n_rows
+    if distinct == 2 or (few and low >= 0 and high <= LARGEST_LABEL):
         return "classification", f"the target holds whole numbers, {distinct} different ones"
     return "regression", f"the target holds whole numbers, {distinct:,} different ones"
 

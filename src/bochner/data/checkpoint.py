@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any
 
 from numpy.typing import NDArray
+
+from bochner.data.arrays import Damaged, read_arrays, write_arrays
+from bochner.data.lock import FileLock, InUse
+from bochner.data.replacing import replacing
+
+SHARE = 0.01  # of the time, that writing may take
+FRESH = "delete it, or take another name for the checkpoint"
+Contents = Callable[[], Iterable[tuple[str, NDArray]]]
 
 
 class CheckpointError(ValueError):
@@ -15,19 +30,177 @@ class CheckpointError(ValueError):
 class Checkpoint:
     """One file of named arrays, and what they belong to.
 
+    What is to be kept is told by `keeping`, and changes within `change` alone, at the end of which it is written where
+    it is time: `every` seconds after the last writing, and a hundred times as long as that took. A signal to terminate
+    has it written at once. Where the disk is full the older file stays, and the work goes on.
+
+    As a context manager it removes the file when the work is done, and leaves it after an error.
+
     Parameters
     ----------
-    path : str
+    path : str or path
     identity : dict of str to str
         What the work is: its data, settings, seed, versions; compared entry by entry.
-    every : float
+    every : float, default=60
         Seconds from one writing to the next, at least.
-    resume : bool
-        Whether to begin with what the file holds.
-    """
+    resume : bool, default=False
+        Whether to begin with what the file holds; otherwise there must be none.
 
-    def __init__(self, path: str, identity: Mapping[str, str], every: float = 60.0, resume: bool = False) -> None:
-        raise NotImplementedError
+    Attributes
+    ----------
+    arrays : dict of str to array
+        What the file held when this was opened, for whoever goes on from it to take out; the rest is written along.
+    facts : dict
+        Further JSON values, written along with the arrays.
+
+    Raises
+    ------
+    CheckpointError
+        Where another process uses the file, or it is damaged, or of other work, or exists without `resume`.
+    """
 
     arrays: dict[str, NDArray]
     facts: dict[str, Any]
+
+    def __init__(
+        self, path: str | os.PathLike[str], identity: Mapping[str, str], every: float = 60.0, resume: bool = False
+    ) -> None:
+        self.path, self.identity, self.every = os.path.realpath(os.fspath(path)), dict(identity), every
+        self.arrays, self.facts = {}, {}
+        self._exclusive, self._busy = threading.Lock(), False  # busy: the main thread changes what is kept
+        self._contents: Contents | None = None
+        self._signal: int | None = None
+        self._former: Any = None
+        self._warned, self._last, self._lasted = False, time.monotonic(), 0.0
+        try:
+            self._lock = FileLock(self.path + ".lock")
+        except InUse as error:
+            raise CheckpointError(
+                f"The checkpoint {self.path} is in use by {error}: wait for it, or take another name."
+            ) from None
+        try:
+            self._open(resume)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, resume: bool) -> None:
+        if not os.path.lexists(self.path):
+            return
+        if not resume:
+            raise CheckpointError(f"The checkpoint {self.path} exists: go on from it by resume=True, or {FRESH}.")
+        try:
+            self.arrays, header = read_arrays(self.path)
+            identity, facts = dict(header["identity"]), dict(header["facts"])
+        except (Damaged, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self.path} is no whole checkpoint: {error}; {FRESH}.") from None
+        names = sorted(identity.keys() | self.identity.keys())
+        other = [name for name in names if identity.get(name) != self.identity.get(name)]
+        if other:
+            was = [f"{name} was {_shown(identity, name)} and is now {_shown(self.identity, name)}" for name in other]
+            raise CheckpointError(
+                f"The checkpoint {self.path} is of other work: {'; '.join(was)}. Fit as before, or {FRESH}."
+            )
+        self.facts |= facts
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Leave the file to whoever goes on from it."""
+        self._lock.release()
+
+    def finish(self) -> None:
+        """Remove the file, as the work is done."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self._lock.release()
+
+    @contextmanager
+    def keeping(self, contents: Contents) -> Iterator[None]:
+        """Write what `contents` yields, pairs of a name and an array, now and then while the block runs."""
+        self._contents, main = contents, _in_main_thread()
+        if main:
+            self._former = signal.signal(signal.SIGTERM, self._on_signal)
+        try:
+            yield
+        finally:
+            if main:
+                signal.signal(signal.SIGTERM, self._former or signal.SIG_DFL)
+            self._contents = None
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Change what is kept, which nobody writes meanwhile; at the end it is written where it is time.
+
+        After an error it may be half changed, and is not written any more.
+        """
+        main = _in_main_thread()
+        self._busy |= main
+        try:
+            with self._exclusive:
+                try:
+                    yield
+                except BaseException:
+                    self._contents = None
+                    raise
+                if self._contents is not None and self._is_due():
+                    self._write(self._contents)
+        finally:
+            if main:
+                self._busy = False
+                if self._signal is not None:
+                    self._terminate(self._signal)
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._last >= max(self.every, self._lasted / SHARE)
+
+    def _write(self, contents: Contents) -> None:
+        begun = time.monotonic()
+        header = {"identity": self.identity, "facts": self.facts}
+        try:
+            with replacing(self.path, durable=True) as temporary:
+                write_arrays(temporary, chain(contents(), self.arrays.items()), header)
+        except OSError as error:
+            self._warn(error)
+        self._last = time.monotonic()
+        self._lasted = self._last - begun
+
+    def _warn(self, error: OSError) -> None:
+        """Tell once that nothing is kept."""
+        if self._warned:
+            return
+        self._warned = True
+        cause = f"{type(error).__name__}: {error.strerror or error}"
+        cure = "the work goes on, and the file stays as it was before; make room on the disk"
+        warnings.warn(f"The checkpoint {self.path} cannot be written ({cause}): {cure}.", UserWarning, stacklevel=5)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        """Write now; or, where this came amid a change in the same thread, at the end of that."""
+        self._signal = number
+        if not self._busy:
+            self._terminate(number)
+
+    def _terminate(self, number: int) -> None:
+        """Write, and let the signal do what it did before."""
+        self._busy = True  # another such signal meanwhile asks for nothing more
+        with self._exclusive:
+            if self._contents is not None:
+                self._write(self._contents)
+        self._busy, self._signal = False, None
+        signal.signal(number, self._former or signal.SIG_DFL)
+        signal.raise_signal(number)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _shown(identity: Mapping[str, str], name: str) -> str:
+    return repr(identity[name]) if name in identity else "not given"

@@ -7,15 +7,41 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
+from bochner.data.delimited import (
+    HEAD,
+    Commas,
+    csv_options,
+    csv_problem,
+    first_line,
+    is_number,
+    not_utf8,
+    separator_of,
+    text_head,
+    with_commas,
+)
 from bochner.data.replacing import replacing
 
-__all__ = ["SUFFIXES", "TableFileError", "kind_by_content", "kind_by_name", "read_table", "write_table"]
+__all__ = [
+    "COMPRESSED",
+    "HEAD",
+    "SUFFIXES",
+    "TableFileError",
+    "kind_by_content",
+    "kind_by_name",
+    "read_table",
+    "write_table",
+]
 
-SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "tsv", ".tsv.gz": "tsv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES = {
+    **dict.fromkeys((".csv", ".csv.gz", ".csv.zst"), "csv"),
+    **dict.fromkeys((".tsv", ".tsv.gz", ".tsv.zst"), "tsv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+}
+COMPRESSED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
@@ -25,11 +51,7 @@ FOREIGN = {
     b"\x80\x04\x95": "a pickle",
     b"\x93NUMPY": "a NumPy array",
 }
-GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
-HEAD = 1 << 16
-WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
-WITHOUT_COMMAS = r"^[^,]*$"
-THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})*\s*$"  # which may be meant
+PARQUET = b"PAR1"
 EXPORT = "write it as CSV or Parquet"
 
 
@@ -44,11 +66,12 @@ def kind_by_name(path: str | os.PathLike[str]) -> str | None:
 
 
 def kind_by_content(head: bytes) -> str:
-    """Kind of content that begins with `head`: "parquet", "gzip", "safetensors", "text", or foreign in words."""
+    """Kind of content that begins so: "parquet", "gzip", "zstd", "safetensors", "text", or foreign in words."""
     if head.startswith(PARQUET):
         return "parquet"
-    if head.startswith(GZIP):
-        return "gzip"
+    for compression, magic in COMPRESSED.items():
+        if head.startswith(magic):
+            return compression
     if head[8:9] == b"{" and head[4:8] == bytes(4):
         return "safetensors"
     for magic, what in FOREIGN.items():
@@ -99,10 +122,12 @@ def read_table(
         if named != "parquet":
             note("The name does not say so, but this is a Parquet file, and was read as one.")
         table = _read_parquet(path)
-    elif content in ("gzip", "text"):
+    elif content in ("text", *COMPRESSED):
         if named == "parquet":
             note("The name says Parquet, but this is a CSV file, and was read as one.")
-        table = _read_csv(path, "tsv" if named == "tsv" else None, content == "gzip", as_text, note)
+        table = _read_csv(
+            path, "tsv" if named == "tsv" else None, content if content in COMPRESSED else None, as_text, note
+        )
     elif content == "safetensors":
         raise TableFileError(f"{path}: this is a model, not a table; a CSV or Parquet file is expected here")
     else:
@@ -133,40 +158,33 @@ def _read_parquet(path: Any) -> pa.Table:
         with ParquetFile(path) as file:
             return file.read()
     except (pa.ArrowException, OSError) as error:
-        raise TableFileError(f"{path}: damaged Parquet file ({_first_line(error)}); copy or write it anew") from error
+        raise TableFileError(f"{path}: damaged Parquet file ({first_line(error)}); copy or write it anew") from error
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0].strip().rstrip(".") or type(error).__name__
-
-
-def _read_csv(path: Any, named: str | None, gzipped: bool, as_text: Collection[str], note: Callable) -> pa.Table:
-    first = _first_row(path, gzipped)
-    separator = "\t" if named == "tsv" else _separator(first)
+def _read_csv(
+    path: Any, named: str | None, compression: str | None, as_text: Collection[str], note: Callable
+) -> pa.Table:
+    separator = "\t" if named == "tsv" else separator_of(checked_head(path, compression))
     if separator != "," and named != "tsv":
         note(f"Fields are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
-    parse = partial(_parse, path, separator, gzipped)
+    parse = partial(_parse, path, separator, compression)
     try:
         return _refuse_binary(_decimals(parse(as_text), parse, separator, as_text, note), path)
     except UnicodeDecodeError:
-        _not_utf8(path, "the column names")
+        raise TableFileError(f"{path}: {not_utf8('the column names')}") from None
     except (pa.ArrowException, OSError):
         pass  # read in one thread, Arrow tells the row
     try:
         return _refuse_binary(parse(as_text, threads=False), path)
     except (pa.ArrowException, OSError) as error:
-        _raise_csv_error(path, error)
+        raise TableFileError(f"{path}: {csv_problem(error)}") from error
 
 
 def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
     """The table, its numbers with decimal commas read as such, where commas separate neither fields nor thousands."""
     columns = zip(table.column_names, table.columns, strict=True)
-    found = {
-        name: column
-        for name, column in columns
-        if name not in as_text and _all_match(column, WITH_COMMAS) and not _all_match(column, WITHOUT_COMMAS)
-    }
-    doubtful = [name for name, column in found.items() if separator == "," or _all_match(column, THOUSANDS)]
+    commas = {name: Commas.of(column) for name, column in columns if name not in as_text}
+    found, doubtful = with_commas(commas, separator)
     if len(doubtful) < len(found):
         again, before = parse([*as_text, *doubtful], decimal_point=","), _number_columns(table)
         if before < _number_columns(again):
@@ -174,68 +192,50 @@ def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collect
             table = again
         doubtful = [name for name in found if name not in _number_columns(table)]
     if doubtful:
-        what, are = ("Columns", "look") if len(doubtful) > 1 else ("Column", "looks")
-        were = "were" if len(doubtful) > 1 else "was"
-        note(
-            f"{what} {_listed(doubtful)} {are} like numbers with commas, and {were} read as text; write a decimal "
-            "point, and nothing between thousands."
-        )
+        note(doubtful_commas(doubtful))
     return table
 
 
+def doubtful_commas(names: Collection[str]) -> str:
+    """What to say of columns that may be numbers with commas."""
+    what, are, were = ("Columns", "look", "were") if len(names) > 1 else ("Column", "looks", "was")
+    return (
+        f"{what} {_listed(names)} {are} like numbers with commas, and {were} read as text; write a decimal "
+        "point, and nothing between thousands."
+    )
+
+
 def _number_columns(table: pa.Table) -> set[str]:
-    return {field.name for field in table.schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)}
+    return {field.name for field in table.schema if is_number(field.type)}
 
 
-def _all_match(column: pa.ChunkedArray, pattern: str) -> bool:
-    """Whether all values of a column are text of this pattern."""
-    import pyarrow.compute as pc
-
-    return pa.types.is_string(column.type) and pc.all(pc.match_substring_regex(column, pattern)).as_py() is True
-
-
-def _first_row(path: Any, gzipped: bool) -> str:
-    """First line of a CSV, as far as it lies in the head of the file."""
-    import gzip
-    import zlib
-
+def checked_head(path: str | os.PathLike[str], compression: str | None) -> bytes:
+    """The first bytes of a CSV without its compression; TableFileError where it is damaged, or holds no text."""
     try:
-        with gzip.open(path) if gzipped else open(path, "rb") as file:
-            head = file.read(HEAD)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TableFileError(f"{path}: damaged gzip file ({_first_line(error)}); copy it again") from error
+        head = text_head(path, compression)
+    except OSError as error:
+        if compression is None:
+            raise
+        raise TableFileError(f"{path}: damaged {compression} file ({first_line(error)}); copy it again") from error
     if (content := kind_by_content(head)) != "text":
-        raise TableFileError(f"{path}: this is {content} under gzip; {EXPORT}" if gzipped else f"{path}: not a CSV")
-    return head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
-
-
-def _separator(first: str) -> str:
-    plain = "".join(first.split('"')[::2])
-    counts = {mark: plain.count(mark) for mark in ",\t;|"}
-    return "," if counts[","] else max(counts, key=lambda mark: counts[mark])
+        what = f"this is {content} under {compression}; {EXPORT}" if compression else "not a CSV"
+        raise TableFileError(f"{path}: {what}")
+    return head
 
 
 def _parse(
     path: Any,
     separator: str,
-    gzipped: bool,
+    compression: str | None,
     as_text: Collection[str],
     threads: bool = True,
     decimal_point: str = ".",
 ) -> pa.Table:
     from pyarrow import csv
 
-    options = {
-        "read_options": csv.ReadOptions(use_threads=threads),
-        "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True,
-            column_types={name: pa.string() for name in as_text},
-            decimal_point=decimal_point,
-        ),
-    }
-    with pa.input_stream(os.fspath(path), compression="gzip" if gzipped else None) as stream:
-        return csv.read_csv(stream, **options)
+    options = csv_options(separator, decimal_point, {name: pa.string() for name in as_text})
+    with pa.input_stream(os.fspath(path), compression=compression) as stream:
+        return csv.read_csv(stream, read_options=csv.ReadOptions(use_threads=threads), **options)
 
 
 def _refuse_binary(table: pa.Table, path: Any) -> pa.Table:
@@ -245,26 +245,8 @@ def _refuse_binary(table: pa.Table, path: Any) -> pa.Table:
                 try:
                     (value or b"").decode()
                 except UnicodeDecodeError:
-                    _not_utf8(path, f"row {row} of column {name!r}")
+                    raise TableFileError(f"{path}: {not_utf8(f'row {row} of column {name!r}')}") from None
     return table
-
-
-def _not_utf8(path: Any, place: str) -> NoReturn:
-    raise TableFileError(f"{path}: {place}: text that is not UTF-8; save the file with UTF-8 encoding") from None
-
-
-def _raise_csv_error(path: Any, error: Exception) -> NoReturn:
-    text = _first_line(error).removeprefix("CSV parse error: ").removeprefix("CSV conversion error: ")
-    if "UTF8" in text:
-        _not_utf8(path, text.partition(":")[0])
-    if "mpty CSV file" in text:
-        raise TableFileError(f"{path}: the table has no rows below its column names") from error
-    if text.startswith("Row #") and "Expected" in text:
-        row, _, rest = text.removeprefix("Row #").partition(":")
-        counts = rest.removeprefix(" Expected ").partition(":")[0].replace(" columns, got ", " fields expected, ")
-        cure = "quote fields that hold the separator, or mend the row"
-        raise TableFileError(f"{path}: row {row} (the row of names is 1): {counts} found; {cure}") from error
-    raise TableFileError(f"{path}: {text}") from error
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
@@ -288,6 +270,6 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
             return
         from pyarrow import csv
 
-        compression = "gzip" if Path(path).suffix.lower() == ".gz" else None
+        compression = {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower())
         with pa.output_stream(temporary, compression=compression) as stream:
             csv.write_csv(table, stream, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))

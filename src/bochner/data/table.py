@@ -57,7 +57,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Every category ever seen is counted, so memory grows with the distinct strings of a column.
+    Every category ever seen is counted, so memory grows with the distinct strings of a column. In sums of batches with
+    more than 2^20 of them the heaviest are kept, and no weight is wrong by more than 2^-19 of the total.
 
     The code of a rare category is 16 bits of a hash of its text, each 0 or 1/4: a random projection of its
     0/1 columns that needs no fit and has bounded width. Between two codes the L1 distance is 2 on average, as between
@@ -82,6 +83,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
         self.with_std = with_std
         self.max_categories = max_categories
+
+    @classmethod
+    def of(cls, statistic: TableStatistic, **parameters: Any) -> "TableEncoder":
+        """Return the encoder that `fit` would make of the rows that a statistic is of.
+
+        Parameters
+        ----------
+        statistic : TableStatistic
+            Of at least one row; its names are those of the columns.
+        **parameters
+            As of the constructor.
+
+        Raises
+        ------
+        ValueError
+            As of `fit`.
+        """
+        encoder = cls(**parameters)
+        encoder.n_features_in_ = len(statistic.kinds)
+        if statistic.names is not None:
+            encoder.feature_names_in_ = np.array(statistic.names, dtype=object)
+        return encoder._settle(statistic)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "TableEncoder":
         """Learn the encoding.
@@ -208,8 +231,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if not sample_weight.any():
                 raise ValueError("Sample weights must contain at least one non-zero number")
         statistic = TableStatistic.of(X, sample_weight, kinds=before.expected() if before else None)
-        if before is not None:
-            statistic = before + statistic
+        return self._settle(statistic if before is None else before + statistic)
+
+    def _settle(self, statistic: TableStatistic) -> "TableEncoder":
         self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories)
         self.statistic_ = statistic
         return self

@@ -28,6 +28,7 @@ def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) ->
     for j in np.flatnonzero(~number & (statistic.missing < statistic.rows)).tolist():
         if str(j) in statistic.categories:
             kept, other = _most_frequent(statistic.categories[str(j)], max_categories)
+            other |= str(j) in (statistic.undercounts or {})
             others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))
         else:
             o, end = offsets[j : j + 2].tolist()

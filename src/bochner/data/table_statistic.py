@@ -10,10 +10,14 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
+from bochner.data.categories import heaviest
 from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of the float64 temporaries."""
+
+MOST_CATEGORIES = 1 << 20
+"""Categories of a column that are counted."""
 
 
 @dataclass
@@ -73,6 +77,8 @@ class Summary:
     def of_sparse(cls, X: Any, weight: np.ndarray) -> "Summary":
         """Summary of the columns of a canonical CSR matrix, in one pass over its entries."""
         n, q = X.shape
+        if n == 0:
+            return cls.empty(q)
         data, column = X.data.astype(np.float64), X.indices
         entry_weight = np.repeat(weight, np.diff(X.indptr))
         full = weight.sum()
@@ -147,7 +153,11 @@ class TableStatistic:
     summary : Summary
         Of the parts of all columns, in order.
     categories : dict of str to dict of str to float
-        Weight of every category of a column of text, by the column's number.
+        Weight of every category of a column of text, by the column's number. In sums of blocks with more than 2^20
+        categories, only the heaviest of such a column; their weights may be too small.
+    undercounts : dict of str to float, or None
+        For such columns, by how much each weight may be too small at most, also that of a category that is left out:
+        at most the sum of all weights over 2^19.
     """
 
     rows: int
@@ -157,6 +167,7 @@ class TableStatistic:
     missing: np.ndarray
     summary: Summary
     categories: dict[str, dict[str, float]]
+    undercounts: dict[str, float] | None = None
 
     @classmethod
     def of(
@@ -182,18 +193,39 @@ class TableStatistic:
         return _of_columns(X, weight, kinds)
 
     def __add__(self, other: "TableStatistic") -> "TableStatistic":
+        total = replace(self, categories={j: dict(counts) for j, counts in self.categories.items()})
+        total += other
+        return total
+
+    def __iadd__(self, other: "TableStatistic") -> "TableStatistic":
         if len(self.kinds) != len(other.kinds) or self.sparse != other.sparse:
             raise ValueError("blocks of one table must have the same width, and be all dense or all sparse")
         a, b = self, other
         if a.kinds != b.kinds:
             kinds = [self._kind_with(other, j) for j in range(len(self.kinds))]
             a, b = a._as_kinds(kinds), b._as_kinds(kinds)
-        categories = {j: dict(counts) for j, counts in a.categories.items()}
-        for j, counts in b.categories.items():
-            for category, weight in counts.items():
-                categories[j][category] = categories[j].get(category, 0.0) + weight
-        rows, gaps, summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
-        return replace(a, rows=rows, missing=gaps, summary=summary, categories=categories)
+        self.kinds, self.categories = a.kinds, a.categories
+        self.rows, self.missing, self.summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
+        for j, lost in (other.undercounts or {}).items():
+            self._lose(j, lost)
+        for j, weights in b.categories.items():
+            counts = self.categories.setdefault(j, {})
+            for category, weight in weights.items():
+                counts[category] = counts.get(category, 0.0) + weight
+        self.keep_heaviest(MOST_CATEGORIES)
+        return self
+
+    def keep_heaviest(self, most: int) -> None:
+        """Keep half of `most` categories of each column that has more than `most`, and note what their counts lack."""
+        for j, counts in self.categories.items():
+            if len(counts) > most:
+                self.categories[j], lost = heaviest(counts, most // 2)
+                self._lose(j, lost)
+
+    def _lose(self, j: str, weight: float) -> None:
+        """Note that counts of a column may be too small by so much more."""
+        lost = self.undercounts or {}
+        self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""

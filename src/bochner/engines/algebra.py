@@ -39,7 +39,7 @@ def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
 
 
 def gram(A: NDArray, out: NDArray) -> NDArray:
-    """Write A'A into `out`, of shape (D, D), by panels of its columns."""
+    """Write A'A into `out`, of shape (D, D), by panels of its columns; symmetric to the bit."""
     D = A.shape[1]
     if D <= TILE:
         with single_threaded_blas():
@@ -49,6 +49,8 @@ def gram(A: NDArray, out: NDArray) -> NDArray:
         below = slice(part.start, D)
         np.matmul(A[:, below].T, A[:, part], out=out[below, part])
         out[part, part.stop :] = out[part.stop :, part].T
+        own = out[part, part]
+        own[:] = np.tril(own) + np.tril(own, -1).T
 
     in_threads(panel, _tiles(0, D, PANEL))
     return out

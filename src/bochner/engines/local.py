@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from threading import Lock, local
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +16,9 @@ from joblib import cpu_count
 
 from bochner.engines.base import reduce
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.memory import free_bytes, give_back
 from bochner.engines.tasks import Task, ready_tasks
+from bochner.settings import current, resident_bytes
 
 STEP = 64  # rows; compiled loops that are cut at its multiples run in whole vector registers
 MOST_SHARDS = 16
@@ -46,7 +48,8 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
 
     Each takes the next item when it has done its last one. Nobody waits for a thread that has not begun, and work
     inside of such work stays in its thread, so that any number of callers come to an end. BLAS runs on one thread
-    inside. The work must release the GIL to gain. After a failure no further items are taken.
+    inside. The work must release the GIL to gain. After a failure no further items are taken. The caller's settings
+    hold in all threads.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
         if _mine.tasks is not None or threads < 2:
             return [work(item) for item in items]
         tasks = _Tasks(work, items)
-        futures = [_pool.submit(tasks.drain) for _ in range(threads - 1)]
+        futures = [_pool.submit(copy_context().run, tasks.drain) for _ in range(threads - 1)]
         try:
             tasks.drain()
         except BaseException:  # an interrupt between two items
@@ -248,21 +251,24 @@ LOCAL = LocalEngine()
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may still take, by the system's and the container's account; None where unknown."""
-    figures = []
-    try:
-        meminfo = Path("/proc/meminfo").read_text()
-        figures.append(int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024)
-    except (OSError, IndexError, ValueError):
-        pass
-    try:
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        figures.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    except (OSError, ValueError):
-        pass
-    if not figures and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        figures.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(figures) if figures else None
+    """Bytes that this process may still take, by the system and by the limit of the settings; None where unknown."""
+    free, limit, base = free_bytes(), current().memory_limit, current().memory_base
+    if limit is None:
+        return free
+    left = limit - (resident_bytes() - base)
+    if left < limit // 2:
+        give_back()
+        left = limit - (resident_bytes() - base)
+    return max(left if free is None else min(free, left), 0)
+
+
+def limited(n_bytes: int) -> int:
+    """Bytes that one block of several may take: so many, or an eighth of the memory limit.
+
+    By the limit alone and not by what is free, so that what goes on from a checkpoint is cut as before.
+    """
+    limit = current().memory_limit
+    return n_bytes if limit is None else min(n_bytes, limit // 8)
 
 
 def require_memory(n_bytes: int, what: str, cure: str) -> None:

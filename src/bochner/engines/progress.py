@@ -9,20 +9,29 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(label: str, total: int | None, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Yield ``advance(amount)``, which moves a bar on standard error; silent where that is no terminal.
+    """Yield ``advance(rows)``, which moves a bar on standard error; silent where that is no terminal.
 
-    Where the total is not known (None) the bar pulses.
+    It tells how many rows a second are done and how long the rest will take. Where the total is not known (None) the
+    bar pulses.
     """
     if not shown or not sys.stderr.isatty():
-        yield lambda amount: None
+        yield lambda rows: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %")
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda amount: bar.advance(task, amount)
+    share = [] if total is None else [TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()]
+    columns = TextColumn("{task.description}"), BarColumn(), *share, TextColumn("{task.fields[speed]}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total, speed="")
+
+        def advance(rows: int) -> None:
+            bar.advance(task, rows)
+            speed = bar.tasks[0].speed
+            if speed:
+                bar.update(task, speed=f"{speed:,.0f} rows/s")
+
+        yield advance
 
 
 def log(text: str, shown: bool) -> None:

@@ -28,7 +28,7 @@ from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
-from bochner.estimators.solver import Task, plan
+from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
@@ -54,12 +54,29 @@ BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
 
 
 class Prepared(NamedTuple):
-    """Rows to fit, encoded; the precision of their features; the seed and the time of the fit."""
+    """Rows to fit, or a sample of them, encoded.
+
+    Attributes
+    ----------
+    source : ArraySource
+    dtype : dtype
+        Of their features.
+    seed : int
+    budget : Budget
+    n_rows : int
+        Of all rows, as their weight.
+    weight : float
+    way : {"whole", "streamed", "summed"}
+        Whether the source has all rows; if not, whether the others are read in passes, or summed once as they come.
+    """
 
     source: ArraySource
     dtype: np.dtype
     seed: int
     budget: Budget
+    n_rows: int
+    weight: float
+    way: str = "whole"
 
 
 class KernelMachine(Interpretation, KernelParameter):
@@ -98,10 +115,15 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _prepare(self, X: Any, y: NDArray, weights: NDArray | None, targets: Callable[[NDArray], NDArray]) -> Prepared:
         """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
-        seed, budget = int(check_random_state(self.random_state).randint(2**31)), Budget(self.time_limit)
+        seed, budget = self._seed(), Budget(self.time_limit)
         self.encoder_ = encode(X, weights, with_std=self._is_named)
         dtype = self._dtype(len(y), weights)
-        return Prepared(encoded_source(self.encoder_, X, y, weights, dtype, targets), dtype, seed, budget)
+        source = encoded_source(self.encoder_, X, y, weights, dtype, targets)
+        return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
+
+    def _seed(self) -> int:
+        """Seed of a fit."""
+        return int(check_random_state(self.random_state).randint(2**31))
 
     @property
     def _is_named(self) -> bool:
@@ -119,7 +141,7 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
         """Draw the map, and decide how to solve for its coefficients."""
-        source, dtype, seed, _ = rows
+        source, dtype, seed = rows.source, rows.dtype, rows.seed
         self.report_ = None if choice is None else choice.model.report
         features = self._features(rows) if choice is None else choice.model.features
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
@@ -128,24 +150,27 @@ class KernelMachine(Interpretation, KernelParameter):
         uncertain, merges = self._wants("intervals"), self.loss not in UNMERGED
         if choice is not None:
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
-            if isinstance(alpha, str) and alpha == "auto":
-                alpha, chosen = choice.model.alpha_per_weight * source.total_weight, True
+            if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
+                alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
         alphas = given_alphas(alpha)
-        size, wide = (source.n_rows, source.n_outputs, source.total_weight), dtype.itemsize == 8
+        size, wide = (rows.n_rows, source.n_outputs, rows.weight), dtype.itemsize == 8
         problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
-        self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
+        if rows.way == "whole":
+            self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
+        else:
+            self.solver_, self.solver_reason_ = plan_stream(self._solver(features), features, problem)
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
             task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
-            require_factor_memory(source.n_rows, features.n_features_out, source.n_outputs, dtype)
+            require_factor_memory(rows.n_rows, features.n_features_out, source.n_outputs, dtype)
         return Design(source, features, dtype), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
-        return progress("Fitting", rows.source.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
+        return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
 
     def _take(self, fitted: Fitted, choice: Choice | None) -> None:
         """Keep what was found, all but the coefficients, which make the model a fitted one."""
@@ -190,12 +215,12 @@ class KernelMachine(Interpretation, KernelParameter):
     ) -> tuple[ArraySource, int]:
         """Rows as the fit encoded its own, and a seed, if none is given."""
         if seed is None:
-            seed = int(check_random_state(self.random_state).randint(2**31))
+            seed = self._seed()
         return encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets), seed
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
-        features = self._wanted_features() if self._is_named else None
+        features = self._wanted_features(rows.way == "summed") if self._is_named else None
         if self.metric == "isotropic" or features is None:
             return None
         asked = self.metric != "auto" or features == "hybrid"
@@ -229,12 +254,12 @@ class KernelMachine(Interpretation, KernelParameter):
         encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
         return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
 
-    def _wanted_features(self) -> str | None:
+    def _wanted_features(self, summed: bool = False) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
         direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
         if self.features in BINNED:
             return self.features if self.kernel in ("auto", "laplacian") and not direct else None
-        return "fourier" if direct or self.kernel != "auto" or self.features == "fourier" else "auto"
+        return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
 
     def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
         """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
@@ -271,7 +296,7 @@ class KernelMachine(Interpretation, KernelParameter):
         if not isinstance(self.features, str):
             return seeded(self.features, rows.seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
-        size = self._n_components(rows.source.n_rows, rows.source.weights)
+        size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
         return MAPS[self.features](kernel, size, random_state=rows.seed)
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from bochner.data.columns import is_missing
+from bochner.data.targets import first_row, missing_targets
 
 
 def refuse_unencoded(X: Any) -> None:
@@ -59,18 +59,12 @@ def require_target(estimator: Any, y: Any) -> None:
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     values = np.asarray(y if hasattr(y, "dtype") else np.asarray(y, dtype=object))
-    missing = np.zeros(values.shape, dtype=bool)
-    if values.dtype.kind in "mM":
-        raise ValueError("The target holds dates or durations; turn them into numbers, or into strings for classes.")
-    if values.dtype == object:
-        missing = np.array([is_missing(value) for value in values.ravel()], dtype=bool).reshape(values.shape)
-    elif values.dtype.kind == "f":
-        missing = np.isnan(values)
-        if np.isinf(values).any():
-            row = int(np.argwhere(np.isinf(values))[0, 0])
-            raise ValueError(f"Input y contains infinity or a value too large for {values.dtype!r}. See row {row}.")
+    missing = missing_targets(values)
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        row = first_row(np.isinf(values))
+        raise ValueError(f"Input y contains infinity or a value too large for {values.dtype!r}. See row {row}.")
     if missing.any():
-        row = int(np.argwhere(missing)[0, 0])
+        row = first_row(missing)
         raise ValueError(
             f"Input y contains NaN (a missing target), first in row {row}; drop such rows: they would be of use to a "
             "semi-supervised estimator alone, which bochner does not have yet."
@@ -83,7 +77,7 @@ def caution_unlabelled(classes: NDArray) -> None:
         warnings.warn(
             "The label -1 among others counts as a class of its own. Where it marks rows without a label, as for the "
             "semi-supervised estimators of scikit-learn, drop these rows.",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from bochner.data.sources import ArraySource, as_it_is
 from bochner.data.table import TableEncoder
 from bochner.data.table_encodings import NumberColumns
+from bochner.data.table_statistic import TableStatistic
 from bochner.estimators.checks import normalised_weights
 from bochner.features.base import FeatureMap, Rows
 from bochner.features.leaves import leaves
@@ -31,7 +32,15 @@ def encode(X: Any, weights: NDArray | None, with_std: bool) -> TableEncoder:
     with_std : bool
         Whether columns of numbers get unit variance.
     """
-    encoder = TableEncoder(with_std=with_std).fit(X, sample_weight=normalised_weights(weights))
+    return _checked(TableEncoder(with_std=with_std).fit(X, sample_weight=normalised_weights(weights)))
+
+
+def encoder_of(statistic: TableStatistic, with_std: bool) -> TableEncoder:
+    """The encoder of rows that a statistic is of; otherwise as `encode`."""
+    return _checked(TableEncoder.of(statistic, with_std=with_std))
+
+
+def _checked(encoder: TableEncoder) -> TableEncoder:
     if not encoder.n_features_out_:
         raise ValueError("X has no value in any row of any column.")
     encoder.forget_categories()

@@ -10,23 +10,37 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from bochner.data.table_statistic import TableStatistic
+from bochner.data.streams.overview import Overview
+from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
+from bochner.estimators.model import encoded_source
 from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
 from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
+from bochner.estimators.streamed import StreamedMachine
+from bochner.estimators.tables import given, large, refuse_stream
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
+from bochner.tuning.choose import Choice
 
 
-class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Intervals):
+def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and deviations of targets; ValueError where they are too large to be standardised."""
+    scale = np.sqrt(moments.squares / moments.weight)
+    if not np.isfinite(scale).all():
+        raise ValueError("The target holds values too large to standardise: divide it by a constant.")
+    scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
+    scale[moments.low == moments.high] = 1.0
+    return moments.mean, scale
+
+
+class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -201,15 +215,17 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Int
         self.uncertainty = uncertainty
 
     @single_threaded_blas()
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : array of shape (n,) or (n, K)
-            Targets; of several, each is scaled to unit variance for the choice of alpha and kernel.
-        sample_weight : array of shape (n,), optional
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+            Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
+        y : array of shape (n,) or (n, K), or str or list of str
+            Targets, or the columns of X that hold them; of several, each is scaled to unit variance for the choice of
+            alpha and kernel.
+        sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w fits as w equal rows do; only their ratios matter to what is chosen, where
             alpha is chosen too. What is learned on samples of the rows may differ between the two within its noise.
 
@@ -218,8 +234,13 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Int
         self
         """
         self._begin()
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            return self._fit_stream(stream)
         X = self._rows(X, reset=True)
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
+        if self._may_stream and (stream := large(X, y, weight)) is not None:
+            return self._fit_stream(stream)
         targets = self._targets(y, weight, mean, scale)
         rows = self._prepare(X, y, weight, targets)
         choice = self._choose(rows)
@@ -234,6 +255,101 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Int
         coef = fitted.coef if found is None else self._keep_loss(found, fitted)
         self.spread_, self.coef_ = fitted.spread, coef
         return self
+
+    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
+        """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
+
+        The encoder, the scale of the targets, the kernel or learned metric and the draws of the map stay as they are
+        then. The features are Fourier features, or bins in buckets. Rows of the sample, 4,096 at most, are kept for the
+        choice of alpha; they are not part of the sums.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`; of a source that is larger than memory a sample is taken.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Where what is asked for needs all rows at once: another loss than the squared one, standard deviations,
+            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
+        >>> y = np.sin(4 * X[:, 0]) + X[:, 1]
+        >>> model = KernelMachineRegressor(random_state=0).prepare(X[:1000], y[:1000])
+        >>> for first in range(0, 3000, 500):
+        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
+        >>> bool(model.score(X, y) > 0.99)
+        True
+        """
+        self._begin()
+        self._refuse("rows that come in batches")
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            rows, _ = self._seen(stream, self._look(stream), "summed")
+        else:
+            X = self._rows(X, reset=True)
+            y, weight, mean, scale = self._checked_target(X, y, sample_weight)
+            rows = self._prepare(X, y, weight, Standardised(mean, scale))._replace(way="summed")
+            self._keep_scale(y, mean, scale)
+        self._prepare_sums(rows)
+        return self
+
+    @single_threaded_blas()
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
+        """Add rows to the fit, exactly as if all had come at once.
+
+        At the first call everything else is chosen on these rows, unless `prepare` has been called. The coefficients
+        are solved for when they are first asked for.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : array of shape (n,) or (n, K), or str
+        sample_weight : array of shape (n,) or str, optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `prepare`; where columns or targets are not those of the first rows; after `fit`.
+        """
+        self._started()
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        refuse_stream(stream)
+        if self._sums is None:
+            self.prepare(X, y, sample_weight)
+        X = self._rows(X, reset=False)
+        y, weight, mean, _ = self._checked_target(X, y, sample_weight)
+        self._check_targets(y, mean)
+        targets = Standardised(self.target_mean_, self.target_scale_)
+        return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, targets))
+
+    def _targets_of(self, overview: Overview) -> Standardised:
+        assert overview.targets is not None
+        mean, scale = mean_and_scale(overview.targets)
+        self._keep_scale(overview.sample.y, mean, scale)
+        return Standardised(mean, scale)
+
+    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
+        self._take(fitted, choice)
+        self.spread_, self.coef_ = fitted.spread, fitted.coef
+
+    def _check_targets(self, y: NDArray, mean: NDArray) -> None:
+        """Raise ValueError where there are others than in the first rows."""
+        if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
+            raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
 
     def _targets(
         self, y: NDArray, weight: NDArray | None, mean: NDArray, scale: NDArray
@@ -303,8 +419,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Int
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
-        if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
-            raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
+        self._check_targets(y, mean)
         spread = getattr(self, "spread_", None)
         targets = self._targets(y, weight, mean, scale)
         source, seed = self._other_rows(X, y, weight, targets, None if spread is None else spread.seed)
@@ -334,12 +449,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, KernelMachine, Int
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
-        mean, scale = moments.mean, np.sqrt(moments.squares / moments.weight)
-        if not np.isfinite(scale).all():
-            raise ValueError("The target holds values too large to standardise: divide it by a constant.")
-        scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
-        scale[moments.low == moments.high] = 1.0
-        return y, weight, mean, scale
+        return y, weight, *mean_and_scale(moments)
 
     def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None) -> Any:
         """Predict targets, and how far off the predictions may be.

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.design import MOST_LARGE_SHARDS, factor_bytes
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
+from bochner.features.hashed import hashed_bins
 from bochner.features.rows import has_kernel_rows
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
@@ -113,13 +115,36 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     if costs is None:
         costs = machine_costs() if task.n_rows * D**2 > WORTH_MEASURING else COSTS
     direct, iterative = direct_seconds(D, task, costs), iterative_seconds(D, task, costs)
-    free = available_memory()
-    if free is not None and 0.8 * free < 44 * min(D, task.n_rows) ** 2:
+    free, dtype = available_memory(), np.float64 if task.wide else np.float32
+    if free is not None and 0.8 * free < factor_bytes(task.n_rows, D, task.n_outputs, dtype):
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
+
+
+def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
+    """Choose for rows that are read anew in every pass: sums in a single one, wherever there is memory for them.
+
+    Parameters
+    ----------
+    solver : {"auto", "direct", "cg"}
+        As it is given.
+    features : FeatureMap
+        Drawn.
+    task : Task
+    """
+    D = features.n_features_out
+    if not features.is_dense and (hashed_bins(features) is None or POLICY.hashed_columns < D):
+        return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
+    if solver != "auto":
+        return SolverChoice(solver, "as given")
+    free, dtype = available_memory(), np.dtype(np.float64 if task.wide else np.float32)
+    binned, sums = not features.is_dense, MOST_LARGE_SHARDS.bit_length()
+    if free is not None and 0.8 * free < factor_bytes(D, D, task.n_outputs, dtype, binned, sums):
+        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
+    return SolverChoice("direct", "one pass over the rows")
 
 
 def iterations(alpha: float, weight: float) -> float:

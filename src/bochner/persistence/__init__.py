@@ -24,6 +24,8 @@ CLASSES: Registry = {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
         "bochner.estimators.posterior": ["Posterior"],
+        "bochner.estimators.sums": ["Sums"],
+        "bochner.estimators.judges": ["Judges"],
         "bochner.estimators.ridge.spread": ["Affine", "Spread"],
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from bochner.vectors import dots, update_direction, update_solution
 DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10
 CHECKED = 1e-5  # tolerance from which on the residual is computed anew in the end
+FIGURES = ("rho", "former", "steps", "gamma", "former_gamma")
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -40,7 +41,10 @@ class System(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where iterations stand, so that they can be continued: V, the residual, the direction, and the course so far."""
+    """Where iterations stand, so that they can be continued: V, the residual, the direction, and the course so far.
+
+    The arrays of one, and a state of these, continue to the same bits.
+    """
 
     V: NDArray
     residual: NDArray
@@ -50,6 +54,17 @@ class State(NamedTuple):
     def copy(self) -> State:
         """Arrays and figures of its own."""
         return State(self.V.copy(), self.residual.copy(), self.direction.copy(), self.progress.copy())
+
+    def arrays(self) -> dict[str, NDArray]:
+        """All that it holds, by names."""
+        vectors = {"V": self.V, "residual": self.residual, "direction": self.direction}
+        return vectors | {f"progress.{name}": array for name, array in self.progress.arrays().items()}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray]) -> State:
+        """The state of these arrays, which it takes over."""
+        own = {name.removeprefix("progress."): array for name, array in arrays.items() if name.startswith("progress.")}
+        return cls(arrays["V"], arrays["residual"], arrays["direction"], _Progress.of(own))
 
 
 class Solution(NamedTuple):
@@ -97,6 +112,7 @@ def conjugate_gradients(
     max_iter: int,
     visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
     start: NDArray | State | None = None,
+    keep: Callable[[State], object] = lambda state: None,
 ) -> Solution:
     """Solve V (A + penalty) = rhs, A positive semidefinite, for several right-hand sides at once.
 
@@ -135,6 +151,8 @@ def conjugate_gradients(
         Called after every iteration; a true value ends them.
     start : array of shape (K, D) or State, optional
         First V, zero by default; or where to continue, of the same system and right-hand sides.
+    keep : callable (State), optional
+        Called after every iteration, with arrays that the next one writes over.
 
     References
     ----------
@@ -156,6 +174,7 @@ def conjugate_gradients(
         penalised = update_direction(p, z, ratio, penalty, q)
         step = progress.step(penalised + operator(p, q))
         left = update_solution(x, r, p, q, step)
+        keep(state)
         if visit(x, progress.n_iter) or not step.any():
             break
     n_iter, residual = progress.n_iter, float(np.sqrt(_quotient(left, size)).max())
@@ -207,6 +226,22 @@ class _Progress:
         other = copy(self)
         other.gains = self.gains.copy()
         return other
+
+    def arrays(self) -> dict[str, NDArray]:
+        """All that it holds, by names."""
+        arrays = {name: getattr(self, name) for name in FIGURES}
+        arrays |= {"known": np.asarray(self.known), "gains": np.array(self.gains), "bounded": np.array(self.bounded)}
+        return arrays if self.least is None else arrays | {"least": self.least}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray]) -> _Progress:
+        """The course of these arrays."""
+        progress = cls(arrays.get("least"), arrays["known"])
+        progress.gains, progress.bounded = list(arrays["gains"]), bool(arrays["bounded"])
+        progress.rho, progress.former, progress.steps, progress.gamma, progress.former_gamma = (
+            arrays[name] for name in FIGURES
+        )
+        return progress
 
     @property
     def n_iter(self) -> int:

@@ -49,6 +49,8 @@ class Model:
     report : Report
     alpha_per_weight : float
         Of Fourier features: the ridge term for a unit of weight.
+    is_open : bool
+        Whether the ridge term is still to be chosen.
     unmapped : str or None
         Why there is no linear map, where one was asked for.
     """
@@ -58,6 +60,7 @@ class Model:
     report: Report
     alpha_per_weight: float = 0.0
     unmapped: str | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.sources import ArraySource, Block
-from bochner.data.streams.base import TableSource
-from bochner.data.streams.roles import Roles
+from bochner.data.streams.base import READ_BYTES, SourceError, TableSource
+from bochner.data.streams.checksums import Tally
+from bochner.data.streams.roles import Roles, Rows
+from bochner.data.streams.rows import part_rows, recut, stacked
+from bochner.data.weights import unit_weights
+from bochner.engines.prefetch import prefetched
+
+WHOLE_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -28,28 +36,35 @@ class StreamSource:
         Turns the X of a batch into a matrix of numbers.
     targets : callable
         Turns the y of a batch into an array of shape (b, K).
-    counts : tuple of int
-        Rows of each part.
+    counts : tuple of int or None
+        Rows of each part; None where these are not known.
     checksums : tuple of int or None
         Of each part, with which what is read is compared; None where that is not wanted.
     gathered : ArraySource
         A sample of the rows in memory, encoded already; what `sample` draws from.
-    total_weight : float
+    total_weight : float or None
+        None where it is not known.
+    ahead : bool
+        Whether a thread reads the next rows while the present ones are worked on: for a single consumer.
+    read_bytes : int
+        Of what is read at a time, about.
     """
 
     table: TableSource
     roles: Roles
     encode: Callable[[Any], Any]
     targets: Callable[[Any], NDArray]
-    counts: tuple[int, ...]
+    counts: tuple[int | None, ...]
     checksums: tuple[int, ...] | None
     gathered: ArraySource
-    total_weight: float
+    total_weight: float | None = None
+    ahead: bool = False
+    read_bytes: int = READ_BYTES
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return sum(self.counts)
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known."""
+        return None if None in self.counts else sum(count or 0 for count in self.counts)
 
     @property
     def n_outputs(self) -> int:
@@ -67,16 +82,57 @@ class StreamSource:
 
     def span(self, first: int, stop: int) -> StreamSource:
         """The rows of consecutive parts as one source."""
-        raise NotImplementedError
+        part = slice(first, stop)
+        table = replace(self.table, parts=self.table.parts[part])
+        checksums = None if self.checksums is None else self.checksums[part]
+        return replace(self, table=table, counts=self.counts[part], checksums=checksums, total_weight=None)
 
     def blocks(self, rows: int) -> Iterator[Block]:
-        """Yield all rows in order, at most `rows` at a time."""
-        raise NotImplementedError
+        """Yield all rows in order, `rows` at a time; fewer only at the end.
+
+        Raises
+        ------
+        SourceError
+            Where rows cannot be read, or are others than in the first pass.
+        """
+        starts: list[int] = []
+        done = 0
+        with closing(prefetched(self._rows(starts)) if self.ahead else self._rows(starts)) as read:
+            for X, y, weight, number in recut(read, rows):
+                n = len(number)
+                try:
+                    X = self.encode(X)
+                except ValueError as error:
+                    name = self.table.parts[bisect_right(starts, done) - 1].name
+                    raise SourceError(f"{name}, counted from row {number[0]:,}: {error}") from error
+                y = np.empty((n, 0)) if y is None else self.targets(y)
+                yield Block(X, y, unit_weights(n) if weight is None else weight)
+                done += n
 
     def whole(self) -> Block:
-        """All rows as one block."""
-        raise NotImplementedError
+        """All rows as one block, its weights an array that BLAS takes."""
+        X, y, weight = zip(*self.blocks(WHOLE_ROWS), strict=True)
+        return Block(stacked(X), np.concatenate(y), np.concatenate(weight))
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """A source of at most `size` of the rows, drawn by their weights from the sample in memory."""
         return self.gathered.sample(size, rng)
+
+    def _rows(self, starts: list[int]) -> Generator[Rows]:
+        """Yield the rows as they come, and note how many there are before each part."""
+        done = 0
+        for k, part in enumerate(self.table.parts):
+            starts.append(done)
+            tally = Tally()
+            yield from part_rows(part, self.table.schema, self.roles, tally, self.read_bytes)
+            done += tally.n_kept
+            same = self.counts[k] in (None, tally.n_kept)
+            same &= self.checksums is None or self.checksums[k] == tally.checksum
+            if not same:
+                raise SourceError(
+                    f"{part.name}: other rows than in the first pass, or in another order; give the same rows each time"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the owner of temporary files, which stay with the process that made them."""
+        return vars(self) | {"table": replace(self.table, owner=None)}

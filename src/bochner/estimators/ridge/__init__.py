@@ -1,8 +1,9 @@
 """Ridge regression as estimators ask for it: one task, one result, a module for each way to solve it."""
 
-from bochner.estimators.ridge.direct import solve_directly
+from bochner.estimators.ridge.direct import solve_directly, solve_moments
 from bochner.estimators.ridge.exact import solve_exactly
 from bochner.estimators.ridge.iterative import solve_iteratively
+from bochner.estimators.ridge.streamed import solve_stream
 from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage, given_alphas
 
 SOLVERS = {"direct": solve_directly, "cg": solve_iteratively, "exact": solve_exactly}
@@ -16,4 +17,6 @@ __all__ = [
     "solve_directly",
     "solve_exactly",
     "solve_iteratively",
+    "solve_moments",
+    "solve_stream",
 ]

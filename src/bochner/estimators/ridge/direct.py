@@ -10,6 +10,7 @@ from bochner.design import Design
 from bochner.estimators.ridge.spread import Rows
 from bochner.estimators.ridge.spread_direct import spread_directly
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
+from bochner.moments import Moments
 from bochner.solvers.factors import DualFactor, FeatureFactor, PrimalFactor, has_few_rows
 from bochner.solvers.leave_one_out import DualLeaveOneOut, LeaveOneOut, PrimalLeaveOneOut
 from bochner.tuning.held_out import HeldOutPredictions, LeftOut
@@ -17,15 +18,31 @@ from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 
 def solve_directly(design: Design, task: RidgeTask) -> Fitted:
     """Solve by the moments of all rows and their factorisation."""
-    n_alphas = 2 if task.alphas is None else len(task.alphas)
-    factor: FeatureFactor
-    loo: LeaveOneOut
-    if has_few_rows(design):
-        factor = dual = DualFactor(design, n_alphas)
-        loo = DualLeaveOneOut(dual)
-    else:
-        factor = PrimalFactor(design.moments(), n_alphas, overwrite=True)
-        loo = _scored(design, factor, task)
+    if not has_few_rows(design):
+        return solve_moments(design.moments(), design, task, overwrite=True)
+    factor = DualFactor(design, _n_alphas(task))
+    return _solve(factor, DualLeaveOneOut(factor), design, task)
+
+
+def solve_moments(moments: Moments, design: Design, task: RidgeTask, overwrite: bool = False) -> Fitted:
+    """Solve by the moments of rows, of which those of the design, all or some of them, judge.
+
+    Parameters
+    ----------
+    overwrite : bool, default=False
+        Whether the moments may be lost, to save memory.
+    """
+    factor = PrimalFactor(moments, _n_alphas(task), overwrite=overwrite)
+    return _solve(factor, _scored(design, factor, task), design, task)
+
+
+def _n_alphas(task: RidgeTask) -> int:
+    """How many ridge terms are tried; two stand for a search."""
+    return 2 if task.alphas is None else len(task.alphas)
+
+
+def _solve(factor: FeatureFactor, loo: LeaveOneOut, design: Design, task: RidgeTask) -> Fitted:
+    """Choose the ridge term, and solve."""
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
     held_out_predictions = None
     if task.calibrated:

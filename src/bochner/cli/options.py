@@ -1,0 +1,113 @@
+"""The arguments and options that commands have in common, and the checks of what is given."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bochner.estimators.parameters import PARAMETERS, read_parameter
+from bochner.settings import as_bytes
+
+
+class Task(StrEnum):
+    """What to learn."""
+
+    auto = "auto"
+    regression = "regression"
+    classification = "classification"
+
+
+def _parameter(name: str, metavar: str, help: str = "") -> Any:
+    """Option for a parameter of the estimators, whose table says what it may be."""
+
+    def value(text: str | None) -> Any:
+        try:
+            return None if text is None else read_parameter(name, text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return typer.Option(metavar=metavar, callback=value, help=help or PARAMETERS[name].help)
+
+
+def _test_size(size: float) -> float:
+    if not 0 <= size < 1:
+        raise typer.BadParameter(f"{size:g} is no share of the rows from 0 to less than 1")
+    return size
+
+
+def _coverage(coverage: float | None) -> float | None:
+    if coverage is not None and not 0 < coverage < 1:
+        raise typer.BadParameter(f"{coverage:g} is no coverage between 0 and 1, as 0.9 is")
+    return coverage
+
+
+def table_name(path: Path) -> Path:
+    """The name of a table to write."""
+    from bochner.data.files import SUFFIXES, kind_by_name
+
+    if kind_by_name(path) is None:
+        raise typer.BadParameter(f"'{path}' must end in one of {', '.join(SUFFIXES)}")
+    return path
+
+
+def model_name(path: Path | None) -> Path | None:
+    """The name of a model to write."""
+    from bochner.data.files import kind_by_name
+
+    if path is not None and kind_by_name(path):
+        raise typer.BadParameter(f"'{path}' is the name of a table; call a model for example model.safetensors")
+    return path
+
+
+def _size(size: str | None) -> str | None:
+    try:
+        if size is not None:
+            as_bytes(size)
+    except ValueError:
+        raise typer.BadParameter(f"{size!r} is no size such as 1.5GB or '600 MB'") from None
+    return size
+
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Table: CSV (.gz, .zst), TSV, Parquet, Arrow or LIBSVM; a file, a folder, or a pattern in quotes.",
+    ),
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that 'bochner fit --out' wrote.")]
+Interval = Annotated[
+    float | None,
+    typer.Option(metavar="COVERAGE", callback=_coverage, help="Prediction intervals, for example of 0.9."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error arose (or BOCHNER_DEBUG=1).")]
+Target = Annotated[str, typer.Option(metavar="NAME", help="Column to predict.")]
+AnyTask = Annotated[
+    Task, typer.Option(metavar="TASK", help="regression, classification, or auto: by the target's values.")
+]
+Seed = Annotated[str, _parameter("random_state", "N", "Seed of the split and of the features.")]
+Kernel = Annotated[str, _parameter("kernel", "NAME")]
+Features = Annotated[str, _parameter("features", "MAP")]
+Components = Annotated[str, _parameter("n_components", "N")]
+Alpha = Annotated[str, _parameter("alpha", "A")]
+Loss = Annotated[str, _parameter("loss", "NAME")]
+Solver = Annotated[str, _parameter("solver", "NAME")]
+Metric = Annotated[str, _parameter("metric", "KIND")]
+Limit = Annotated[str | None, _parameter("time_limit", "SECONDS")]
+Exclude = Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")]
+TestSize = Annotated[
+    float,
+    typer.Option(metavar="SHARE", callback=_test_size, help="Share of the rows held out for the score; 0: none."),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", callback=_size, help="Memory to take at most, as 1.5GB."),
+]
+Sample = Annotated[
+    int | None,
+    typer.Option(metavar="ROWS", min=1, help="Choose on the first rows alone, and read all rows once less."),
+]

@@ -1,0 +1,151 @@
+"""Opens the tables that commands are given: small ones are read into memory, others stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bochner.cli.errors import CommandError, missing_column
+from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
+from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.folders import files_of, kind_of
+from bochner.data.streams.kept import Rule, kept_rows
+from bochner.data.streams.opening import open_source
+from bochner.data.streams.text_rows import whole_span
+from bochner.estimators.described import estimated_rows
+from bochner.estimators.sizes import gathers
+from bochner.settings import current
+
+STREAMED = (".arrow", ".arrows", ".ipc", ".feather", ".svm", ".svmlight", ".libsvm")  # that only sources can read
+SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that judge a model, of a table that stays where it is
+
+
+def open_table(
+    path: Path,
+    note: Callable[[str], None],
+    as_text: Collection[str] = (),
+    sample: int | None = None,
+    exclude: Collection[str] = (),
+) -> pa.Table | TableSource:
+    """A table in memory, or a source where it is too large for that, has no names, or is to be sampled.
+
+    Parameters
+    ----------
+    path : Path
+        Of a file or folder, or a pattern.
+    note : callable
+        Is told what a user should know.
+    as_text : collection of str
+        Columns of CSV files whose values are text, whatever they look like.
+    sample : int, optional
+        First rows that stand for all.
+    exclude : collection of str
+        Columns that are left out, where the table stays where it is or has several files.
+    """
+    if sample is None and _is_small_file(path):
+        return read_table(path, as_text=as_text, note=note)
+    if exclude:
+        _check_excluded(path, exclude)
+    source = open_source(path, exclude=exclude, sample=sample, schema=_text_schema(path, as_text))
+    if source.sample is not None or source.names is None:
+        return source
+    n_rows = source.n_rows
+    if n_rows is None or not gathers(n_rows, len(source.names), current().memory_limit):
+        return source
+    return gathered_table(source, path)
+
+
+def gathered_table(source: TableSource, path: Path) -> pa.Table:
+    """All rows of a source with names, in memory."""
+    tables = [batch.X for part in source.parts for batch in part.read()]
+    if not any(table.num_rows for table in tables):
+        raise CommandError(f"{path}: the table has column names but no rows")
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def judging_rows(source: TableSource, n_rows: int, share: float, rule: Rule) -> tuple[TableSource, float]:
+    """Rows that judge a model, a share of all, but no more than tell its score; and the share that they are.
+
+    Parameters
+    ----------
+    source : TableSource
+    n_rows : int
+        Of the source.
+    share : float
+    rule : Rule
+        With the seed and the target.
+    """
+    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
+    most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(columns, 1), 1))
+    share = min(share, most / max(n_rows, 1))
+    return kept_rows(source, Rule(0.0, share, rule.seed, rule.target)), share
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Batches as one."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    X: Any = [batch.X for batch in batches]
+    y = None if batches[0].y is None else np.concatenate([batch.y for batch in batches])
+    if isinstance(X[0], pa.Table):
+        return Batch(pa.concat_tables(X, promote_options="permissive").combine_chunks(), y)
+    return Batch(sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X), y)
+
+
+def _is_small_file(path: Path) -> bool:
+    """Whether a path is one file that is read into memory, by what is said where it cannot be read."""
+    if path.is_dir() or (not path.exists() and any(mark in str(path) for mark in "*?[")):
+        return False
+    if path.suffix.lower() in STREAMED or not path.is_file():
+        return not path.is_file()
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    kind = kind_by_content(head)
+    if kind == "parquet":
+        return _is_small_parquet(path)
+    if kind != "text" and kind not in COMPRESSED:
+        return True
+    first = head.partition(b"\n")[0]
+    columns = 1 + max(map(first.count, (b",", b"\t", b";", b"|"))) if kind == "text" else 20
+    return gathers(estimated_rows(path), columns, current().memory_limit)
+
+
+def _is_small_parquet(path: Path) -> bool:
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            return gathers(file.metadata.num_rows, file.metadata.num_columns, current().memory_limit)
+    except (pa.ArrowException, OSError, TableFileError):
+        return True
+
+
+def column_names(path: Path) -> tuple[str, ...] | None:
+    """Names of the columns of files, which are not read for that; None where they have none."""
+    first = files_of(path)[0]
+    if kind_of(first) in ("csv", "tsv"):
+        return whole_span(first).names
+    names = open_source(path).names
+    return None if names is None else tuple(names)
+
+
+def _check_excluded(path: Path, exclude: Collection[str]) -> None:
+    names = column_names(path)
+    if names is None:
+        raise CommandError(f"{path}: its columns have no names, so that none can be excluded")
+    for name in exclude:
+        if name not in names:
+            raise missing_column(name, list(names), path)
+
+
+def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
+    """The columns of CSV files that are text; None where there are none, and of other files, which know their types."""
+    first = files_of(path)[0] if as_text else path
+    if not as_text or kind_of(first) not in ("csv", "tsv"):
+        return None
+    text = [(name, pa.string()) for name in as_text if name in whole_span(first).names]
+    return pa.schema(text) if text else None

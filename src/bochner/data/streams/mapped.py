@@ -1,0 +1,70 @@
+"""Arrays mapped from files, which travel as the name of the file and the place in it."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class MappedArray:
+    """Place of an array in a file.
+
+    Attributes
+    ----------
+    path : str
+    offset : int
+        Bytes before its first element.
+    dtype : numpy.dtype
+    shape : tuple of int
+    strides : tuple of int
+        Bytes from one element to the next, none negative.
+    """
+
+    path: str
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Any) -> MappedArray | None:
+        """The place of an array, where it is mapped from a file and read forwards."""
+        owner: Any = array
+        while owner is not None and not isinstance(owner, np.memmap):
+            owner = getattr(owner, "base", None)
+        if (
+            not isinstance(owner, np.memmap)
+            or owner.filename is None
+            or min(array.strides, default=0) < 0
+            or array.dtype.hasobject
+        ):
+            return None
+        mapped: Any = owner._mmap  # type: ignore[attr-defined]
+        before = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY  # where the mapped bytes begin in the file
+        first = np.frombuffer(mapped, np.uint8, 1).__array_interface__["data"][0]
+        offset = before + array.__array_interface__["data"][0] - first
+        return cls(str(owner.filename), offset, array.dtype, array.shape, array.strides)
+
+    def opened(self) -> NDArray:
+        """The array, mapped to be read."""
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        reach = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        raw = np.memmap(self.path, np.uint8, "r", self.offset, (reach + self.dtype.itemsize,))
+        return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
+
+
+def sendable(value: Any) -> Any:
+    """A value for a pickle: an array of a file as its place, anything else as it is."""
+    place = MappedArray.of(value) if isinstance(value, np.ndarray) else None
+    return value if place is None else place
+
+
+def received(value: Any) -> Any:
+    """What was given to `sendable`."""
+    return value.opened() if isinstance(value, MappedArray) else value

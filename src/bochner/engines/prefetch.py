@@ -1,0 +1,77 @@
+"""Reads ahead: a thread prepares the next items while the present one is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextvars import copy_context
+from queue import Empty, Queue
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+DEPTH = 2
+
+
+def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
+    """Yield the items, of which a thread keeps so many ready.
+
+    What they raise is raised here, in its place. A consumer that stops early waits for the item that is being made, and
+    for the end of the thread; generators are closed there.
+
+    Parameters
+    ----------
+    items : iterator
+        Gains where making an item releases the GIL, as reading and decoding do.
+    depth : int, default=2
+        Items that wait at most; one more is being made meanwhile.
+    """
+    ready: Queue[tuple[bool, Any]] = Queue(depth)
+    stop = Event()
+    thread = Thread(target=copy_context().run, args=(_fill, items, ready, stop), name="bochner-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            more, item = ready.get()
+            if more:
+                yield item
+                del item
+            elif item is None:
+                return
+            else:
+                raise item
+    finally:
+        stop.set()
+        _empty(ready)
+        thread.join()
+
+
+def _fill(items: Iterator[Any], ready: Queue, stop: Event) -> None:
+    """Put pairs (True, item), and at the end (False, what was raised); nothing more once the consumer has stopped."""
+    failure = None
+    try:
+        _put_all(items, ready, stop)
+    except BaseException as raised:
+        failure = raised
+    if not stop.is_set():
+        ready.put((False, failure))
+
+
+def _put_all(items: Iterator[Any], ready: Queue, stop: Event) -> None:
+    try:
+        for item in items:
+            ready.put((True, item))
+            del item
+            if stop.is_set():
+                return
+    finally:
+        if hasattr(items, "close"):
+            items.close()
+
+
+def _empty(ready: Queue) -> None:
+    """Make room for an item that waits to be put."""
+    try:
+        while True:
+            ready.get_nowait()
+    except Empty:
+        pass

@@ -1,0 +1,258 @@
+"""Fits of rows that are read in passes, or come in batches."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from bochner.data.sources import Source
+from bochner.data.streams.base import Batch
+from bochner.data.streams.encoded import StreamSource
+from bochner.data.streams.overview import Overview, look
+from bochner.design import Design
+from bochner.engines.progress import progress
+from bochner.estimators.base import KernelMachine, Prepared
+from bochner.estimators.model import encoded_source, encoder_of
+from bochner.estimators.planned import Planned
+from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream
+from bochner.estimators.sizes import sampled_rows
+from bochner.estimators.sums import Sums
+from bochner.estimators.tables import Stream
+from bochner.features.base import FeatureMap
+from bochner.features.hashed import hashed, require_hashed
+from bochner.features.leaves import leaves
+from bochner.settings import current
+from bochner.tuning.budget import Budget
+from bochner.tuning.choose import Choice
+from bochner.tuning.policy import POLICY
+
+Targets = Callable[[NDArray], NDArray]
+SOLVED = (
+    *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
+    *("loss_", "loss_reason_", "link_", "curve_", "set_thresholds_", "n_steps_"),
+)
+HASHED_COLUMNS = 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
+
+
+class StreamedMachine(Planned, KernelMachine):
+    """A kernel machine whose rows may be read from files in passes, or come in batches."""
+
+    _sums: Sums | None = None
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model."""
+
+    @abstractmethod
+    def _targets_of(self, overview: Overview) -> Targets:
+        """Keep the classes, or the scale of the targets, of all rows; how targets are made of them."""
+
+    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:
+        """The rows with the weights that parameters give them, their sample, and the sum of the weights."""
+        return stream, overview.sample, overview.weight
+
+    @abstractmethod
+    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
+        """Keep a solution by the squared loss."""
+
+    def _fit_stream(self, stream: Stream) -> Self:
+        """Look at all rows once, choose on a sample of them, and solve for all in passes."""
+        self._refuse("rows that are read in passes")
+        overview = self._look(stream)
+        if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
+            return self.fit(*overview.sample)
+        rows, source = self._seen(stream, overview, "streamed")
+        choice = self._choose(rows)
+        design, task = self._plan(rows, choice)
+        with self._progress(rows) as advance:
+            passes = Design(source, design.features, design.dtype, advance)
+            if self.solver_ == "direct":
+                fitted = self._summed(design, task, choice).plus(passes).solve(design.features)
+            else:
+                fitted = solve_stream(passes, rows.source, task)
+        self._keep_solution(fitted, choice)
+        return self
+
+    def _look(self, stream: Stream) -> Overview:
+        """Look at all rows once."""
+        size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
+        with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
+            return look(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance)
+
+    def _seen(self, stream: Stream, overview: Overview, way: str) -> tuple[Prepared, StreamSource]:
+        """A sample of the rows, from which all is learned, and all of them in passes."""
+        seed, budget = self._seed(), Budget(self.time_limit)
+        stream, (X, y, weight), total = self._weighed(stream, overview)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        self.encoder_ = encoder_of(overview.table, self._is_named)
+        n_rows = POLICY.gathered_rows if overview.n_rows is None else overview.n_rows  # many, if nobody knows
+        targets, dtype = self._targets_of(overview), self._dtype(n_rows, None)
+        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
+        total *= n_rows / overview.n_seen
+        rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
+        encode, checks = partial(self.encoder_.encode, dtype=dtype), overview.checksums
+        counts, sums = tuple(overview.counts), None if checks is None else tuple(checks)
+        held = sample.encoded(dtype)
+        return rows, StreamSource(stream.table, stream.roles, encode, targets, counts, sums, held, total)
+
+    @property
+    def _needs_all(self) -> str | None:
+        """A parameter that asks for what needs all rows in memory; None where there is none."""
+        asked = {
+            f"loss={self.loss!r}": self.loss not in ("auto", "squared"),
+            "solver='exact'": self.solver == "exact",
+            "uncertainty with standard deviations ('intervals' does not)": self._wants("std"),
+            "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",
+        }
+        return next((what for what, wanted in asked.items() if wanted), None)
+
+    @property
+    def _may_stream(self) -> bool:
+        """Whether many rows in memory may be read in passes, as if they were not."""
+        return self._needs_all is None
+
+    def _refuse(self, rows: str) -> None:
+        """Raise ValueError where parameters ask for what needs all rows in memory."""
+        if (what := self._needs_all) is not None:
+            raise ValueError(
+                f"{what} needs all rows in memory, and these are {rows}: leave it out, or take at most "
+                f"{POLICY.gathered_rows:,} rows, and no tighter memory_limit."
+            )
+
+    def _prepare_sums(self, rows: Prepared) -> None:
+        """Choose everything on some rows, and begin to sum others."""
+        choice = self._choose(rows)
+        if choice is not None and not _is_dense(choice.model.features):
+            features = hashed(choice.model.features, HASHED_COLUMNS)
+            choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
+        design, task = self._plan(rows, choice)
+        if self.solver_ != "direct":
+            if not design.features.is_dense:
+                require_hashed(design.features, POLICY.hashed_columns)
+            raise ValueError(f"Partial fits are solved by the Gram matrix alone: {self.solver_reason_}.")
+        self.features_, self._sums = design.features, self._summed(design, task, choice)
+
+    def _summed(self, design: Design, task: RidgeTask, choice: Choice | None) -> Sums:
+        """Sums over no rows yet; the rows of the design judge."""
+        per_weight = None
+        if task.chosen and choice is not None:
+            per_weight = choice.model.alpha_per_weight
+        return Sums.empty(design, task, per_weight)
+
+    def _add(self, source: Source) -> Self:
+        """Add the rows of a source; what was solved before is forgotten."""
+        assert self._sums is not None
+        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype))
+        self._forget()
+        return self
+
+    def _forget(self) -> None:
+        for name in [name for name in SOLVED if name in vars(self)]:
+            delattr(self, name)
+
+    def _started(self) -> None:
+        """Warn where a fit has kept no sums that others could be added to."""
+        if self._sums is None and "coef_" in vars(self):
+            warnings.warn(
+                "partial_fit begins anew, for fit keeps no sums to add rows to. To fit in parts, call prepare with a "
+                "sample of the rows, then partial_fit with all of them.",
+                stacklevel=5,
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        """Solve for the rows so far where a result is asked for."""
+        if name in SOLVED and vars(self).get("_sums") is not None and "coef_" not in vars(self):
+            self._solve_sums()
+            if name in vars(self):
+                return vars(self)[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _solve_sums(self) -> None:
+        assert self._sums is not None
+        if not self._sums.n_rows:
+            raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
+        self._keep_solution(self._sums.solve(self.features_), None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "coef_" in vars(self) or self._sums is not None
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._sums = None
+
+    def __add__(self, other: Any) -> Self:
+        """The model of the rows of both; see `bochner.merge`."""
+        if type(other) is not type(self):
+            return NotImplemented
+        if self._sums is None or other._sums is None:
+            raise ValueError("Only models that prepare and partial_fit have made can be merged.")
+        merged = copy(self)
+        merged._sums = self._sums + other._sums
+        merged._forget()
+        return merged
+
+    def finalize(self) -> Self:
+        """Solve for the rows so far, and drop the sums: the model is smaller then, and takes no more rows.
+
+        Returns
+        -------
+        self
+        """
+        if self._sums is not None:
+            if "coef_" not in vars(self):
+                self._solve_sums()
+            self._sums = None
+        return self
+
+
+def _is_dense(features: FeatureMap) -> bool:
+    """Whether the features of a map that is not drawn yet are dense."""
+    return all(leaf.features.is_dense for leaf in leaves(features))
+
+
+def merge(models: Any) -> Any:
+    """Merge models that were fitted in parts: the model of all their rows, as if one had seen them.
+
+    Parameters
+    ----------
+    models : sequence of KernelMachineRegressor or KernelMachineClassifier
+        Copies of one model that `prepare` made, each after `partial_fit` on rows of its own.
+
+    Returns
+    -------
+    A new model; coefficients are solved for when they are first asked for.
+
+    Raises
+    ------
+    ValueError
+        Where there is no model, or the models are not copies of one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from copy import deepcopy
+    >>> from bochner import KernelMachineRegressor, merge
+    >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
+    >>> y = np.sin(4 * X[:, 0]) + X[:, 1]
+    >>> first = KernelMachineRegressor(random_state=0).prepare(X[:1000], y[:1000])
+    >>> parts = [deepcopy(first).partial_fit(X[rows], y[rows]) for rows in (slice(0, 2000), slice(2000, 3000))]
+    >>> bool(merge(parts).score(X, y) > 0.99)
+    True
+    """
+    models = list(models)
+    if not models:
+        raise ValueError("There is no model to merge.")
+    total = models[0]
+    for model in models[1:]:
+        total = total + model
+    return total if len(models) > 1 else copy(total)

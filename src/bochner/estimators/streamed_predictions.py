@@ -1,0 +1,77 @@
+"""Predictions of tables that may be larger than memory, block by block into a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bochner.data.streams.base import SourceError, TableSource
+from bochner.data.streams.writing import TableWriter
+from bochner.engines.prefetch import prefetched
+
+Columns = Callable[[Any], Mapping[str, Any]]
+
+
+def predict_stream(
+    source: TableSource,
+    columns_of: Columns,
+    out: str | os.PathLike[str],
+    advance: Callable[[int], None] = lambda rows: None,
+) -> int:
+    """Write predictions of all rows to a file, in their order; their number.
+
+    Parameters
+    ----------
+    source : TableSource
+    columns_of : callable
+        Columns to write, by name, of consecutive rows as the source has them.
+    out : str or path-like
+        A CSV or Parquet file by its name, which appears once it is complete.
+    advance : callable
+        Is told how many rows are done after each block.
+    """
+    with TableWriter(out) as writer, closing(prefetched(_rows(source))) as batches:
+        for X in batches:
+            writer.write(columns_of(X))
+            advance(X.shape[0])
+    return writer.n_rows
+
+
+def _rows(source: TableSource) -> Iterator[Any]:
+    """Batches of the rows, in their order."""
+    for part in source.parts:
+        for batch in part.read():
+            if batch.X.shape[0]:
+                yield batch.X
+
+
+def inputs_of(X: Any, names: Sequence[str] | None) -> Any:
+    """The columns of these names, in this order; what has no names as it is."""
+    if names is None or not isinstance(X, pa.Table):
+        return X
+    if absent := [name for name in names if name not in X.column_names]:
+        raise SourceError(f"the model needs columns that are missing: {', '.join(map(repr, absent))}")
+    return X.select(list(names))
+
+
+def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """Columns name_what, or name_what_k for each of several targets; without a name what, or what_k.
+
+    Parameters
+    ----------
+    name : str or None
+        Of the target.
+    found : dict of str to array of shape (n,) or (n, K)
+        Predictions and what goes with them, by what they are.
+    """
+    start, columns = "" if name is None else f"{name}_", dict[str, NDArray]()
+    several = [values for values in found.values() if values.ndim > 1]
+    for k in range(several[0].shape[1] if several else 1):
+        for what, values in found.items():
+            columns[f"{start}{what}_{k}" if several else f"{start}{what}"] = values[:, k] if several else values
+    return columns

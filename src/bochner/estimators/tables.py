@@ -1,0 +1,143 @@
+"""Tables that estimators take beside arrays and frames: paths, sources, and columns by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.streams.arrays import of_arrays
+from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.opening import is_streamed, open_source
+from bochner.data.streams.overview import gathered
+from bochner.data.streams.roles import Roles, Rows
+from bochner.data.table_input import is_frame
+from bochner.estimators.sizes import gathers
+from bochner.settings import current
+
+AnyRows = TypeVar("AnyRows", Rows, Batch)
+
+
+@dataclass(frozen=True)
+class ClassWeighted(Roles):
+    """Roles by which the weights of rows are multiplied by those of their classes.
+
+    Attributes
+    ----------
+    classes : array of shape (K,)
+        Ascending.
+    factors : array of shape (K,)
+    """
+
+    classes: Any = None
+    factors: Any = None
+
+    @classmethod
+    def of(cls, roles: Roles, classes: NDArray, factors: NDArray) -> ClassWeighted:
+        """The same roles with weights of the classes."""
+        return cls(**vars(roles), classes=classes, factors=factors)
+
+    def rows(self, batch: Batch, first: int = 0) -> Rows:
+        """Split a batch whose first row has that number."""
+        return self.weighed(super().rows(batch, first))
+
+    def weighed(self, rows: AnyRows) -> AnyRows:
+        """Rows with the weights of their classes."""
+        factor = self.factors[np.searchsorted(self.classes, np.asarray(rows.y))]
+        return rows._replace(weight=factor if rows.weight is None else rows.weight * factor)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A table that is read part by part, and which of its columns are targets and weights."""
+
+    table: TableSource
+    roles: Roles
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the table, but for targets and weights."""
+        if isinstance(self.table.schema, int):
+            return self.table.schema
+        return len(self.table.schema) - len(self.roles.target or ()) - (self.roles.weight is not None)
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether it is known to be small enough to be read into memory as a whole."""
+        n_rows = self.table.n_rows
+        small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit)
+        return small and self.table.sample is None
+
+    def gather(self) -> Batch:
+        """All rows."""
+        return gathered(self.table, self.roles)
+
+
+class Given(NamedTuple):
+    """What `fit` was given: arrays and frames, or else a stream."""
+
+    X: Any
+    y: Any
+    weight: Any
+    stream: Stream | None = None
+
+
+def given(X: Any, y: Any, sample_weight: Any) -> Given:
+    """Open what is to be read, and take columns that are named out of a frame; small tables are read at once.
+
+    Raises
+    ------
+    TypeError
+        Where X is a place that rows are read from, and y or `sample_weight` are no names of its columns.
+    """
+    if not (isinstance(X, TableSource) or is_streamed(X)):
+        return _in_memory(X, y, sample_weight)
+    stream = Stream(X if isinstance(X, TableSource) else open_source(X), roles(y, sample_weight))
+    return Given(*stream.gather()) if stream.is_gathered else Given(None, None, None, stream)
+
+
+def roles(y: Any, sample_weight: Any = None) -> Roles:
+    """The roles of columns that are named as targets and weights."""
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        names = value if name == "y" and isinstance(value, list | tuple) else [value]
+        if not all(one is None or isinstance(one, str) for one in names):
+            raise TypeError(
+                f"{name} must be the name of a column where X is read from files or batches, "
+                f"got {type(value).__name__}."
+            )
+    if y is None:
+        return Roles(None, sample_weight)
+    return Roles((y,) if isinstance(y, str) else tuple(y), sample_weight, isinstance(y, str))
+
+
+def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
+    """Arrays and frames, columns that are named taken out."""
+    names = [name for name in (y, sample_weight) if isinstance(name, str)]
+    if not names or not is_frame(X):
+        return Given(X, y, sample_weight)
+    frame = nw.from_native(X, eager_only=True)
+    if missing := [name for name in names if name not in frame.columns]:
+        raise ValueError(f"X has no column {missing[0]!r}; its columns are {', '.join(map(repr, frame.columns[:20]))}.")
+    taken = [frame[name].to_native() if isinstance(name, str) else name for name in (y, sample_weight)]
+    return Given(frame.drop(names).to_native(), *taken)
+
+
+def large(X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
+    """Checked rows in memory as a stream, where they are too many for copies and marks of all of them; else None."""
+    n_rows, n_columns = X.shape
+    held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
+    if gathers(n_rows, held, current().memory_limit):
+        return None
+    return Stream(of_arrays(X, y, weight), Roles(None, one_target=np.ndim(y) == 1))
+
+
+def refuse_stream(stream: Stream | None) -> None:
+    """Raise ValueError where a batch of rows is a source larger than memory."""
+    if stream is not None:
+        raise ValueError(
+            "partial_fit takes rows in memory, and this source is larger: fit takes it as it is, in passes of its own."
+        )

@@ -1,0 +1,274 @@
+"""The command on folders, patterns and tables that stay where they are."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, ipc, parquet
+from sklearn.datasets import dump_svmlight_file
+
+from bochner import KernelMachineRegressor, load
+from bochner.cli.app import app
+from bochner.data.files import read_table
+from bochner.estimators import sizes
+
+N, FILES = 1500, 3
+FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.01")
+
+
+def make_table(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, N // FILES))
+    y = np.sin(a) + b**2 + 0.1 * rng.normal(size=len(a))
+    return pa.table(
+        {"a": a, "b": b, "kind": rng.choice(["1", "2"], len(a)), "y": y, "big": np.where(y > 1, "yes", "no")}
+    )
+
+
+TABLES = [make_table(k) for k in range(FILES)]
+WHOLE = pa.concat_tables(TABLES).combine_chunks()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with three Parquet files, three CSV files, and all rows in one of each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BOCHNER_DEBUG", raising=False)
+    for name in ("rows", "texts"):
+        os.mkdir(name)
+    for k, table in enumerate(TABLES):
+        parquet.write_table(table, f"rows/r{k}.parquet")
+        csv.write_csv(table, f"texts/r{k}.csv")
+    parquet.write_table(WHOLE, "all.parquet")
+    csv.write_csv(WHOLE, "all.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def large(folder, monkeypatch):
+    """The same where so many rows are not read into memory."""
+    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500, sampled_rows=400))
+    return folder
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: exit code, standard output and standard error."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as caught:
+            app([str(arg) for arg in args], prog_name="bochner")
+        out, err = capsys.readouterr()
+        return caught.value.code, out, err
+
+    return call
+
+
+@pytest.fixture
+def done(run):
+    """Run the command, which must succeed in silence on standard error; its report by --json."""
+
+    def call(*args):
+        code, out, err = run(*args, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Run the command, which must fail with one line on standard error and leave the folder as it was; the line."""
+
+    def call(*args, code=1):
+        before = sorted(os.listdir())
+        ended, out, err = run(*args)
+        assert (ended, out) == (code, "")
+        assert sorted(os.listdir()) == before
+        if code == 1:
+            assert err.startswith("error: ")
+            assert err.count("\n") == 1
+        return err
+
+    return call
+
+
+def fit(done, data, *more, target="y"):
+    leave_out = "big" if target == "y" else "y"
+    return done("fit", data, "--target", target, "--exclude", leave_out, *FAST, *more)
+
+
+@pytest.mark.parametrize("data", ["rows", "rows/*.parquet", "texts", "texts/r?.csv"])
+def test_small_folders_are_fitted_as_one_file(folder, done, data):
+    one = fit(done, "all.parquet" if "rows" in data else "all.csv", "--out", "one.safetensors")
+    many = fit(done, data, "--out", "many.safetensors")
+    for key in ("rows", "columns", "rows_train", "rows_test", "scores", "baseline"):
+        assert one[key] == many[key]
+    np.testing.assert_array_equal(load("one.safetensors").coef_, load("many.safetensors").coef_)
+
+
+@pytest.mark.parametrize("data", ["rows", "texts/*.csv", "all.parquet", "all.csv"])
+def test_large_tables_are_fitted_where_they_are(large, done, data):
+    report = fit(done, data, "--out", "model.safetensors")
+    assert (report["rows"], report["columns"], report["task"]) == (N, 3, "regression")
+    assert report["rows_train"] + report["rows_test"] == N == report["rows_saved_model"]
+    assert 0.15 < report["rows_test"] / N < 0.25
+    assert report["scores"]["r2"]["value"] > 0.9
+    assert report["peak_memory_bytes"] > 1e6
+    assert sorted(os.listdir()) == ["all.csv", "all.parquet", "model.safetensors", "rows", "texts"]
+    read = read_table("all.csv" if data in ("texts/*.csv", "all.csv") else "all.parquet")
+    model, table = load("model.safetensors"), read.select(["a", "b", "kind"])
+    assert np.mean((model.predict(table) - WHOLE["y"].to_numpy()) ** 2) < 0.1
+
+
+def test_rows_held_out_are_scored_by_a_model_that_has_not_seen_them(large, done):
+    report = fit(done, "rows")
+    y = WHOLE["y"].to_numpy()
+    assert report["baseline"]["value"] == pytest.approx(y.mean(), abs=4 * y.std() / np.sqrt(N))
+    assert fit(done, "rows", "--seed", "7")["rows_test"] != report["rows_test"]
+    assert fit(done, "all.parquet")["rows_test"] == report["rows_test"]
+
+
+def test_no_rows_held_out(large, done):
+    report = fit(done, "rows", "--test-size", "0")
+    assert (report["rows_train"], report["rows_test"], report["scores"]) == (N, 0, None)
+    assert report["baseline"]["value"] == pytest.approx(WHOLE["y"].to_numpy().mean())
+
+
+def test_classes(large, done):
+    report = fit(done, "rows", "--out", "model.safetensors", target="big")
+    assert report["task"] == "classification"
+    assert report["scores"]["accuracy"]["value"] > 0.85
+    shares = WHOLE["big"].to_numpy(zero_copy_only=False) == "yes"
+    assert report["scores"]["accuracy"]["baseline"] == pytest.approx(1 - shares.mean(), abs=0.08)
+    assert report["baseline"]["predicts"] == "the most frequent class"
+
+
+def test_rows_without_a_target_are_left_out(large, done):
+    y = WHOLE["y"].to_pylist()
+    y[::10] = [None] * (N // 10)
+    parquet.write_table(WHOLE.set_column(3, "y", pa.array(y)), "gaps.parquet")
+    report = fit(done, "gaps.parquet", "--out", "model.safetensors")
+    assert (report["rows"], report["rows_without_target"]) == (N, N // 10)
+    assert report["rows_train"] + report["rows_test"] == 9 * N // 10 == report["rows_saved_model"]
+
+
+def test_whole_numbers(large, done):
+    counts = np.arange(N) % 3
+    parquet.write_table(WHOLE.append_column("count", pa.array(counts.astype(float))), "counts.parquet")
+    report = done("fit", "counts.parquet", "--target", "count", *FAST)
+    assert (report["task"], report["task_can_change"]) == ("classification", True)
+    assert report["task_inferred_because"] == "the target holds whole numbers, 3 different ones"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz"])
+@pytest.mark.parametrize("target", ["y", "big"])
+def test_predictions_in_blocks_are_those_at_once(folder, done, monkeypatch, suffix, target):
+    fit(done, "all.parquet", "--out", "model.safetensors", target=target)
+    once = done("predict", "model.safetensors", "all.csv", "--out", "once" + suffix)
+    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    for data in ("rows", "texts", "all.csv", "all.parquet"):
+        report = done("predict", "model.safetensors", data, "--out", "blocks" + suffix)
+        assert report["rows"] == N
+        assert report["columns_written"] == once["columns_written"]
+        assert set(report["columns_ignored"]) == set(once["columns_ignored"])
+        first, second = read_table("once" + suffix), read_table("blocks" + suffix)
+        assert first.column_names == second.column_names
+        for a, b in zip(first.columns, second.columns, strict=True):
+            if pa.types.is_floating(a.type):
+                np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-5, atol=1e-6)
+            else:
+                assert a.to_pylist() == b.to_pylist()
+
+
+def test_evaluate_in_blocks(folder, done, monkeypatch):
+    fit(done, "all.parquet", "--out", "model.safetensors")
+    once = done("evaluate", "model.safetensors", "all.parquet")
+    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    many = done("evaluate", "model.safetensors", "rows")
+    assert many["rows"] == many["rows_test"] == N
+    assert many["scores"]["r2"]["value"] == pytest.approx(once["scores"]["r2"]["value"])
+
+
+def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
+    fit(done, "all.parquet", "--out", "model.safetensors")
+    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    monkeypatch.setattr("bochner.cli.tables.SCORED_ROWS", 300)
+    report = done("evaluate", "model.safetensors", "rows")
+    assert report["rows"] == N
+    assert 200 < report["rows_test"] < 400
+    assert report["notes"] == ["Scored on about 300 rows, drawn by their content: more would not tell more."]
+
+
+def test_other_kinds_of_files(large, done):
+    with ipc.new_file("all.arrow", WHOLE.schema) as writer:
+        writer.write_table(WHOLE, max_chunksize=200)
+    assert fit(done, "all.arrow")["scores"]["r2"]["value"] > 0.9
+    X = np.stack([WHOLE["a"].to_numpy(), WHOLE["b"].to_numpy()], axis=1)
+    dump_svmlight_file(X, WHOLE["y"].to_numpy(), "all.svm")
+    report = done("fit", "all.svm", "--target", "y", *FAST, "--out", "model.safetensors")
+    assert report["scores"]["r2"]["value"] > 0.9
+    assert done("predict", "model.safetensors", "all.svm", "--out", "p.csv")["rows"] == N
+
+
+def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
+    report = done("plan", "rows", "--target", "y")
+    assert report["plan"]["gathered"] is True
+    assert report["task"] == "regression"
+    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    found = done("plan", "texts", "--target", "big", "--features", "fourier", "--n-components", "64")
+    assert (found["task"], found["plan"]["gathered"], found["plan"]["solver"]) == ("classification", False, "direct")
+    assert [one[1] for one in found["plan"]["passes"]] == [1, 1]
+    code, out, _ = run("plan", "rows", "--target", "y")
+    assert code == 0
+    assert "1,500 rows x 4 columns" in out
+    assert not [line for line in out.splitlines() if line.endswith(" ")]
+
+
+def test_refusals(folder, refused):
+    assert "there is no column 'z'" in refused("plan", "rows", "--target", "z")
+    assert "there is no column 'z'" in refused("fit", "rows", "--target", "z")
+    assert "there is no column 'z'" in refused("fit", "rows", "--target", "y", "--exclude", "z")
+    assert "nothing*" in refused("fit", "nothing*", "--target", "y")
+    assert "memory" in refused("plan", "rows", "--target", "y", "--memory-limit", "1MB")
+    assert "no size such as" in refused("fit", "rows", "--target", "y", "--memory-limit", "lots", code=2)
+    assert "--checkpoint" in refused("fit", "rows", "--target", "y", "--resume", code=2)
+
+
+def test_a_predicted_file_is_complete_or_not_there(large, done, refused):
+    fit(done, "rows", "--out", "model.safetensors")
+    parquet.write_table(TABLES[0].drop_columns(["a"]), "rows/s.parquet")
+    refused("predict", "model.safetensors", "rows", "--out", "p.csv")
+    os.remove("rows/s.parquet")
+    size = os.path.getsize("rows/r2.parquet")
+    with open("rows/r2.parquet", "r+b") as file:
+        file.seek(4)
+        file.write(bytes(size // 2))
+    assert "r2.parquet" in refused("predict", "model.safetensors", "rows", "--out", "p.csv")
+
+
+def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkeypatch):
+    arguments = ("rows", "--checkpoint", "rows.ckpt", "--out", "model.safetensors")
+    whole = fit(done, *arguments)
+    before = load("model.safetensors").coef_
+    os.remove("model.safetensors")
+
+    def fails(*args):
+        raise OSError("killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bochner.cli.streams.write_model", fails)
+        code, _, err = run("fit", *arguments, "--target", "y", "--exclude", "big", *FAST)
+    assert (code, err) == (1, "error: killed here\n")
+    assert "rows.ckpt.scored" in os.listdir()
+    fits = []
+    fitted = KernelMachineRegressor.fit
+    monkeypatch.setattr(KernelMachineRegressor, "fit", lambda self, *args: fits.append(args) or fitted(self, *args))
+    again = fit(done, *arguments, "--resume")
+    assert len(fits) == 1
+    assert again["scores"] == whole["scores"]
+    np.testing.assert_array_equal(load("model.safetensors").coef_, before)
+    assert "rows.ckpt.scored" not in os.listdir()
