@@ -10,7 +10,7 @@ import pytest
 
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.sources import ArraySource
-from bochner.design import Design
+from bochner.design import Design, factor_bytes
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL
@@ -147,3 +147,11 @@ def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):
     gc.collect()
     reduce(LOCAL, range(1024), work)
     assert most[0] <= 11 * threads
+
+
+def test_memory_that_is_asked_for():
+    """That of one large matrix, or of the sums that wait for one another, with a product and two or three blocks."""
+    block = 64 << 20
+    for D, n_sums, entry in ((500, 11, 8 * 11 + 4), (500, 1, 28), (6000, 11, 12)):
+        assert factor_bytes(10**8, D, 1, np.float32, n_sums=n_sums) == (D + 2) ** 2 * entry + 2 * block
+    assert factor_bytes(10**8, 12_800, 1, np.float32, binned=True) == 12_802**2 * 8 + 3 * block

@@ -28,7 +28,6 @@ OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
-REDUCED_FEATURES = 3000  # up to which a factorisation may take as much memory again
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
 Advance = Callable[[int], None]
 
@@ -210,7 +209,8 @@ class Design:
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
         dense = self.dense
-        for X, y, weight in self._blocks(min(self.block_rows, most or self.block_rows)):
+        rows = max(256, BLOCK_BYTES // (dense.n_features_out * self.dtype.itemsize))
+        for X, y, weight in self._blocks(min(self.block_rows, rows, most or rows)):
             yield Block(dense.rows(X), y, weight)
 
     def whole(self) -> Block:
@@ -236,9 +236,9 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
-        require_factor_memory(D, D, K, self.dtype, binned)
         sources = [self.source.span(*span) for span in self.spans()]
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self._has_one_sum
+        require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length())
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
@@ -333,20 +333,25 @@ class _Passes:
         return self.design.stored_blocks(self.centres)
 
 
-def factor_bytes(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> int:
+def factor_bytes(
+    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False, n_sums: int = 5
+) -> int:
     """Memory of the direct solution.
 
-    It is that of the moments, which their factorisation takes the place of, a product and a block; or of the rows'
-    features and their kernel matrix, where there are fewer rows than features.
+    It is that of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
+    which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
+    than features.
     """
     size = np.dtype(dtype).itemsize
     if n_rows < n_features:
         return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
-    product, again = 0 if binned else size, 8 if n_features <= REDUCED_FEATURES else 0
-    return (n_features + n_outputs + 1) ** 2 * (8 + product + again) + 3 * BLOCK_BYTES
+    held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
+    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + (2 + binned) * BLOCK_BYTES
 
 
-def require_factor_memory(n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False) -> None:
-    """Raise MemoryError where the direct solution does not fit the memory that is free."""
-    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned)
+def require_factor_memory(
+    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False, n_sums: int = 5
+) -> None:
+    """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
+    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums)
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -221,10 +221,8 @@ class _Bins:
 
     def __init__(self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray) -> None:
         self.ids, self.n_buckets, self.weight = ids, n_buckets, weight
-        alone = values.shape[1] == 1
-        self.counted = alone and are_unit(weight)
-        self.scales = values[:, 0].astype(np.float64) if alone else np.ones(len(ids))
-        self.values = np.broadcast_to(1.0, ids.shape) if alone else values
+        self.values = None if values.shape[1] == 1 else values
+        self.scales = values[:, 0].astype(np.float64) if self.values is None else np.ones(len(ids))
 
     def _columns(self, p: int) -> slice:
         return slice(p * self.n_buckets, (p + 1) * self.n_buckets)
@@ -234,22 +232,25 @@ class _Bins:
         from bochner.loops.panels import add_panel, count_pairs, sum_pairs
 
         shape, own = (2, self.n_buckets, self.n_buckets), self._columns(p)
-        factor = None if self.counted else self.weight * self.values[p]
+        counted, factor = self.values is None and are_unit(self.weight), self._times(p, self.weight)
         for q in range(first, min(first + PAIRED, p + 1), 2):
             pair = q, min(q + 1, p)
-            panels = np.zeros(shape, np.int32 if self.counted else np.float64)
-            if self.counted:
-                count_pairs(self.ids, p, *pair, panels)
+            ids, panels = [self.ids[one] for one in (p, *pair)], np.zeros(shape, np.int32 if counted else np.float64)
+            if counted:
+                count_pairs(*ids, panels)
             else:
-                sum_pairs(self.ids, p, *pair, factor, self.values, panels)
+                sum_pairs(*ids, *[self._times(one, factor) for one in pair], panels)
             for one, panel in zip(sorted(set(pair)), panels, strict=False):
                 other, scale = self._columns(one), self.scales[p] * self.scales[one]
                 add_panel(panel, scale, matrix[own, other], matrix[other, own])
 
+    def _times(self, p: int, factor: NDArray) -> NDArray:
+        """A factor of each row times its value in a grid, but for what `scales` hold."""
+        return factor if self.values is None else factor * self.values[p]
+
     def add_sums(self, p: int, T: NDArray, sums: NDArray) -> None:
         """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
-        from bochner.loops.bins import scatter_weighted
+        from bochner.loops.panels import sum_rows
 
-        part, found = slice(p, p + 1), np.zeros((len(T), self.n_buckets))
-        scatter_weighted(self.ids[part], self.values[part], np.zeros(1, np.int64), T, found)
+        sum_rows(self.ids[p], self._times(p, T), found := np.zeros((len(T), self.n_buckets)))
         sums[:, self._columns(p)] += self.scales[p] * found

@@ -152,6 +152,8 @@ FITS = """
     from numba.core import event
     from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
     from bochner import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.data.sources import ArraySource
+    from bochner.design import Design
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
     compiled = []
@@ -181,6 +183,10 @@ FITS = """
         ):
             model = KernelMachineRegressor(random_state=0, **options).fit(rows, y)
             model.predict(rows), model.predict(rows[:1])
+        for weights in (None, np.abs(y)):
+            for kernel in (Laplacian(4.0), SmoothBins(4.0)):
+                features = BinningFeatures(kernel, 4, n_buckets=300).draw(5)
+                Design(ArraySource(rows, y[:, np.newaxis], weights), features, dtype).moments()
         sparse = sp.csr_array(rows * (rows > 1))
         KernelMachineRegressor(features="binning", n_components=5, random_state=0).fit(sparse, y).predict(sparse)
     KernelMachineClassifier(features="hybrid", metric="full", random_state=0).fit(X, y > 0).predict_proba(X)

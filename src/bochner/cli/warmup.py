@@ -27,6 +27,7 @@ MAPS: list[FeatureMap] = [
     BinningFeatures(Laplacian(2.0), SIZE, n_buckets=SIZE, random_state=SEED),
     BinningFeatures(SmoothBins(2.0), SIZE, random_state=SEED),
 ]
+HASHED = [BinningFeatures(Laplacian(2.0), SIZE, n_buckets=buckets, random_state=SEED) for buckets in (SIZE, 257)]
 
 
 def warmup() -> dict[str, Any]:
@@ -42,6 +43,8 @@ def warmup() -> dict[str, Any]:
         metric.coordinates(_rows(dtype)[0])
         for features in MAPS:
             _solve(features, dtype)
+        for features in HASHED:
+            _sum(features, dtype)
         FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(np.ones((2, WIDE), dtype))
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
@@ -74,6 +77,13 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
         stored.backward(stored.forward(V), V)
         stored.normal(V, np.ones(ROWS, dtype), V)
         KernelMachineRegressor(features=features, alpha=[0.1, 1.0], solver="direct").fit(X, y)
+
+
+def _sum(features: FeatureMap, dtype: DTypeLike) -> None:
+    """Moments of hashed bins, of rows without weights and with such."""
+    X, y = _rows(dtype)
+    for weights in (None, np.arange(1.0, ROWS + 1)):
+        Design(ArraySource(X, y, weights), features.draw(COLUMNS), dtype).moments()
 
 
 def _rows(dtype: DTypeLike) -> tuple[Any, Any]:

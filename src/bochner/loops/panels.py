@@ -10,12 +10,13 @@ TILE = 16  # of a panel that is written to both sides of the diagonal
 
 
 @compiled
-def count_pairs(ids, p, q, r, panels):
-    """Count the rows in each bin of grid p and each of grid q, and in each of grid p and each of grid r.
+def count_pairs(first, second, third, panels):
+    """Count the rows in each bin of the first grid and each of the second, and in each of the first and of the third.
 
-    ids : unsigned integer array of shape (P, n), below B; panels : int32 array of shape (2, B, B), which is added to.
+    first, second, third : unsigned integer arrays of shape (n,), below B; panels : int32 array of shape (2, B, B),
+    which is added to.
     """
-    B, first, second, third = panels.shape[1], ids[p], ids[q], ids[r]
+    B = panels.shape[1]
     one, other = panels[0].reshape(B * B), panels[1].reshape(B * B)
     for i in range(first.shape[0]):
         row = int(first[i]) * B
@@ -24,18 +25,23 @@ def count_pairs(ids, p, q, r, panels):
 
 
 @compiled
-def sum_pairs(ids, p, q, r, factor, values, panels):
-    """Add products of values in double precision, row by row, where `count_pairs` counts.
-
-    factor : array of shape (n,), of grid p; values : array of shape (P, n), of grids q and r.
-    """
-    B, first, second, third = panels.shape[1], ids[p], ids[q], ids[r]
+def sum_pairs(first, second, third, of_second, of_third, panels):
+    """Add values of shape (n,) for the second and the third grid, row by row, where `count_pairs` counts."""
+    B = panels.shape[1]
     one, other = panels[0].reshape(B * B), panels[1].reshape(B * B)
-    of_second, of_third = values[q], values[r]
     for i in range(first.shape[0]):
         row = int(first[i]) * B
-        one[row + int(second[i])] += factor[i] * of_second[i]
-        other[row + int(third[i])] += factor[i] * of_third[i]
+        one[row + int(second[i])] += of_second[i]
+        other[row + int(third[i])] += of_third[i]
+
+
+@compiled
+def sum_rows(first, T, sums):
+    """Add T, of shape (K, n), to sums, of shape (K, B), in the bin of each row."""
+    for k in range(T.shape[0]):
+        t, total = T[k], sums[k]
+        for i in range(first.shape[0]):
+            total[int(first[i])] += t[i]
 
 
 @compiled
