@@ -237,8 +237,9 @@ class Design:
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         sources = [self.source.span(*span) for span in self.spans()]
-        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self._has_one_sum
-        require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length())
+        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self.has_one_sum
+        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * BLOCK_BYTES)
+        require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length(), blocks)
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
         if binned:
@@ -256,11 +257,11 @@ class Design:
         """
         D, parts, n = self.features.n_features_out, self.source.n_parts, max(self._n_rows, 1)
         few, many = (-(-rows * parts // n) for rows in (max(2 * D, SHARD_ROWS), LARGE_SHARD * max(D, SHARD_ROWS)))
-        most = 1 if self._has_one_sum else MOST_SHARDS
+        most = 1 if self.has_one_sum else MOST_SHARDS
         return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
 
     @property
-    def _has_one_sum(self) -> bool:
+    def has_one_sum(self) -> bool:
         """Whether several sums would take too much memory, of many rows also those that wait for one another."""
         D = self.features.n_features_out
         waiting = 2 if self._n_rows >= MANY_ROWS else 1
@@ -334,9 +335,15 @@ class _Passes:
 
 
 def factor_bytes(
-    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False, n_sums: int = 5
+    n_rows: int,
+    n_features: int,
+    n_outputs: int,
+    dtype: DTypeLike,
+    binned: bool = False,
+    n_sums: int = 5,
+    blocks: int = 2 * BLOCK_BYTES,
 ) -> int:
-    """Memory of the direct solution.
+    """Memory of the direct solution, where blocks of features take so much.
 
     It is that of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
     which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
@@ -346,12 +353,18 @@ def factor_bytes(
     if n_rows < n_features:
         return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
     held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + (2 + binned) * BLOCK_BYTES
+    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * BLOCK_BYTES
 
 
 def require_factor_memory(
-    n_rows: int, n_features: int, n_outputs: int, dtype: DTypeLike, binned: bool = False, n_sums: int = 5
+    n_rows: int,
+    n_features: int,
+    n_outputs: int,
+    dtype: DTypeLike,
+    binned: bool = False,
+    n_sums: int = 5,
+    blocks: int = 2 * BLOCK_BYTES,
 ) -> None:
     """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
-    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums)
+    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums, blocks)
     require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -79,6 +79,8 @@ class StreamedMachine(Planned, KernelMachine):
         keep = partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
         with self._progress(rows) as advance:
             passes = Design(source, design.features, design.dtype, advance)
+            ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
+            passes = Design(replace(source, ahead=ahead), design.features, design.dtype, advance)
             if self.solver_ == "direct":
                 sums = self._summed(design, task, choice)
                 with keep(sums.digest) as keeper:
