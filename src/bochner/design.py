@@ -173,12 +173,11 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K = self.features.n_features_out, self.source.n_outputs
-        block = 2 * self.block_rows * (D + K + 1) * self.dtype.itemsize
-        require_factor_memory(D, D, K, self.dtype, min(block, 2 * BLOCK_BYTES))
+        rows = max(256, self.block_rows // 2)
+        require_factor_memory(D, D, K, self.dtype, 2 * rows * (D + K + 1) * self.dtype.itemsize)
         most = MOST_SHARDS if D <= OWN_MOMENTS_FEATURES else 1
         least = -(-max(2 * D, SHARD_ROWS) * self.source.n_parts // max(self.source.n_rows, 1))
         spans = shards(self.source.n_parts, least, most)
-        rows = max(256, self.block_rows // 2)
         work = SumMoments(D, K, self.dtype, rows, len(spans) == 1, self.advance)
         return reduce(LOCAL, [self.source.span(*span) for span in spans], work, self.dense)
 
