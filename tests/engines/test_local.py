@@ -116,8 +116,9 @@ class TestFold:
             found = fold(lambda k, naps=naps: threading.Event().wait(naps[k]) or Text(str(k)), range(n))
             assert found.text == tree(0, n)
 
-    def test_what_the_work_holds_is_freed_at_once(self):
+    def test_what_the_work_holds_is_freed_at_once(self, monkeypatch):
         """Without the collector of circles, which comes late and knows nothing of sizes."""
+        monkeypatch.setattr(local, "n_threads", lambda: 1)
         gc.disable()
         try:
             held = np.ones(10)
