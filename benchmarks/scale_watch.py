@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
@@ -48,34 +49,36 @@ def watched(command: Sequence[str], after: float | None = None) -> Watched:
     Every 20 ms the highest mark of its resident memory is read, which the system keeps, so that no peak is missed.
     """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, env={**os.environ, WATCHED: "1"}, **pipes)
     lines: list[str] = []
     begun: list[tuple[float, int]] = []
-
-    def listen() -> None:
-        for line in process.stdout:
-            word = line.strip()
-            if word == BEGIN:
-                begun.append((time.perf_counter(), _memory(process.pid, "VmRSS")))
-                process.stdin.write("\n")
-                process.stdin.flush()
-            elif word == KILL:
-                process.kill()
-            else:
-                lines.append(word)
-
-    listener = Thread(target=listen)
-    listener.start()
     peaks = [0, 0]
-    while process.poll() is None:
-        works = bool(begun)
-        peaks[works] = max(peaks[works], _memory(process.pid, "VmHWM"))
-        if works and after is not None and time.perf_counter() - begun[0][0] >= after:
-            process.kill()
-        time.sleep(STEP)
-    listener.join()
+    with subprocess.Popen(command, env={**os.environ, WATCHED: "1"}, **pipes) as process:
+        listener = Thread(target=_listen, args=(process, lines, begun))
+        listener.start()
+        while process.poll() is None:
+            works = bool(begun)
+            peaks[works] = max(peaks[works], _memory(process.pid, "VmHWM"))
+            if works and after is not None and time.perf_counter() - begun[0][0] >= after:
+                process.kill()
+            time.sleep(STEP)
+        listener.join()
     base = begun[0][1] if begun else 0
     return Watched(process.returncode, max(peaks[bool(begun)], base), base, lines)
+
+
+def _listen(process: subprocess.Popen, lines: list[str], begun: list[tuple[float, int]]) -> None:
+    """Keep the lines of a process; note when its work begins and what it holds then; kill it where it asks for that."""
+    for line in process.stdout:
+        word = line.strip()
+        if word == BEGIN:
+            begun.append((time.perf_counter(), _memory(process.pid, "VmRSS")))
+            with suppress(BrokenPipeError):
+                process.stdin.write("\n")
+                process.stdin.flush()
+        elif word == KILL:
+            process.kill()
+        else:
+            lines.append(word)
 
 
 def _memory(pid: int, field: str) -> int:
