@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -103,12 +104,14 @@ def digest(model: Any) -> str:
 
 
 class Writing:
-    """Counts the checkpoints and the seconds that these take, and stops before the renaming of one of them."""
+    """Counts checkpoints and the seconds that these take, and asks to be killed before the renaming of one of them."""
 
-    def __init__(self, path: str | None, halt: int) -> None:
+    def __init__(self, path: str, halt: int) -> None:
+        from bochner.data.checkpoint import Checkpoint
+
         self.path, self.halt, self.count, self.seconds = path, halt, 0, 0.0
-        if path:
-            self.replace, os.replace = os.replace, self.renamed
+        self.replace, os.replace = os.replace, self.renamed
+        Checkpoint._write = self.timed(Checkpoint._write)
 
     def renamed(self, source: Any, target: Any, **options: Any) -> None:
         """Rename, or ask to be killed in its place."""
@@ -118,15 +121,13 @@ class Writing:
                 be_killed()
         self.replace(source, target, **options)
 
-    def timed(self, write: Any) -> Any:
+    def timed(self, write: Callable) -> Callable:
         """The same function, whose seconds are added up."""
 
-        def work(*arguments: Any, **options: Any) -> Any:
+        def work(*arguments: Any) -> None:
             start = time.perf_counter()
-            try:
-                return write(*arguments, **options)
-            finally:
-                self.seconds += time.perf_counter() - start
+            write(*arguments)
+            self.seconds += time.perf_counter() - start
 
         return work
 
@@ -134,9 +135,9 @@ class Writing:
 def done(job: Job) -> Done:
     """Do the job."""
     settings = job.settings or {}
-    writing = Writing(settings.get("checkpoint"), job.halt)
     import bochner
 
+    writing = Writing(settings["checkpoint"], job.halt) if "checkpoint" in settings else None
     model = machine(job.model)
     data = scale_data.arrays(Path(job.data)) if job.in_memory else ()
     begin()
@@ -154,7 +155,8 @@ def done(job: Job) -> Done:
         seconds, busy = time.perf_counter() - start, time.process_time() - busy
     error, distance = judged(model, job.n_unseen)
     about = f"{type(model.features_).__name__}, {len(model.coef_):,} columns, by {model.solver_}"
-    return Done(seconds, busy, digest(model), error, distance, writing.seconds, writing.count, about)
+    written = (writing.seconds, writing.count) if writing else (0.0, 0)
+    return Done(seconds, busy, digest(model), error, distance, *written, about)
 
 
 def opened(job: Job) -> Any:
