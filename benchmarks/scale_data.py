@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,11 @@ def unseen(n: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np
     columns, noise = drawn(n, TEST_SEED)
     truth = function(columns)
     return np.stack(columns, axis=1), truth + noise, truth
+
+
+def as_asked(model: Any, X: NDArray) -> Any:
+    """Rows with names of columns where the model has learned these."""
+    return pa.table([*X.T], names=NAMES[:-1]) if hasattr(model, "feature_names_in_") else X
 
 
 def write(first: int, stop: int, path: Path, group_rows: int = GROUP_ROWS) -> None:

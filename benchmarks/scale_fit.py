@@ -171,7 +171,7 @@ def judged(model: Any, n_rows: int) -> tuple[float, float]:
     if not n_rows:
         return 0.0, 0.0
     X, y, truth = scale_data.unseen(n_rows)
-    predicted = model.predict(X)
+    predicted = model.predict(scale_data.as_asked(model, X))
     error, distance = (float(np.sqrt(np.mean((predicted - values) ** 2)) / y.std()) for values in (y, truth))
     return error, distance
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from sklearn.datasets import dump_svmlight_file
 
-from scale_data import SCHEMA, unseen
+from scale_data import SCHEMA, as_asked, unseen
 from scale_fit import machine
 
 Arrays = tuple[NDArray, NDArray]
@@ -83,7 +83,7 @@ def differences(n_rows: int, sample: int, folder: Path) -> dict[str, float]:
     for name, file in written(X, y, folder).items():
         fits[name] = lambda file=file: streamed(*file)
         fits[f"{name}, read into memory"] = lambda file=file: machine("given").fit(*(one for one in file if one))
-    return {name: largest(fit().predict(rows), expected) for name, fit in fits.items()}
+    return {name: largest(fit(), rows, expected) for name, fit in fits.items()}
 
 
 def tables(X: NDArray, y: NDArray) -> Iterator[pa.Table]:
@@ -92,6 +92,6 @@ def tables(X: NDArray, y: NDArray) -> Iterator[pa.Table]:
         yield pa.table([*rows.T, targets], schema=SCHEMA)
 
 
-def largest(predicted: Sequence[float], expected: NDArray) -> float:
-    """Largest difference over the deviation."""
-    return float(np.abs(np.asarray(predicted) - expected).max() / expected.std())
+def largest(model: Any, rows: NDArray, expected: NDArray) -> float:
+    """Largest difference of its predictions over the deviation."""
+    return float(np.abs(model.predict(as_asked(model, rows)) - expected).max() / expected.std())
