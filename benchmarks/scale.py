@@ -30,7 +30,7 @@ ROWS = int(float(os.environ.get("BOCHNER_SCALE_ROWS") or (4 * MILLION if QUICK e
 HELD, KILLED, LIMITED, ONE_GROUP = (min(ROWS, n * MILLION) for n in (4, 10, 10, 2))
 SAMPLE, SMALL_SAMPLE, UNSEEN = 200_000, 20_000, 200_000
 LIMITS = ("0.3 GB", "0.6 GB", "1 GB", "2 GB")
-EVERY = 1.0  # seconds from one checkpoint to the next
+EVERY = 0.05 if QUICK else 1.0  # seconds from one checkpoint to the next
 KILLS, HALTS = 17, 3
 MODELS = {"given": "D = 500", "default": "no arguments", "cg": "D = 500 by conjugate gradients"}
 
