@@ -45,7 +45,8 @@ def streamed(n: int, **options: object) -> Job:
     """A fit of the first `n` rows from their files; with a sample where they are so few that memory would be taken."""
     from bochner.tuning.policy import POLICY
 
-    sample = None if n > POLICY.gathered_rows else min(SAMPLE, n // 5)
+    most = POLICY.sampled_rows if options.get("model") == "default" else SAMPLE
+    sample = None if n > POLICY.gathered_rows else min(most, n // 4)
     return Job(str(scale_data.folder(n)), **{"sample": sample, **options})
 
 
@@ -75,7 +76,7 @@ def data() -> list[Row]:
 
 def feature_pass() -> list[Row]:
     """One pass of D = 500 over files, against the same fit of arrays in memory."""
-    sample = min(SAMPLE, HELD // 5)
+    sample = min(SAMPLE, HELD // 4)
     few = Job(str(scale_data.folder(HELD)), sample=sample)
     held = Job(few.data, in_memory=True)
     pairs = [(measured(held), measured(few)) for _ in range(repeats(3))]
