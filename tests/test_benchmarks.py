@@ -190,3 +190,48 @@ def test_peers_cover_as_many_rows_as_they_should(report):
     fit, held_out = conformal.fitted_and_held_out(100, 0)
     assert sorted([*fit, *held_out]) == list(range(100))
     assert len(held_out) == 20
+
+
+WATCHED = """
+import sys
+import numpy as np
+from scale_watch import begin, be_killed
+rows = np.ones(10**7)
+del rows
+begin()
+if sys.argv[1] == "asks":
+    be_killed()
+rows = np.ones(5 * 10**6)
+del rows
+print("done", flush=True)
+if sys.argv[1] == "waits":
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_a_watcher_knows_the_peak_and_kills(report):
+    """Of arrays of 80 MB before and 40 MB after the work began, the second counts."""
+    watched = importlib.import_module("scale_watch").watched
+    found = watched([sys.executable, "-c", WATCHED, "ends"])
+    assert (found.returncode, found.lines) == (0, ["done"])
+    assert found.peak - found.base == pytest.approx(40e6, rel=0.05)
+    asked = watched([sys.executable, "-c", WATCHED, "asks"])
+    assert (asked.returncode, asked.lines) == (-9, [])
+    assert watched([sys.executable, "-c", WATCHED, "waits"], after=0.3).returncode == -9
+
+
+def test_fewer_rows_are_the_first_of_more(report, monkeypatch, tmp_path):
+    """In whichever files and row groups; those that are there already are not written again."""
+    monkeypatch.setenv("BOCHNER_SCALE_DATA", str(tmp_path))
+    data = importlib.import_module("scale_data")
+    monkeypatch.setattr(data, "EDGES", (100, 400))
+    X, y = data.arrays(data.folder(500))
+    written = {path: path.stat().st_mtime_ns for path in data.home().glob("*.parquet")}
+    for n in (60, 250):
+        fewer, targets = data.arrays(data.folder(n))
+        np.testing.assert_array_equal(fewer, X[:n])
+        np.testing.assert_array_equal(targets, y[:n])
+    assert all(path.stat().st_mtime_ns == written[path] for path in written)
+    assert len({*map(bytes, X)}) == 500
+    assert np.corrcoef(data.function([*X.T]), y)[0, 1] > 0.9
