@@ -82,9 +82,9 @@ class Prepared(NamedTuple):
 class KernelMachine(Interpretation, KernelParameter):
     """Ridge regression on random features, with whatever is left open chosen from the data."""
 
-    # `n_jobs` goes with a call and is no metadata of the rows
-    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED}
-    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED}
+    # `n_jobs` and `out` go with a call and are no metadata of the rows
+    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
 
     def __init__(

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from bochner.data.streams.base import Batch
+from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.overview import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
@@ -25,6 +26,7 @@ from bochner.estimators.model import encoded_source
 from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, Fitted, given_alphas
 from bochner.estimators.streamed import StreamedMachine
+from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import ClassWeighted, Stream, given, large, refuse_stream
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
@@ -33,6 +35,11 @@ from bochner.tuning.choose import Choice
 from bochner.tuning.policy import POLICY
 
 FEW_ROWS = 20
+
+
+def _labelled(labels: NDArray) -> dict[str, NDArray]:
+    """The column of predicted labels."""
+    return {"predicted": labels}
 
 
 class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
@@ -493,40 +500,60 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> NDArray:
+    def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict labels.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
             Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
             is the same to the bit.
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
 
         Returns
         -------
-        array of shape (n,)
+        array of shape (n,), or Path
+            The path of the file where there is one.
         """
+        if out is not None or is_streamed(X):
+            check_is_fitted(self)
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(X, lambda rows: self.predict(rows, n_jobs), _labelled, names, out)
         scores = self._scores(X, n_jobs)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
-    def predict_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Estimate class probabilities, calibrated on scores of rows left out.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
             Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
             is the same to the bit.
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
 
         Returns
         -------
-        array of shape (n, K)
-            In the order of `classes_`.
+        array of shape (n, K), or Path
+            In the order of `classes_`; the path of the file where there is one.
         """
+        if out is not None or is_streamed(X):
+            check_is_fitted(self)
+            columns = [f"probability_{label}" for label in self.classes_.tolist()]
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(
+                X,
+                lambda rows: self.predict_proba(rows, n_jobs),
+                lambda found: dict(zip(columns, found.T, strict=True)),
+                names,
+                out,
+            )
         scores = self._scores(X, n_jobs)
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.overview import Overview
 from bochner.data.table_statistic import Summary, TableStatistic
 from bochner.design import Design
@@ -23,6 +24,7 @@ from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, 
 from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.streamed import StreamedMachine
+from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.estimators.tables import given, large, refuse_stream
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
@@ -38,6 +40,12 @@ def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.fl
     scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
     scale[moments.low == moments.high] = 1.0
     return moments.mean, scale
+
+
+def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
+    """Columns of predictions, and of their standard deviations where there are such."""
+    both = found if isinstance(found, tuple) else (found,)
+    return named_columns(None, dict(zip(("predicted", "std"), both, strict=False)))
 
 
 class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, Intervals):
@@ -451,29 +459,36 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, I
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
         return y, weight, *mean_and_scale(moments)
 
-    def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None) -> Any:
+    def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict targets, and how far off the predictions may be.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         return_std : bool, default=False
             Whether the standard deviations of new targets, noise included, are wanted too; see `posterior_`.
         n_jobs : int or None, default=None
             Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
             is the same to the bit.
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
 
         Returns
         -------
-        array of shape (n,) or (n, K)
+        array of shape (n,) or (n, K), or Path
+            The path of the file where there is one.
         std : array of the same shape
-            With `return_std`.
+            With `return_std`, where there is none.
 
         Raises
         ------
         ValueError
             With `return_std`, where the model was fitted without ``uncertainty=True``.
         """
+        if out is not None or is_streamed(X):
+            check_is_fitted(self)
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(X, lambda rows: self.predict(rows, return_std, n_jobs), _columns, names, out)
         scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
         if self.loss == "poisson":
             scores = np.exp(scores)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.data.streams.base import SourceError, TableSource
+from bochner.data.streams.opening import open_source
 from bochner.data.streams.writing import TableWriter
 from bochner.engines.prefetch import prefetched
 
@@ -40,6 +43,44 @@ def predict_stream(
             writer.write(columns_of(X))
             advance(X.shape[0])
     return writer.n_rows
+
+
+def predicted(
+    X: Any,
+    predict: Callable[[Any], Any],
+    columns_of: Callable[[Any], Mapping[str, Any]],
+    names: Sequence[str] | None,
+    out: str | os.PathLike[str] | None,
+) -> Any:
+    """Predictions of rows that are read part by part.
+
+    Parameters
+    ----------
+    X : what `open_source` opens
+    predict : callable
+        An array, or several, for the inputs of some rows.
+    columns_of : callable
+        Columns by name, of such predictions.
+    names : sequence of str or None
+        Columns that the model needs.
+    out : path-like or None
+        A file to write them to, in blocks.
+
+    Returns
+    -------
+    What `predict` gives, of all rows, or the path of the file
+    """
+    source = X if isinstance(X, TableSource) else open_source(X)
+    if out is not None:
+        predict_stream(source, lambda rows: columns_of(predict(inputs_of(rows, names))), out)
+        return Path(out)
+    with closing(prefetched(_rows(source))) as batches:
+        found = [predict(inputs_of(rows, names)) for rows in batches]
+    if not found:
+        raise SourceError(f"{source.what}: there are no rows")
+    if isinstance(found[0], tuple):
+        return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    return np.concatenate(found)
 
 
 def _rows(source: TableSource) -> Iterator[Any]:

@@ -1,0 +1,308 @@
+"""Fits of rows that are read in passes: the same from any source, and as good as those of rows in memory."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+import bochner
+from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
+from bochner.kernels import Gaussian, Laplacian
+from bochner.tuning import policy
+
+N, D, SAMPLE = 6000, 4, 2000
+NAMES = [f"x{j}" for j in range(D)]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(N, D)).astype(np.float32)
+    return X, np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(N)
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """Tables of more than some rows are not gathered."""
+    small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=SAMPLE)
+    for module in ("bochner.estimators.sizes", "bochner.estimators.streamed"):
+        monkeypatch.setattr(f"{module}.POLICY", small)
+
+
+def table(X, y):
+    return pa.table({**dict(zip(NAMES, X.T, strict=True)), "y": y})
+
+
+def written(folder, kind, X, y):
+    """The rows in files of a kind; what `fit` takes for X and y."""
+    rows = table(X, y)
+    if kind == "parquet":
+        for k in range(3):
+            part = rows.slice(k * N // 3, N // 3)
+            pa.parquet.write_table(part, folder / f"{k}.parquet", row_group_size=700)
+    elif kind == "one group":
+        pa.parquet.write_table(rows, folder / "rows.parquet")
+    elif kind == "csv":
+        pl.from_arrow(rows).cast(pl.Float64).write_csv(folder / "rows.csv")
+    elif kind == "arrow":
+        with pa.ipc.new_file(folder / "rows.arrow", rows.schema) as file:
+            file.write_table(rows, max_chunksize=500)
+    elif kind == "dataset":
+        written(folder, "parquet", X, y)
+        return pa.dataset.dataset(folder), "y"
+    elif kind == "libsvm":
+        dump_svmlight_file(X, y, str(folder / "rows.svm"))
+        return folder / "rows.svm", None
+    elif kind == "factory":
+        return (lambda: (rows.slice(k, 6) for k in range(0, N, 6))), "y"
+    elif kind == "frame":
+        return open_source(rows), "y"
+    return folder, "y"
+
+
+def regressor(**changes):
+    given = {"features": FourierFeatures(Gaussian(0.5), 200, random_state=0), "alpha": 1.0, "random_state": 0}
+    return KernelMachineRegressor(**(given | changes))
+
+
+KINDS = ["parquet", "one group", "csv", "arrow", "dataset", "libsvm", "factory", "frame"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_gives_the_model_of_arrays(kind, data, streams, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, kind, X, y)
+    held = sp.csr_array(X) if kind == "libsvm" else X if target is None else pl.DataFrame(X, schema=NAMES).to_arrow()
+    model = regressor().fit(source, target)
+    assert model.solver_reason_ == "one pass over the rows"
+    np.testing.assert_allclose(model.predict(held), _solved(model, X, y), atol=1e-5 * y.std())
+
+
+def _solved(model, X, y):
+    """Predictions of the ridge regression on the features of all rows, by NumPy."""
+    Z = FourierFeatures(Gaussian(0.5), 200, random_state=0).fit(X.astype(float)).transform(X.astype(float))
+    Zc, yc = Z - Z.mean(axis=0), y - y.mean()
+    return Zc @ np.linalg.solve(Zc.T @ Zc + model.alpha_ * np.eye(Z.shape[1]), Zc.T @ yc) + y.mean()
+
+
+def test_choices_are_the_same_from_any_source(data, streams, tmp_path):
+    X, y = data
+    found = []
+    for kind in ("parquet", "csv", "frame"):
+        (tmp_path / kind).mkdir()
+        source, target = written(tmp_path / kind, kind, X, y)
+        found.append(KernelMachineRegressor(features="fourier", n_components=100, random_state=0).fit(source, target))
+    truth = found[0].predict(pl.DataFrame(X, schema=NAMES))
+    for model in found[1:]:
+        assert model.alpha_ == pytest.approx(found[0].alpha_, rel=1e-6)
+        np.testing.assert_allclose(model.predict(pl.DataFrame(X, schema=NAMES)), truth, atol=1e-4)
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning", "hybrid"])
+def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    frame, noiseless = pl.DataFrame(X, schema=NAMES), np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
+    model = KernelMachineRegressor(features=features, n_components=60, random_state=0).fit(source, target)
+    monkeypatch.undo()
+    whole = KernelMachineRegressor(features=features, n_components=60, random_state=0).fit(frame, y)
+    errors = [np.sqrt(np.mean((one.predict(frame) - noiseless) ** 2)) for one in (model, whole)]
+    assert errors[0] < 1.25 * errors[1] + 0.005
+    assert model.report_ is not None
+
+
+def test_dense_features_by_conjugate_gradients(data, streams, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    frame = pl.DataFrame(X, schema=NAMES)
+    direct = regressor().fit(source, target).predict(frame)
+    iterated = regressor(solver="cg", tol=1e-6).fit(source, target)
+    assert iterated.n_iter_ > 1
+    np.testing.assert_allclose(iterated.predict(frame), direct, atol=1e-4 * y.std())
+
+
+def test_hashed_bins_take_one_pass(data, streams, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    features = BinningFeatures(Laplacian(2.0), n_grids=20, n_buckets=32, random_state=0)
+    model = regressor(features=features).fit(source, target)
+    assert model.solver_ == "direct"
+    assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.8
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"high": 1.0, "low": 5.0}])
+def test_classes(class_weight, data, streams, tmp_path):
+    X, y = data
+    labels = np.where(y > 0.8, "high", "low")
+    pa.parquet.write_table(table(X, y).append_column("label", pa.array(labels)), tmp_path / "rows.parquet")
+    machine = KernelMachineClassifier(
+        features=FourierFeatures(Gaussian(0.5), 200, random_state=0), alpha=1.0, class_weight=class_weight
+    )
+    model = machine.fit(open_source(tmp_path, exclude=["y"]), "label")
+    frame = pl.DataFrame(X, schema=NAMES)
+    whole = (
+        KernelMachineClassifier(**machine.get_params(deep=False)).set_params(loss="squared").fit(X[:900], labels[:900])
+    )
+    assert model.classes_.tolist() == whole.classes_.tolist()
+    factor = model.alpha_  # given: no choice is left
+    reference = KernelMachineClassifier(**machine.get_params(deep=False)).prepare(frame, labels)
+    if not isinstance(class_weight, str):
+        truth = reference.partial_fit(frame, labels).decision_function(frame)
+        np.testing.assert_allclose(model.decision_function(frame), truth, atol=1e-4)
+    assert factor == 1.0
+    assert model.score(frame, labels) > 0.8
+    assert model.loss_ == "squared"
+
+
+def test_weights_and_missing_targets(data, streams, tmp_path):
+    X, y = data
+    weight = np.random.default_rng(1).integers(0, 3, N).astype(float)
+    rows = table(X, y).append_column("w", pa.array(weight))
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet")
+    model = regressor().fit(tmp_path, "y", "w")
+    parts = regressor().prepare(rows.select(NAMES), y, weight).partial_fit(rows.select(NAMES), y, weight)
+    np.testing.assert_allclose(model.predict(rows.select(NAMES)), parts.predict(rows.select(NAMES)), atol=1e-4)
+    holes = rows.set_column(D, "y", pa.array(np.where(np.arange(N) == 77, np.nan, y)))
+    pa.parquet.write_table(holes, tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="row 77"):
+        regressor().fit(tmp_path, "y", "w")
+
+
+def test_large_arrays_are_read_in_passes(data, streams):
+    X, y = data
+    model = regressor(alpha="auto").fit(X, y)
+    assert model.solver_reason_ == "one pass over the rows"
+    assert model.score(X, y) > 0.9
+    assert regressor(loss="huber").fit(X, y).score(X, y) > 0.9  # which needs all of them
+
+
+def test_small_tables_are_gathered(data, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    frame = pl.DataFrame(X, schema=NAMES)
+    model, whole = (regressor(alpha="auto") for _ in range(2))
+    np.testing.assert_allclose(model.fit(source, target).predict(frame), whole.fit(frame, y).predict(frame), rtol=1e-6)
+    factory = regressor(alpha="auto").fit(lambda: iter([table(X, y)]), "y")
+    np.testing.assert_allclose(factory.predict(frame), whole.predict(frame), rtol=1e-6)
+
+
+def test_a_sample_that_is_given_leaves_a_pass_out(data, tmp_path):
+    X, y = data
+    table_of_batches, passes = table(X, y), []
+
+    def factory():
+        passes.append(1)
+        return iter(table_of_batches.to_batches(max_chunksize=500))
+
+    source = open_source(factory, sample=1500)
+    passes.clear()
+    model = regressor().fit(source, "y")
+    assert len(passes) == 2  # the sample, and all rows
+    assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.9
+
+
+def test_predictions_block_by_block(data, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    model = regressor().fit(source, target)
+    truth = model.predict(pl.DataFrame(X, schema=NAMES))
+    np.testing.assert_allclose(model.predict(source), truth, rtol=1e-6)
+    assert model.predict(source, out=tmp_path / "out.csv") == tmp_path / "out.csv"
+    np.testing.assert_allclose(pl.read_csv(tmp_path / "out.csv")["predicted"], truth, rtol=1e-6)
+    classifier = KernelMachineClassifier(n_components=50).fit(pl.DataFrame(X, schema=NAMES), y > 0.8)
+    path = classifier.predict_proba(tmp_path / "0.parquet", out=tmp_path / "proba.parquet")
+    assert pl.read_parquet(path).columns == ["probability_False", "probability_True"]
+    assert classifier.predict(tmp_path / "0.parquet").shape == (N // 3,)
+
+
+def test_what_cannot_be_streamed_is_refused(data, streams, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    with pytest.raises(ValueError, match="loss='huber' needs all rows in memory"):
+        regressor(loss="huber").fit(source, target)
+    with pytest.raises(TypeError, match="y must be the name of a column"):
+        regressor().fit(source, y)
+    with pytest.raises(ValueError, match="no column 'z'"):
+        regressor().fit(source, "z")
+    with pytest.raises(ValueError, match="this source is larger"):
+        regressor().partial_fit(source, target)
+
+
+def test_intervals_are_calibrated_by_the_sample(data, streams, tmp_path):
+    X, y = data
+    source, target = written(tmp_path, "parquet", X, y)
+    model = regressor(alpha="auto", uncertainty="intervals").fit(source, target)
+    ends = model.predict_interval(pl.DataFrame(X, schema=NAMES), coverage=0.9)
+    assert 0.86 < np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])) < 0.94
+
+
+SCRIPT = """
+import os, signal, sys
+import numpy as np
+import bochner
+from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
+from bochner.data.checkpoint import Checkpoint
+from bochner.kernels import Gaussian
+
+folder, kind, stop, number = sys.argv[1:]
+written, write = [0], Checkpoint._write
+
+def count(self, contents):
+    write(self, contents)
+    written[0] += 1
+    if written[0] == int(stop):
+        os.kill(os.getpid(), int(number))
+
+Checkpoint._write = count
+source = bochner.open_source(folder + "/rows", sample=1500)
+if kind == "sums":
+    features = FourierFeatures(Gaussian(0.5), 100, random_state=0)
+    model = KernelMachineRegressor(features=features, alpha=1.0, random_state=0)
+else:
+    model = KernelMachineRegressor(features="binning", n_components=20, random_state=0)
+with bochner.settings(checkpoint=folder + "/fit.ckpt", resume=True, every=1e-9):
+    model.fit(source, "y")
+np.save(folder + "/coef.npy", model.coef_)
+"""
+
+
+@pytest.mark.parametrize(("kind", "number"), [("sums", signal.SIGTERM), ("iterations", signal.SIGKILL)])
+def test_a_fit_that_was_killed_goes_on_to_the_same_bits(kind, number, data, tmp_path):
+    X, y = data
+    (tmp_path / "rows").mkdir()
+    pa.parquet.write_table(table(X, y), tmp_path / "rows" / "a.parquet", row_group_size=500)
+
+    def run(stop, number=0):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path), kind, str(stop), str(int(number))]
+        return subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert run(0).returncode == 0
+    truth = np.load(tmp_path / "coef.npy")
+    assert run(1, number).returncode == -number
+    assert os.path.exists(tmp_path / "fit.ckpt")
+    assert run(0).returncode == 0
+    assert not os.path.exists(tmp_path / "fit.ckpt")
+    np.testing.assert_array_equal(np.load(tmp_path / "coef.npy"), truth)
+
+
+def test_checkpoints_of_other_work_are_refused(data, streams, tmp_path):
+    X, y = data
+    (tmp_path / "rows").mkdir()
+    source, target = written(tmp_path / "rows", "parquet", X, y)
+    (tmp_path / "fit.ckpt").write_text("something")
+    with bochner.settings(checkpoint=tmp_path / "fit.ckpt"), pytest.raises(ValueError, match="resume=True"):
+        regressor().fit(source, target)
+    with bochner.settings(checkpoint=tmp_path / "fit.ckpt", resume=True), pytest.raises(ValueError, match="no whole"):
+        regressor().fit(source, target)
