@@ -20,6 +20,7 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
+LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
@@ -196,13 +197,18 @@ class Design:
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
         kept = free is None or row * self.source.n_rows <= STORED_SHARE * free
-        blocks: list[StoredRows] = []
-        for X, y, weight in self._blocks(self._stored_rows(row)):
-            block = StoredRows(self.features.fit_store(X, packed and kept, centres), y, weight)
-            if kept:
-                blocks.append(block)
+        if not kept:
+            rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
+            for X, _, _ in self._blocks(max(rows // LEARNED, 256)):
+                self.features.fit_rows(X)
+            self.features.finalize()
+            return self.again(centres)
+        blocks = [
+            StoredRows(self.features.fit_store(X, packed, centres), y, weight)
+            for X, y, weight in self._blocks(self._stored_rows(row))
+        ]
         self.features.finalize()
-        return blocks if kept else self.again(centres)
+        return blocks
 
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
