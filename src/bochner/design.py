@@ -23,6 +23,7 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
+LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
@@ -282,16 +283,24 @@ class Design:
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
         kept = free is None or row * self._n_rows <= STORED_SHARE * free
-        if self.fixed and not kept:
+        if not kept:
+            if not self.fixed:
+                self._fit_rows()
             return self.again(centres)
-        blocks: list[StoredRows] = []
         store = self.features.store if self.fixed else self.features.fit_store
-        for X, y, weight in self._blocks(self._stored_rows(row)):
-            block = StoredRows(store(X, packed and kept, centres), y, weight)
-            if kept:
-                blocks.append(block)
+        blocks = [
+            StoredRows(store(X, packed, centres), y, weight) for X, y, weight in self._blocks(self._stored_rows(row))
+        ]
         self.features.finalize()
-        return blocks if kept else self.again(centres)
+        return blocks
+
+    def _fit_rows(self) -> None:
+        """Let the map take note of all rows, and of nothing where it asks for none."""
+        rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
+        if not self.features.is_dense:
+            for X, _, _ in self._blocks(max(rows // LEARNED, 256)):
+                self.features.fit_rows(X)
+        self.features.finalize()
 
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from hashlib import blake2b
@@ -15,11 +15,11 @@ from bochner.design import Design
 from bochner.engines.journal import Keeper
 from bochner.estimators.ridge.iterative import solve_iteratively
 from bochner.estimators.ridge.task import Fitted, RidgeTask, given_alphas
-from bochner.solvers.cg import Solution, State, System, conjugate_gradients
+from bochner.solvers.cg import Solution, System, conjugate_gradients
 from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.kept import KeptState
 from bochner.tuning.policy import POLICY
 
-PREFIX = "cg/"
 Keep = Callable[[str], AbstractContextManager[Keeper | None]]
 
 
@@ -69,31 +69,7 @@ def _iterate(system: System, rhs: NDArray, tol: float, n_iter: int, start: NDArr
     """Conjugate gradients, the state of which is kept after each iteration."""
     if keeper is None:
         return conjugate_gradients(system, rhs, tol, n_iter, start=start)
-    states = Iterations(keeper)
-    begin = start if states.start is None else states.start
-    with keeper.keeping(states.contents):
-        return conjugate_gradients(system, rhs, tol, n_iter, start=begin, keep=states)
-
-
-class Iterations:
-    """Keeps the state of conjugate gradients after each iteration.
-
-    Parameters
-    ----------
-    keeper : Keeper
-    """
-
-    def __init__(self, keeper: Keeper) -> None:
-        self.keeper = keeper
-        found = {name: keeper.arrays.pop(name) for name in list(keeper.arrays) if name.startswith(PREFIX)}
-        self.start = State.of({name.removeprefix(PREFIX): array for name, array in found.items()}) if found else None
-        self._arrays: dict[str, NDArray] = dict(found)
-
-    def contents(self) -> Iterator[tuple[str, NDArray]]:
-        """What is to be written."""
-        yield from self._arrays.items()
-
-    def __call__(self, state: State) -> None:
-        """Take note of a state."""
-        with self.keeper.change():
-            self._arrays = {PREFIX + name: np.array(array) for name, array in state.arrays().items()}
+    kept = KeptState(keeper)
+    with kept.keeping():
+        begin = start if kept.start is None else kept.start
+        return conjugate_gradients(system, rhs, tol, n_iter, start=begin, keep=kept.keep)
