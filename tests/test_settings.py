@@ -121,7 +121,7 @@ def test_what_is_free_limits_too(monkeypatch):
 
 def test_nothing_is_left_beyond_the_limit():
     with bochner.settings(memory_limit="20 MB"):
-        held = np.ones(5_000_000)
+        held = np.ones(40_000_000)  # far more than what was freed before and is given back now
         assert available_memory() == 0
         with pytest.raises(MemoryError, match=r"A matrix needs .* Take less\."):
             require_memory(held.nbytes, "A matrix", "Take less.")

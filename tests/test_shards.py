@@ -109,19 +109,6 @@ def test_bits_of_many_shards(features, own, monkeypatch):
     np.testing.assert_allclose(found[0], A.T @ A, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("features", MAPS, ids=["dense", "bins"])
-def test_moments_are_added_to_others(features):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((9000, 3)), rng.standard_normal((9000, 1))
-    designs = [Design(ArraySource(X[p], y[p]), features, np.float64) for p in (slice(0, 5000), slice(5000, 9000))]
-    total = designs[0].moments()
-    assert designs[1].moments(total) is total
-    np.testing.assert_allclose(
-        total.matrix, Design(ArraySource(X, y), features, np.float64).moments().matrix, atol=1e-9
-    )
-    assert total.n_rows == 9000
-
-
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("slow", [None, 0, 511])
 def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):

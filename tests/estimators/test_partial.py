@@ -167,11 +167,17 @@ def test_learned_bins_are_hashed(monkeypatch):
     assert model.score(X, y) > 0.9
 
 
-def test_bins_with_too_many_columns_are_refused():
+def test_what_cannot_be_summed_is_refused():
     X, y, _ = rows(500)
     for features in (BinningFeatures(), BinningFeatures(n_grids=200, n_buckets=1000)):
         with pytest.raises(ValueError, match=r"fit\(source\), or take n_buckets=128"):
             regressor(features=features).prepare(X, y)
+        assert not hasattr(regressor(features=features), "partial_fit")
+    for change in ({"solver": "cg"}, {"features": "hybrid", "alpha": "auto"}):
+        with pytest.raises(ValueError, match="sums the moments"):
+            regressor(**change).prepare(X, y)
+    model = KernelMachineRegressor(features="binning", metric="isotropic", n_components=10).partial_fit(X, y)
+    assert model.features_.n_features_out == 6400
 
 
 def test_a_prepared_model_has_no_rows():
@@ -200,7 +206,7 @@ def test_other_choices_are_not_merged():
 
 def test_what_needs_all_rows_is_refused():
     X, y, _ = rows(500)
-    for change in ({"loss": "huber"}, {"solver": "exact"}, {"uncertainty": True}, {"alpha": "loo"}):
+    for change in ({"loss": "huber"}, {"uncertainty": True}, {"alpha": "loo"}):
         with pytest.raises(ValueError, match="needs all rows in memory"):
             KernelMachineRegressor(**change).partial_fit(X, y)
     with pytest.raises(ValueError, match="class_weight='balanced'"):

@@ -41,7 +41,7 @@ def changed(value, at=(4, 1)):
         (np.empty((30, 0)), ValueError, "0 feature"),
         (X[:0], ValueError, "0 sample"),
         (None, ValueError, "None|Expected 2D"),
-        ("rows", ValueError, "Expected 2D|pass a data frame"),
+        ("rows", ValueError, "rows: no such file or directory"),
         (X[:29], ValueError, "inconsistent numbers of samples"),
     ],
 )

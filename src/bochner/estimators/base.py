@@ -32,6 +32,7 @@ from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
+from bochner.features.hashed import hashed
 from bochner.kernels import Kernel
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice, choose
@@ -50,6 +51,7 @@ UNMERGED = ("huber", "quantile")  # losses that equal rows of one mean target do
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
+HASHED_COLUMNS = 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
 
 
@@ -297,7 +299,8 @@ class KernelMachine(Interpretation, KernelParameter):
             return seeded(self.features, rows.seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
         size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
-        return MAPS[self.features](kernel, size, random_state=rows.seed)
+        features = MAPS[self.features](kernel, size, random_state=rows.seed)
+        return hashed(features, HASHED_COLUMNS) if rows.way == "summed" and not features.is_dense else features
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Choosing the kernel", None, bool(self.verbose)):

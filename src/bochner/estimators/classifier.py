@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -314,6 +315,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
         self._prepare_sums(rows)
         return self
 
+    @available_if(StreamedMachine._can_sum)
     @single_threaded_blas()
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Any:
         """Add rows to the fit, exactly as if all had come at once.

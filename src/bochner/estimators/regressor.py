@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from bochner.data.streams.opening import is_streamed
@@ -311,6 +312,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, I
         self._prepare_sums(rows)
         return self
 
+    @available_if(StreamedMachine._can_sum)
     @single_threaded_blas()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Add rows to the fit, exactly as if all had come at once.

@@ -21,7 +21,7 @@ from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import Overview, look
 from bochner.design import Design
 from bochner.engines.progress import progress
-from bochner.estimators.base import KernelMachine, Prepared
+from bochner.estimators.base import HASHED_COLUMNS, KernelMachine, Prepared
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.planned import Planned
@@ -32,6 +32,7 @@ from bochner.estimators.tables import Stream
 from bochner.features.base import FeatureMap
 from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import leaves
+from bochner.features.transformer import as_map
 from bochner.settings import current
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice
@@ -42,7 +43,6 @@ SOLVED = (
     *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
     *("loss_", "loss_reason_", "link_", "curve_", "set_thresholds_", "n_steps_"),
 )
-HASHED_COLUMNS = 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 
 
 class StreamedMachine(Planned, KernelMachine):
@@ -136,16 +136,32 @@ class StreamedMachine(Planned, KernelMachine):
                 f"{POLICY.gathered_rows:,} rows, and no tighter memory_limit."
             )
 
+    def _refuse_unsummed(self) -> None:
+        """Raise ValueError where the parameters do not allow partial fits."""
+        maps = self.features if isinstance(self.features, str) else as_map(self.features)
+        for name, value in (("solver", self.solver), ("features", maps)):
+            if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
+                raise ValueError(f"partial_fit sums the moments of features, which {name}={value!r} does not take.")
+        if not (isinstance(maps, str) or _is_dense(maps)):
+            require_hashed(maps, POLICY.hashed_columns)
+
+    def _can_sum(self) -> bool:
+        """Whether the parameters allow partial fits; AttributeError, which says why, where they do not."""
+        try:
+            self._refuse_unsummed()
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        return True
+
     def _prepare_sums(self, rows: Prepared) -> None:
         """Choose everything on some rows, and begin to sum others."""
+        self._refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not _is_dense(choice.model.features):
             features = hashed(choice.model.features, HASHED_COLUMNS)
             choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
         design, task = self._plan(rows, choice)
         if self.solver_ != "direct":
-            if not design.features.is_dense:
-                require_hashed(design.features, POLICY.hashed_columns)
             raise ValueError(f"Partial fits are solved by the Gram matrix alone: {self.solver_reason_}.")
         self.features_, self._sums = design.features, self._summed(design, task, choice)
 
@@ -182,7 +198,7 @@ class StreamedMachine(Planned, KernelMachine):
             self._solve_sums()
             if name in vars(self):
                 return vars(self)[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return object.__getattribute__(self, name)  # which says what is missing
 
     def _solve_sums(self) -> None:
         assert self._sums is not None
