@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
 from bochner.data.weights import are_unit
-from bochner.design import BLOCK_BYTES, Design
+from bochner.design import Design
 from bochner.engines.local import n_threads
 from bochner.kernels import Gaussian
+from bochner.reductions import BLOCK_BYTES
 
 N, D = 700, 30
 

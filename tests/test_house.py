@@ -26,6 +26,7 @@ LAYERS = [
     {"engines", "loops", "scores"},
     {"kernels", "data"},
     {"features", "vectors", "moments"},
+    {"reductions"},
     {"design", "normal", "theory"},
     {"solvers"},
     {"tuning"},

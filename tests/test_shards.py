@@ -10,11 +10,12 @@ import pytest
 
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.sources import ArraySource
-from bochner.design import Design, factor_bytes
+from bochner.design import Design
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL
 from bochner.kernels import Gaussian, Laplacian
+from bochner.reductions import factor_bytes
 
 
 class Counted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,123 +10,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import Block, Source
+from bochner.data.sources import Block
 from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
-from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, pause, require_memory, shards
+from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
-from bochner.features.hashed import DenseBins, HeldBins, hashed_bins
-from bochner.features.stored import StoredBins, StoredRows
+from bochner.features.hashed import DenseBins, hashed_bins
+from bochner.features.stored import StoredRows
 from bochner.moments import Moments
+from bochner.reductions import (
+    BLOCK_BYTES,
+    OWN_MOMENTS_FEATURES,
+    Advance,
+    SumBins,
+    SumMoments,
+    no_advance,
+    require_factor_memory,
+    typed_blocks,
+)
 
-BLOCK_BYTES = 64 << 20
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
-READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
-OWN_MOMENTS_FEATURES = 4096
 SHARD_ROWS = 1024
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
-Advance = Callable[[int], None]
-
-
-def no_advance(rows: int) -> None:
-    """Tell nobody of the rows that are done."""
-
-
-def typed_blocks(source: Source, rows: int, dtype: np.dtype, advance: Advance = no_advance) -> Iterator[Block]:
-    """Yield blocks of a source in a precision, and tell of each that is done; work may be left between two of them."""
-    for X, y, weight in source.blocks(rows):
-        pause()
-        yield Block(X if X.dtype == dtype else X.astype(dtype), y, weight)
-        advance(len(y))
-
-
-@dataclass(frozen=True)
-class SumMoments:
-    """The work of one shard: the moments of the rows of a source, seen through a map.
-
-    Attributes
-    ----------
-    n_features, n_outputs : int
-    dtype : dtype
-    rows : int
-        Of a block.
-    panels : bool
-        Whether all threads share each product, so that shards follow on one another.
-    advance : callable
-    """
-
-    n_features: int
-    n_outputs: int
-    dtype: np.dtype
-    rows: int
-    panels: bool
-    advance: Advance = no_advance
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of a call."""
-        columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
-        return columns**2 * (8 + size) + self.rows * columns * size + READING_BYTES
-
-    def __call__(self, source: Source, features: DenseFeatures) -> Moments:
-        """Sum over the blocks."""
-        return self.add(self.empty(), source, features)
-
-    def empty(self) -> Moments:
-        """Moments of no rows."""
-        return Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
-
-    def add(self, moments: Moments, source: Source, features: DenseFeatures) -> Moments:
-        """Add all blocks of a source in place."""
-        workspace = moments.workspace(self.rows if source.n_rows is None else min(self.rows, source.n_rows))
-        for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
-            A = workspace[: len(y)]
-            features.rows(X, out=A)
-            moments.add_block(A, y, weight)
-        return moments.trim()
-
-
-@dataclass(frozen=True)
-class SumBins:
-    """The same of hashed bins, one shard after the other; threads share the panels of the Gram matrix.
-
-    Attributes
-    ----------
-    n_features, n_outputs : int
-    dtype : dtype
-        Of the rows; bins are added in double precision.
-    rows : int
-        Of a block.
-    advance : callable
-    """
-
-    n_features: int
-    n_outputs: int
-    dtype: np.dtype
-    rows: int
-    advance: Advance = no_advance
-
-    def empty(self) -> Moments:
-        """Moments of no rows."""
-        return Moments(self.n_features, self.n_outputs, np.float64)
-
-    def add(self, moments: Moments, source: Source, features: FeatureMap) -> Moments:
-        """Add all blocks of a source in place."""
-        held = HeldBins(BLOCK_BYTES)
-        for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
-            stored = features.store(X)
-            assert isinstance(stored, StoredBins)
-            held.put(stored, y, weight)
-            if held.is_full:
-                moments.add_bins(*held.take())
-        if held.n_rows:
-            moments.add_bins(*held.take())
-        return moments
 
 
 class Design:
@@ -341,39 +251,3 @@ class _Passes:
 
     def __iter__(self) -> Iterator[StoredRows]:
         return self.design.stored_blocks(self.centres)
-
-
-def factor_bytes(
-    n_rows: int,
-    n_features: int,
-    n_outputs: int,
-    dtype: DTypeLike,
-    binned: bool = False,
-    n_sums: int = 5,
-    blocks: int = 2 * BLOCK_BYTES,
-) -> int:
-    """Memory of the direct solution, where blocks of features take so much.
-
-    It is that of the moments, so many sums of them at a time at least, a product and blocks, and of the factorisation,
-    which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
-    than features.
-    """
-    size = np.dtype(dtype).itemsize
-    if n_rows < n_features:
-        return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
-    held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * BLOCK_BYTES
-
-
-def require_factor_memory(
-    n_rows: int,
-    n_features: int,
-    n_outputs: int,
-    dtype: DTypeLike,
-    binned: bool = False,
-    n_sums: int = 5,
-    blocks: int = 2 * BLOCK_BYTES,
-) -> None:
-    """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
-    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums, blocks)
-    require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -15,7 +15,6 @@ import pytest
 
 from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
-from bochner.design import SumMoments
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import (
@@ -32,6 +31,7 @@ from bochner.engines.local import (
     shards,
 )
 from bochner.estimators.targets import Standardised
+from bochner.reductions import SumMoments
 
 
 @pytest.fixture(autouse=True)

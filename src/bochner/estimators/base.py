@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
 from bochner.data.table_input import check_frame, is_frame
-from bochner.design import Design, require_factor_memory
+from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
@@ -34,6 +34,7 @@ from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
 from bochner.features.hashed import hashed
 from bochner.kernels import Kernel
+from bochner.reductions import require_factor_memory
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice, choose
 from bochner.tuning.kernel import choose_kernel

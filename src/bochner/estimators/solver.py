@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.design import MOST_LARGE_SHARDS, factor_bytes
+from bochner.design import MOST_LARGE_SHARDS
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.features.base import FeatureMap
 from bochner.features.hashed import hashed_bins
 from bochner.features.rows import has_kernel_rows
+from bochner.reductions import factor_bytes
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 from bochner.tuning.policy import POLICY

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bochner.data.streams.base import READ_BYTES
-from bochner.design import BLOCK_BYTES, factor_bytes
 from bochner.engines.costs import Costs
 from bochner.engines.local import n_threads
 from bochner.estimators.solver import Task, direct_seconds, iterations, iterative_seconds
 from bochner.estimators.work import Pass, Rows, Way
+from bochner.reductions import BLOCK_BYTES, factor_bytes
 from bochner.solvers.iterative import GRAM_LIMIT, sampled_rows
 from bochner.tuning.policy import POLICY
 
