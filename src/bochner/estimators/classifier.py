@@ -9,30 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from bochner.data.streams.base import Batch
 from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.overview import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
-from bochner.estimators.class_losses import Chosen, ClassFit, as_squared, fit_again, fit_classes, largest_score
+from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_classes, largest_score
+from bochner.estimators.class_parts import ClassesInParts
 from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
-from bochner.estimators.model import encoded_source
 from bochner.estimators.prediction_sets import PredictionSets
-from bochner.estimators.ridge import SOLVERS, Fitted, given_alphas
-from bochner.estimators.streamed import StreamedMachine
+from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.streamed_predictions import predicted
-from bochner.estimators.tables import ClassWeighted, Stream, given, large, refuse_stream
+from bochner.estimators.tables import given, large
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
-from bochner.tuning.choose import Choice
 from bochner.tuning.policy import POLICY
 
 FEW_ROWS = 20
@@ -43,7 +38,7 @@ def _labelled(labels: NDArray) -> dict[str, NDArray]:
     return {"predicted": labels}
 
 
-class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
+class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
     """Kernel classification in linear time: least squares on targets of -1 and 1, as in the seed paper.
 
     K classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities come from
@@ -258,135 +253,6 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, StreamedMachine):
         self._keep_classes(found)
         self.coef_ = found.coef
         return self
-
-    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Any:
-        """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
-
-        The encoder, the classes, the kernel or learned metric and the draws of the map stay as they are then. The
-        features are Fourier features, or bins in buckets. Rows of the sample, 4,096 at most, are kept for the choice of
-        alpha and for the probabilities; they are not part of the sums.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`; of a source that is larger than memory a sample is taken.
-        classes : array of shape (K,), optional
-            All labels that there will be; those of y by default.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            Where what is asked for needs all rows at once: another loss than the squared one, class_weight="balanced",
-            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import KernelMachineClassifier
-        >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
-        >>> y = np.where(np.square(X).sum(axis=1) > 0.6, "out", "in")
-        >>> model = KernelMachineClassifier(random_state=0).prepare(X[:1000], y[:1000])
-        >>> for first in range(0, 3000, 500):
-        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
-        >>> bool(model.score(X, y) > 0.97)
-        True
-        """
-        self._begin()
-        self._refuse("rows that come in batches")
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows at once: give a dict of label to weight.")
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            overview = self._look(stream)
-            if classes is not None:
-                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
-                overview = replace(overview, classes=named)
-            rows, _ = self._seen(stream, overview, "summed")
-        else:
-            X = self._rows(X, reset=True)
-            y, weight = self._checked_target(X, y, sample_weight)
-            self._take_classes(np.unique(y if classes is None else classes), len(y))
-            self._refuse_new(y)
-            rows = self._prepare(X, y, weight, Signs(self.classes_))._replace(way="summed")
-        self._prepare_sums(rows)
-        return self
-
-    @available_if(StreamedMachine._can_sum)
-    @single_threaded_blas()
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Add rows to the fit, exactly as if all had come at once.
-
-        At the first call everything else is chosen on these rows, unless `prepare` has been called. The coefficients
-        are solved for when they are first asked for.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : array of shape (n,) or str
-        classes : array of shape (K,), optional
-            All labels that there will be; needed at the first call only, where `prepare` was not called.
-        sample_weight : array of shape (n,) or str, optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As `prepare`; where there are other columns, or labels that are not among the classes; after `fit`.
-        """
-        self._started()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        refuse_stream(stream)
-        if self._sums is None:
-            classes = getattr(self, "classes_", None) if classes is None else classes
-            if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
-            self.prepare(X, y, sample_weight, classes=classes)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
-        X = self._rows(X, reset=False)
-        y, weight = self._checked_target(X, y, sample_weight)
-        self._refuse_new(y)
-        return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, Signs(self.classes_)))
-
-    def _refuse_new(self, y: NDArray) -> None:
-        """Raise ValueError where there are labels that are none of the classes."""
-        if len(new := np.setdiff1d(y, self.classes_)):
-            raise ValueError(
-                f"y holds {new[:5].tolist()}, which are not among the classes {self.classes_[:20].tolist()}: name all "
-                "classes at the first call, by classes=."
-            )
-
-    def _targets_of(self, overview: Overview) -> Signs:
-        labels = list(overview.classes or {})
-        text = any(isinstance(label, str) for label in labels)
-        self._take_classes(np.sort(np.array(labels, dtype=object if text else None)), overview.n_rows or 0)
-        return Signs(self.classes_)
-
-    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:
-        """The rows with the weights of their classes."""
-        if self.class_weight is None or not overview.classes:
-            return super()._weighed(stream, overview)
-        labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
-        if isinstance(self.class_weight, str):
-            factors = totals.sum() / (len(totals) * totals)
-        else:
-            factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
-        order = np.argsort(labels)
-        weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        return replace(stream, roles=weighted), weighted.weighed(overview.sample), float(totals @ factors)
-
-    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
-        self._take(fitted, choice)
-        found = as_squared(fitted)._replace(reason="other losses need all rows in memory")
-        self._keep_classes(found)
-        self.coef_ = found.coef
 
     def _loss(self, rows: Prepared) -> str:
         """The loss as it is given; "auto" is the squared one where there is no time or reason to look for another."""

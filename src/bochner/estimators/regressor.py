@@ -8,39 +8,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.overview import Overview
-from bochner.data.table_statistic import Summary, TableStatistic
+from bochner.data.table_statistic import TableStatistic
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
-from bochner.estimators.model import encoded_source
 from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
+from bochner.estimators.number_parts import CheckedTarget, NumbersInParts, mean_and_scale
 from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
-from bochner.estimators.streamed import StreamedMachine
 from bochner.estimators.streamed_predictions import named_columns, predicted
-from bochner.estimators.tables import given, large, refuse_stream
+from bochner.estimators.tables import given, large
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.kernels import Kernel
-from bochner.tuning.choose import Choice
-
-
-def mean_and_scale(moments: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and deviations of targets; ValueError where they are too large to be standardised."""
-    scale = np.sqrt(moments.squares / moments.weight)
-    if not np.isfinite(scale).all():
-        raise ValueError("The target holds values too large to standardise: divide it by a constant.")
-    scale = np.where(scale > 0, scale, moments.high - moments.low)  # squares of tiny values vanish
-    scale[moments.low == moments.high] = 1.0
-    return moments.mean, scale
 
 
 def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
@@ -49,7 +35,7 @@ def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
     return named_columns(None, dict(zip(("predicted", "std"), both, strict=False)))
 
 
-class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, Intervals):
+class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -265,102 +251,6 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, I
         self.spread_, self.coef_ = fitted.spread, coef
         return self
 
-    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
-        """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
-
-        The encoder, the scale of the targets, the kernel or learned metric and the draws of the map stay as they are
-        then. The features are Fourier features, or bins in buckets. Rows of the sample, 4,096 at most, are kept for the
-        choice of alpha; they are not part of the sums.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`; of a source that is larger than memory a sample is taken.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            Where what is asked for needs all rows at once: another loss than the squared one, standard deviations,
-            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import KernelMachineRegressor
-        >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
-        >>> y = np.sin(4 * X[:, 0]) + X[:, 1]
-        >>> model = KernelMachineRegressor(random_state=0).prepare(X[:1000], y[:1000])
-        >>> for first in range(0, 3000, 500):
-        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
-        >>> bool(model.score(X, y) > 0.99)
-        True
-        """
-        self._begin()
-        self._refuse("rows that come in batches")
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            rows, _ = self._seen(stream, self._look(stream), "summed")
-        else:
-            X = self._rows(X, reset=True)
-            y, weight, mean, scale = self._checked_target(X, y, sample_weight)
-            rows = self._prepare(X, y, weight, Standardised(mean, scale))._replace(way="summed")
-            self._keep_scale(y, mean, scale)
-        self._prepare_sums(rows)
-        return self
-
-    @available_if(StreamedMachine._can_sum)
-    @single_threaded_blas()
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
-        """Add rows to the fit, exactly as if all had come at once.
-
-        At the first call everything else is chosen on these rows, unless `prepare` has been called. The coefficients
-        are solved for when they are first asked for.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : array of shape (n,) or (n, K), or str
-        sample_weight : array of shape (n,) or str, optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As `prepare`; where columns or targets are not those of the first rows; after `fit`.
-        """
-        self._started()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        refuse_stream(stream)
-        if self._sums is None:
-            self.prepare(X, y, sample_weight)
-        X = self._rows(X, reset=False)
-        y, weight, mean, _ = self._checked_target(X, y, sample_weight)
-        self._check_targets(y, mean)
-        targets = Standardised(self.target_mean_, self.target_scale_)
-        return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, targets))
-
-    def _targets_of(self, overview: Overview) -> Standardised:
-        assert overview.targets is not None
-        mean, scale = mean_and_scale(overview.targets)
-        self._keep_scale(overview.sample.y, mean, scale)
-        return Standardised(mean, scale)
-
-    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
-        self._take(fitted, choice)
-        self.spread_, self.coef_ = fitted.spread, fitted.coef
-
-    def _check_targets(self, y: NDArray, mean: NDArray) -> None:
-        """Raise ValueError where there are others than in the first rows."""
-        if len(mean) != len(self.target_mean_) or (y.ndim == 1) != self._one_target:
-            raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
-
     def _targets(
         self, y: NDArray, weight: NDArray | None, mean: NDArray, scale: NDArray
     ) -> Callable[[NDArray], NDArray]:
@@ -446,9 +336,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, StreamedMachine, I
         self.coef_ = coef
         return self
 
-    def _checked_target(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]:
+    def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> CheckedTarget:
         """Targets, weights, and the targets' means and deviations."""
         require_target(self, y)
         try:
