@@ -8,7 +8,7 @@ import pytest
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
 from bochner.data.weights import unit_weights
-from bochner.features.stored import StoredRows
+from bochner.features.stored import StoredBins, StoredRows
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.normal import NormalEquations
 
@@ -159,3 +159,24 @@ def test_rows_of_weight_zero_are_as_none(kind):
     kept = p.Z[with_weight]
     assert again.n_rows == len(kept)
     assert np.allclose(again.feature_mean, np.average(kept, axis=0, weights=p.w[with_weight]), rtol=0, atol=N * p.unit)
+
+
+class Again:
+    """Blocks that are made anew in every pass."""
+
+    many = True
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def __iter__(self):
+        return iter(self.blocks)
+
+
+def test_sums_of_very_many_rows_are_told_apart():
+    """In single precision nothing is added to 2^24 any more."""
+    features = StoredBins(np.zeros((1, 1), np.int32), np.ones((1, 1)), np.array([0, 1]))
+    blocks = [StoredRows(features, np.ones((1, 1)), np.array([weight])) for weight in [2.0**24] + 100 * [1.0]]
+    equations = NormalEquations(Again(blocks), 1, 1, np.float32)
+    np.testing.assert_allclose(equations.feature_mean, 1, rtol=1e-6)
+    assert not np.isclose(NormalEquations(blocks, 1, 1, np.float32).feature_mean, 1, rtol=1e-6, atol=0)

@@ -245,8 +245,8 @@ class _Passes:
     centres: Centres | None
 
     @property
-    def squares_at_once(self) -> bool:
-        """Whether the diagonal will be asked for, as it is of bins, which another pass would be too much for."""
+    def many(self) -> bool:
+        """Whether there may be more rows than sums of bins in single precision tell apart."""
         return not self.design.features.is_dense
 
     def __iter__(self) -> Iterator[StoredRows]:

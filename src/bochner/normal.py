@@ -20,8 +20,8 @@ class NormalEquations:
     Parameters
     ----------
     blocks : iterable of StoredRows
-        Iterated once a product. With an attribute `squares_at_once` that is true the diagonal is summed in the first
-        pass, with all else.
+        Iterated once a product. With an attribute `many` that is true the sums of blocks are added in double precision,
+        and the diagonal is summed in the first pass, with all else.
     n_features, n_outputs : int
         Columns D of Z and K of y.
     dtype : dtype
@@ -41,25 +41,39 @@ class NormalEquations:
 
     def __init__(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
-        sums, self.n_rows = np.zeros((n_outputs + 1, n_features), self.dtype), 0
-        totals = np.zeros(n_outputs + 1)
-        once = getattr(blocks, "squares_at_once", False)
-        self._squares = np.zeros(n_features, self.dtype) if once else None
+        self.many = bool(getattr(blocks, "many", False))
+        squares = np.zeros(n_features, np.float64 if self.many else self.dtype)
+        sums = np.zeros((n_outputs + 1, n_features), squares.dtype)
+        totals, self.n_rows = np.zeros(n_outputs + 1), 0
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
             if not are_unit(weight):
                 T *= weight.astype(self.dtype, copy=False)
-            features.backward(T, sums)
+            own = self._of_block(sums)
+            features.backward(T, own)
+            _add(own, sums)
             totals += T.sum(axis=1, dtype=np.float64)
-            if self._squares is not None:
-                features.squares(weight.astype(self.dtype), self._squares)
+            if self.many:
+                own = self._of_block(squares)
+                features.squares(weight.astype(self.dtype), own)
+                _add(own, squares)
             self.n_rows += int(np.count_nonzero(T[-1]))
+        self._squares = squares if self.many else None
         self.weight = float(totals[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
         self.target_mean = totals[:-1] / self.weight
+        sums = sums[:-1] - np.outer(self.target_mean, sums[-1]) if self.many else self._centred(sums)
+        self.rhs = sums.astype(self.dtype, copy=False)
+
+    def _centred(self, sums: NDArray) -> NDArray:
+        """Sums of the targets times the features, about the means, in place."""
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
-        self.rhs = sums[:-1]
+        return sums[:-1]
+
+    def _of_block(self, total: NDArray) -> NDArray:
+        """Where the sums of a block go: where there are many, of their own, as sums grow by little then."""
+        return np.zeros(total.shape, self.dtype) if self.many else total
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,9 +94,12 @@ class NormalEquations:
         """
         V = np.ascontiguousarray(V, self.dtype)
         if not isinstance(self.blocks, list) or any(block.features.fused for block in self.blocks):
-            product = np.zeros(V.shape, self.dtype)
+            product = np.zeros(V.shape, np.float64 if self.many else self.dtype)
             for features, _, weight in self.blocks:
-                features.normal(V, weight, product)
+                own = self._of_block(product)
+                features.normal(V, weight, own)
+                _add(own, product)
+            product = product.astype(self.dtype, copy=False)
             add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
             Q += product
             return dots(V, product)
@@ -111,3 +128,9 @@ class NormalEquations:
     def intercept(self, coef: NDArray) -> NDArray:
         """Intercepts that go with coefficients of shape (K, D), shape (K,)."""
         return self.target_mean - coef @ self.feature_mean
+
+
+def _add(own: NDArray, total: NDArray) -> None:
+    """Add the sums of a block to those of all, where they are not the same array."""
+    if own is not total:
+        total += own

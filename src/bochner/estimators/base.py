@@ -33,6 +33,8 @@ from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
 from bochner.features.hashed import hashed
+from bochner.features.leaves import is_dense
+from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
 from bochner.reductions import require_factor_memory
 from bochner.tuning.budget import Budget
@@ -269,8 +271,9 @@ class KernelMachine(Interpretation, KernelParameter):
         if self.solver == "exact":
             return np.dtype(np.float64)
         given = given_alphas(self.alpha)
-        lost = given is not None and (self.tol < SINGLE_TOL_A_ROW * n_rows or given[0] < SINGLE_ALPHA_A_ROW * n_rows)
-        if self.tol < SINGLE_TOL or lost:
+        dense = self.features == "fourier" if isinstance(self.features, str) else is_dense(as_map(self.features))
+        tol = SINGLE_TOL if dense or given is None else max(SINGLE_TOL, SINGLE_TOL_A_ROW * n_rows)
+        if self.tol < tol or (given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows):
             return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
         columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)

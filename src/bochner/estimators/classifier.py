@@ -93,7 +93,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         Relative error of the solution by "cg", in the norm of the equations' matrix; of "exact" at most 1e-3. Where
         alpha is chosen, the iterations of "cg" may stop earlier: as soon as that is best for rows that are held out, as
         in any model with learned bins, or, by default, where the predictions of such rows have settled. Below 5e-3, and
-        below 1e-8 n where alpha is given, all is computed in double precision.
+        below 1e-8 n where alpha is given and there may be bins, all is computed in double precision.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, by which those of their rows are multiplied; as in scikit-learn.
     time_limit : float or None, default=None

@@ -88,7 +88,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         Relative error of the solution by "cg", in the norm of the equations' matrix; of "exact" at most 1e-3. Where
         alpha is chosen, the iterations of "cg" may stop earlier: as soon as that is best for rows that are held out, as
         in any model with learned bins, or, by default, where the predictions of such rows have settled. Below 5e-3, and
-        below 1e-8 n where alpha is given, all is computed in double precision.
+        below 1e-8 n where alpha is given and there may be bins, all is computed in double precision.
     uncertainty : bool or {"intervals", "std"}, default=False
         Whether the fit also learns how far off its predictions are: "intervals" for `predict_interval` and
         `predict_quantile`, which takes about a fifth of a fit; "std" for `predict` with ``return_std=True`` and

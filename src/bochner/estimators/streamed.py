@@ -29,9 +29,8 @@ from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
 from bochner.estimators.tables import Stream
-from bochner.features.base import FeatureMap
 from bochner.features.hashed import hashed, require_hashed
-from bochner.features.leaves import leaves
+from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.settings import current
 from bochner.tuning.budget import Budget
@@ -142,7 +141,7 @@ class StreamedMachine(Planned, KernelMachine):
         for name, value in (("solver", self.solver), ("features", maps)):
             if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
                 raise ValueError(f"partial_fit sums the moments of features, which {name}={value!r} does not take.")
-        if not (isinstance(maps, str) or _is_dense(maps)):
+        if not (isinstance(maps, str) or is_dense(maps)):
             require_hashed(maps, POLICY.hashed_columns)
 
     def _can_sum(self) -> bool:
@@ -157,7 +156,7 @@ class StreamedMachine(Planned, KernelMachine):
         """Choose everything on some rows, and begin to sum others."""
         self._refuse_unsummed()
         choice = self._choose(rows)
-        if choice is not None and not _is_dense(choice.model.features):
+        if choice is not None and not is_dense(choice.model.features):
             features = hashed(choice.model.features, HASHED_COLUMNS)
             choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
         design, task = self._plan(rows, choice)
@@ -236,11 +235,6 @@ class StreamedMachine(Planned, KernelMachine):
                 self._solve_sums()
             self._sums = None
         return self
-
-
-def _is_dense(features: FeatureMap) -> bool:
-    """Whether the features of a map that is not drawn yet are dense."""
-    return all(leaf.features.is_dense for leaf in leaves(features))
 
 
 def merge(models: Any) -> Any:

@@ -54,3 +54,8 @@ def leaves(features: Any, weight: float = 1.0, metrics: tuple[Metric, ...] = ())
         yield from leaves(inner, weight, (*metrics, features.metric))
     else:
         yield LeafMap(weight, metrics, features)
+
+
+def is_dense(features: Any) -> bool:
+    """Whether the features of a map are dense, drawn or not."""
+    return all(leaf.features.is_dense for leaf in leaves(features))
