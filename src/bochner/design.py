@@ -190,9 +190,9 @@ class Design:
     def block_rows(self) -> int:
         """Rows of a block, such that they and their features take 64 MB each at most; at least 256.
 
-        Bits of sums depend on it, so that memory must not.
+        A memory limit makes them fewer, and what is free does not, for the bits of sums depend on it.
         """
-        return self._rows_of(BLOCK_BYTES)
+        return self._rows_of(limited(BLOCK_BYTES))
 
     def _rows_of(self, n_bytes: int) -> int:
         inputs = self.features.n_features_in_ * self.dtype.itemsize
@@ -239,7 +239,7 @@ class Design:
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         sources = [self.source.span(*span) for span in self.spans()]
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self.has_one_sum
-        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * BLOCK_BYTES)
+        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
         require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length(), blocks)
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
@@ -350,7 +350,7 @@ def factor_bytes(
     dtype: DTypeLike,
     binned: bool = False,
     n_sums: int = 5,
-    blocks: int = 2 * BLOCK_BYTES,
+    blocks: int | None = None,
 ) -> int:
     """Memory of the direct solution, where blocks of features take so much.
 
@@ -358,11 +358,12 @@ def factor_bytes(
     which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
     than features.
     """
-    size = np.dtype(dtype).itemsize
+    size, block = np.dtype(dtype).itemsize, limited(BLOCK_BYTES)
+    blocks = 2 * block if blocks is None else blocks
     if n_rows < n_features:
         return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
     held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * BLOCK_BYTES
+    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * block
 
 
 def require_factor_memory(
@@ -372,7 +373,7 @@ def require_factor_memory(
     dtype: DTypeLike,
     binned: bool = False,
     n_sums: int = 5,
-    blocks: int = 2 * BLOCK_BYTES,
+    blocks: int | None = None,
 ) -> None:
     """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
     need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums, blocks)
