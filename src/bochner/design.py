@@ -256,8 +256,8 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self._n_rows, 1)
-        few, many = (-(-rows * parts // n) for rows in (max(2 * D, SHARD_ROWS), LARGE_SHARD * max(D, SHARD_ROWS)))
+        parts, n = self.source.n_parts, max(self._n_rows, 1)
+        few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
         most = 1 if self.has_one_sum else MOST_SHARDS
         return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
 
@@ -341,6 +341,17 @@ class _Passes:
 
     def __iter__(self) -> Iterator[StoredRows]:
         return self.design.stored_blocks(self.centres)
+
+
+def _shard_rows(n_features: int) -> tuple[int, int]:
+    """Rows that a shard has at least, where there are some for the threads, and where there are many."""
+    return max(2 * n_features, SHARD_ROWS), LARGE_SHARD * max(n_features, SHARD_ROWS)
+
+
+def sums_at_once(n_rows: int, n_features: int) -> int:
+    """How many sums over shards of so many rows there are at a time, of a map that has no one sum."""
+    few, many = _shard_rows(n_features)
+    return max(len(shards(n_rows, few)), len(shards(n_rows, many, MOST_LARGE_SHARDS))).bit_length()
 
 
 def factor_bytes(

@@ -57,8 +57,8 @@ def reading(rows: Rows) -> Pass:
 
 
 def block_rows(rows: Rows, features: Map, limit: int | None) -> int:
-    """Rows that are mapped at once: they and their features take 64 MB at most, or an eighth of a limit."""
-    n_bytes = BLOCK_BYTES if limit is None else min(BLOCK_BYTES, limit // 8)
+    """Rows that are mapped at once: they and their features take 64 MB at most, or a sixteenth of a limit."""
+    n_bytes = BLOCK_BYTES if limit is None else min(BLOCK_BYTES, limit // 16)
     entry = 4 if features.dense else 12
     return int(min(max(n_bytes // (entry * max(rows.n_columns, features.size)), 256), max(rows.n_rows, 1)))
 

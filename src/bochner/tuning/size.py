@@ -30,7 +30,7 @@ def within_limit(n_components: int, n_outputs: int) -> int:
     limit, (least, _) = current().memory_limit, POLICY.n_components
     if limit is None:
         return n_components
-    most = POLICY.limited_share * limit
+    most = POLICY.limited_share * (limit - POLICY.loaded_bytes)
     while n_components > least and factor_bytes(n_components, n_components, n_outputs, np.float32) > most:
         n_components = max(2 * (n_components // 4), least)
     return n_components
