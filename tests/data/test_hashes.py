@@ -82,6 +82,9 @@ def test_numbers_from_hashes_are_uniform_and_differ_by_seed(seed):
 
 
 def test_arrow_columns_that_double_precision_rounds():
-    rows = {"day": [datetime.date(2021, 4, 28), datetime.date(2020, 10, 7), None], "id": [2**53 + 1, -(2**60) - 1, None]}
+    rows = {
+        "day": [datetime.date(2021, 4, 28), datetime.date(2020, 10, 7), None],
+        "id": [2**53 + 1, -(2**60) - 1, None],
+    }
     frame = pl.DataFrame(rows)
     np.testing.assert_array_equal(row_hashes(frame.to_arrow()), row_hashes(frame))

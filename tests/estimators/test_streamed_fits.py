@@ -142,6 +142,16 @@ def test_hashed_bins_take_one_pass(data, streams, tmp_path):
     assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.8
 
 
+@pytest.mark.parametrize("features", ["bins", "waves"])
+def test_iterations_over_rows_that_nobody_has_counted(features, data):
+    X, y = data
+    rows = table(X, y)
+    source = open_source(lambda: (rows.slice(k, 500) for k in range(0, N, 500)), sample=SAMPLE)
+    own = {"features": BinningFeatures(Laplacian(2.0), 20, random_state=0)} if features == "bins" else {}
+    model = regressor(solver="cg", **own).fit(source, "y")
+    assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.8
+
+
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"high": 1.0, "low": 5.0}])
 def test_classes(class_weight, data, streams, tmp_path):
     X, y = data
