@@ -235,6 +235,18 @@ def test_predictions_block_by_block(data, tmp_path):
     assert classifier.predict(tmp_path / "0.parquet").shape == (N // 3,)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+def test_predictions_replace_no_file_that_is_read(kind, data, tmp_path):
+    X, y = data
+    written(tmp_path, kind, X, y)
+    first = sorted(tmp_path.iterdir())[0]
+    before = first.read_bytes()
+    model = regressor().fit(pl.DataFrame(X, schema=NAMES), y)
+    with pytest.raises(ValueError, match=f"{first.name}: the rows are read from this file; give another name"):
+        model.predict(tmp_path, out=first)
+    assert first.read_bytes() == before
+
+
 def test_what_cannot_be_streamed_is_refused(data, streams, tmp_path):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)
