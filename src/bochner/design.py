@@ -100,9 +100,9 @@ class Design:
     def block_rows(self) -> int:
         """Rows of a block, such that they and their features take 64 MB each at most; at least 256.
 
-        Bits of sums depend on it, so that memory must not.
+        A memory limit makes them fewer, and what is free does not, for the bits of sums depend on it.
         """
-        return self._rows_of(BLOCK_BYTES)
+        return self._rows_of(limited(BLOCK_BYTES))
 
     def _rows_of(self, n_bytes: int) -> int:
         inputs = self.features.n_features_in_ * self.dtype.itemsize
@@ -149,7 +149,7 @@ class Design:
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         sources = [self.source.span(*span) for span in self.spans()]
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self.has_one_sum
-        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * BLOCK_BYTES)
+        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
         require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length(), blocks)
         features: Any = self.features if binned else self.dense
         work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
@@ -166,8 +166,8 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        D, parts, n = self.features.n_features_out, self.source.n_parts, max(self._n_rows, 1)
-        few, many = (-(-rows * parts // n) for rows in (max(2 * D, SHARD_ROWS), LARGE_SHARD * max(D, SHARD_ROWS)))
+        parts, n = self.source.n_parts, max(self._n_rows, 1)
+        few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
         most = 1 if self.has_one_sum else MOST_SHARDS
         return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
 
@@ -251,3 +251,14 @@ class _Passes:
 
     def __iter__(self) -> Iterator[StoredRows]:
         return self.design.stored_blocks(self.centres)
+
+
+def _shard_rows(n_features: int) -> tuple[int, int]:
+    """Rows that a shard has at least, where there are some for the threads, and where there are many."""
+    return max(2 * n_features, SHARD_ROWS), LARGE_SHARD * max(n_features, SHARD_ROWS)
+
+
+def sums_at_once(n_rows: int, n_features: int) -> int:
+    """How many sums over shards of so many rows there are at a time, of a map that has no one sum."""
+    few, many = _shard_rows(n_features)
+    return max(len(shards(n_rows, few)), len(shards(n_rows, many, MOST_LARGE_SHARDS))).bit_length()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bochner.data.sources import Block, Source
-from bochner.engines.local import pause, require_memory
+from bochner.engines.local import limited, pause, require_memory
 from bochner.features.base import FeatureMap
 from bochner.features.dense import DenseFeatures
 from bochner.features.hashed import HeldBins
@@ -125,7 +125,7 @@ def factor_bytes(
     dtype: DTypeLike,
     binned: bool = False,
     n_sums: int = 5,
-    blocks: int = 2 * BLOCK_BYTES,
+    blocks: int | None = None,
 ) -> int:
     """Memory of the direct solution, where blocks of features take so much.
 
@@ -133,11 +133,12 @@ def factor_bytes(
     which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
     than features.
     """
-    size = np.dtype(dtype).itemsize
+    size, block = np.dtype(dtype).itemsize, limited(BLOCK_BYTES)
+    blocks = 2 * block if blocks is None else blocks
     if n_rows < n_features:
         return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size
     held = 1 if n_features > OWN_MOMENTS_FEATURES else max(n_sums, 3)
-    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * BLOCK_BYTES
+    return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * block
 
 
 def require_factor_memory(
@@ -147,7 +148,7 @@ def require_factor_memory(
     dtype: DTypeLike,
     binned: bool = False,
     n_sums: int = 5,
-    blocks: int = 2 * BLOCK_BYTES,
+    blocks: int | None = None,
 ) -> None:
     """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
     need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums, blocks)

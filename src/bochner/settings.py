@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from importlib import import_module
 from numbers import Real
 from typing import Any
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 
 
@@ -78,7 +80,7 @@ def settings(
     ----------
     memory_limit : int, float or str, optional
         Bytes, or a size such as ``"1.5 GB"`` or ``"600 MiB"``, that may be taken beside what the process holds when
-        the block is entered; None for all that is free.
+        the block is entered and libraries are loaded; None for all that is free.
     checkpoint : str or path, optional
         File that keeps what is done of a fit of data larger than memory, so that it survives a crash; it vanishes when
         the fit is done. None for no such file.
@@ -111,7 +113,10 @@ def settings(
     given = {"memory_limit": memory_limit, "checkpoint": checkpoint, "resume": resume, "every": every}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
     if changes.get("memory_limit") is not None:
-        changes |= {"memory_limit": as_bytes(changes["memory_limit"]), "memory_base": resident_bytes()}
+        changes["memory_limit"] = as_bytes(changes["memory_limit"])
+        for name in LIBRARIES:  # lest they count
+            import_module(name)
+        changes["memory_base"] = resident_bytes()
     if isinstance(checkpoint, os.PathLike):
         changes["checkpoint"] = os.fspath(checkpoint)
     inside = replace(outside, **changes)

@@ -79,3 +79,12 @@ def test_numbers_from_hashes_are_uniform_and_differ_by_seed(seed):
     u, other = uniform(hashes, seed), uniform(hashes, seed + 1)
     assert kstest(u, "uniform").pvalue > 1e-3
     assert abs(np.corrcoef(u, other)[0, 1]) < 4 / np.sqrt(20_000)
+
+
+def test_arrow_columns_that_double_precision_rounds():
+    rows = {
+        "day": [datetime.date(2021, 4, 28), datetime.date(2020, 10, 7), None],
+        "id": [2**53 + 1, -(2**60) - 1, None],
+    }
+    frame = pl.DataFrame(rows)
+    np.testing.assert_array_equal(row_hashes(frame.to_arrow()), row_hashes(frame))

@@ -6,6 +6,9 @@ import sys
 import textwrap
 import time
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from bochner.engines import memory
@@ -91,6 +94,43 @@ def test_a_pass_stays_within_the_limit(work, size, n_rows, limit):
     found = peak(CHILD.format(warm=warm, limit=limit, n_rows=n_rows))
     print(work, size, limit, found / 1e6)
     assert found <= 1.1e6 * limit
+
+
+DEFAULT = """
+    import sys
+    import bochner
+    model = bochner.KernelMachineRegressor(random_state=0)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with bochner.settings(memory_limit="300 MB"):
+        assert len(model.fit({path!r}, "y").coef_)
+    print("done", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@statm
+def test_a_default_fit_stays_within_the_limit(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200_000, 20), np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+    rows = pa.table({**{f"x{j}": column for j, column in enumerate(X.T)}, "y": y})
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=50_000)
+    assert peak(DEFAULT.format(path=str(tmp_path / "rows.parquet"))) <= 330e6  # with the libraries that it loads
+
+
+@statm
+def test_libraries_do_not_count():
+    code = """
+        import bochner
+        with bochner.settings(memory_limit="100 MB") as inside:
+            before = inside.memory_base
+        import numba, pyarrow.parquet, sklearn.base
+        from bochner.settings import resident_bytes
+        print(resident_bytes() - before)
+    """
+    found = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, check=True, text=True)
+    assert int(found.stdout) < 10e6
 
 
 def test_other_libraries_give_nothing_back(monkeypatch):

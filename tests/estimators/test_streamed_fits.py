@@ -142,6 +142,16 @@ def test_hashed_bins_take_one_pass(data, streams, tmp_path):
     assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.8
 
 
+@pytest.mark.parametrize("features", ["bins", "waves"])
+def test_iterations_over_rows_that_nobody_has_counted(features, data):
+    X, y = data
+    rows = table(X, y)
+    source = open_source(lambda: (rows.slice(k, 500) for k in range(0, N, 500)), sample=SAMPLE)
+    own = {"features": BinningFeatures(Laplacian(2.0), 20, random_state=0)} if features == "bins" else {}
+    model = regressor(solver="cg", **own).fit(source, "y")
+    assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.8
+
+
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"high": 1.0, "low": 5.0}])
 def test_classes(class_weight, data, streams, tmp_path):
     X, y = data
@@ -223,6 +233,18 @@ def test_predictions_block_by_block(data, tmp_path):
     path = classifier.predict_proba(tmp_path / "0.parquet", out=tmp_path / "proba.parquet")
     assert pl.read_parquet(path).columns == ["probability_False", "probability_True"]
     assert classifier.predict(tmp_path / "0.parquet").shape == (N // 3,)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+def test_predictions_replace_no_file_that_is_read(kind, data, tmp_path):
+    X, y = data
+    written(tmp_path, kind, X, y)
+    first = sorted(tmp_path.iterdir())[0]
+    before = first.read_bytes()
+    model = regressor().fit(pl.DataFrame(X, schema=NAMES), y)
+    with pytest.raises(ValueError, match=f"{first.name}: the rows are read from this file; give another name"):
+        model.predict(tmp_path, out=first)
+    assert first.read_bytes() == before
 
 
 def test_what_cannot_be_streamed_is_refused(data, streams, tmp_path):

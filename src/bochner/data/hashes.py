@@ -69,10 +69,21 @@ def _column_bits(column: Any) -> NDArray[np.uint64]:
     if column.dtype.is_temporal() and column.dtype in (nw.Date, nw.Datetime):
         column = column.cast(nw.Datetime).dt.timestamp("ns")
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        return _bits(column.cast(nw.Float64).to_numpy().astype(np.float64))
+        return _bits(_as_floats(column))
     values, places = _different(column)
     digests = [blake2b(str(value).encode(), digest_size=8).digest() for value in values]
     return np.frombuffer(b"".join([*digests, bytes(8)]), np.uint64)[places]
+
+
+def _as_floats(column: Any) -> NDArray[np.float64]:
+    """Numbers in double precision, to which Arrow rounds whole ones only where it is told to."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    native = column.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        return native.cast(pa.float64(), safe=False).to_numpy()
+    return column.cast(nw.Float64).to_numpy().astype(np.float64)
 
 
 def _different(column: Any) -> tuple[list, NDArray[np.intp]]:

@@ -263,12 +263,12 @@ def available_memory() -> int | None:
 
 
 def limited(n_bytes: int) -> int:
-    """Bytes that one block of several may take: so many, or an eighth of the memory limit.
+    """Bytes that one block of several may take: so many, or a sixteenth of the memory limit.
 
     By the limit alone and not by what is free, so that what goes on from a checkpoint is cut as before.
     """
     limit = current().memory_limit
-    return n_bytes if limit is None else min(n_bytes, limit // 8)
+    return n_bytes if limit is None else min(n_bytes, limit // 16)
 
 
 def require_memory(n_bytes: int, what: str, cure: str) -> None:

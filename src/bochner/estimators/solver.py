@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.design import MOST_LARGE_SHARDS
+from bochner.design import sums_at_once
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
@@ -142,7 +142,7 @@ def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     if solver != "auto":
         return SolverChoice(solver, "as given")
     free, dtype = available_memory(), np.dtype(np.float64 if task.wide else np.float32)
-    binned, sums = not features.is_dense, MOST_LARGE_SHARDS.bit_length()
+    binned, sums = not features.is_dense, sums_at_once(task.n_rows, D)
     if free is not None and 0.8 * free < factor_bytes(D, D, task.n_outputs, dtype, binned, sums):
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
     return SolverChoice("direct", "one pass over the rows")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.data.streams.base import SourceError, TableSource
+from bochner.data.streams.folders import FileState
 from bochner.data.streams.opening import open_source
 from bochner.data.streams.writing import TableWriter
 from bochner.engines.prefetch import prefetched
@@ -38,6 +39,8 @@ def predict_stream(
     advance : callable
         Is told how many rows are done after each block.
     """
+    if os.path.exists(out) and any(os.path.samefile(path, out) for path in _files(source)):
+        raise ValueError(f"{os.fspath(out)}: the rows are read from this file; give another name to write to.")
     with TableWriter(out) as writer, closing(prefetched(_rows(source))) as batches:
         for X in batches:
             writer.write(columns_of(X))
@@ -81,6 +84,12 @@ def predicted(
     if isinstance(found[0], tuple):
         return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
     return np.concatenate(found)
+
+
+def _files(source: TableSource) -> set[str]:
+    """Paths of the files that a source reads."""
+    files = [getattr(part, "file", None) for part in source.parts]
+    return {file.path for file in files if isinstance(file, FileState)}
 
 
 def _rows(source: TableSource) -> Iterator[Any]:

@@ -30,7 +30,7 @@ from bochner.tuning.metric.learn import Learned
 from bochner.tuning.policy import POLICY
 from bochner.tuning.problem import Problem
 from bochner.tuning.search import walk_downhill
-from bochner.tuning.size import choose_n_components
+from bochner.tuning.size import choose_n_components, within_limit
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,11 @@ def isotropic(problem: Problem) -> Stationary:
 
 
 def n_features(problem: Problem) -> int:
-    """Fourier features of a candidate: as given, or one for each row, 128 to 2,048."""
-    given = problem.space.n_components
-    return choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2) if given is None else given
+    """Fourier features of a candidate: as given, or one for each row, 128 to 2,048, or as a memory limit allows."""
+    if problem.space.n_components is not None:
+        return problem.space.n_components
+    usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
+    return within_limit(usual, problem.judge.targets.shape[1])
 
 
 class Family(NamedTuple):
@@ -320,4 +322,4 @@ def features_that_pay(so_far: Comparison, entry: Entry) -> int:
     timed = problem.budget.limit is not None
     work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
     most = max(int(np.sqrt(work / problem.n_rows)), POLICY.fewest_affordable if timed else D)
-    return min(D * factor, POLICY.most_features, most)
+    return within_limit(min(D * factor, POLICY.most_features, most), judge.targets.shape[1])

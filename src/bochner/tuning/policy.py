@@ -128,6 +128,8 @@ class Policy:
     most_features: int = 8_192  # however much they pay: the Gram matrix takes half a gigabyte
     rows_a_feature: int = 4  # from which on more features are tried
     grown_seconds: float = 25.0  # of the Gram matrix
+    limited_share: float = 0.4  # of a memory limit, for the Gram matrix of features whose number is chosen
+    loaded_bytes: int = 150_000_000  # of the limit, that libraries and compiled code take before
     pays: tuple[float, float] = (0.97, 0.90)  # gains by twice the features, for which twice or four times are taken
     hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most

@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.costs import COSTS
+from bochner.reductions import factor_bytes
+from bochner.settings import current
 from bochner.tuning.policy import POLICY
 
 
@@ -18,6 +20,20 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
         n_rows = int(weights.sum() if (weights == np.rint(weights)).all() else np.count_nonzero(weights))
     least, most = POLICY.n_components
     return 2 * round(min(max(2 * n_rows, least), most, affordable) / 2)
+
+
+def within_limit(n_components: int, n_outputs: int) -> int:
+    """So many features, or half of them again and again until their direct solution takes a part of the memory limit.
+
+    The limit decides, and not what is free, so that the same model is chosen again.
+    """
+    limit, (least, _) = current().memory_limit, POLICY.n_components
+    if limit is None:
+        return n_components
+    most = POLICY.limited_share * (limit - POLICY.loaded_bytes)
+    while n_components > least and factor_bytes(n_components, n_components, n_outputs, np.float32) > most:
+        n_components = max(2 * (n_components // 4), least)
+    return n_components
 
 
 def choose_n_grids(n_rows: int) -> int:

@@ -74,6 +74,11 @@ class FilePart:
     constants: pa.Table
 
     @property
+    def file(self) -> FileState:
+        """The file that holds the rows."""
+        return self.state
+
+    @property
     def name(self) -> str:
         """The file and the place in it."""
         several = self.stop > self.first + 1

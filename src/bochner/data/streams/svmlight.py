@@ -122,6 +122,11 @@ class SvmlightPart:
     rows: int
 
     @property
+    def file(self) -> FileState:
+        """The file that holds the rows."""
+        return self.lines.file
+
+    @property
     def name(self) -> str:
         """The file, and the bytes in it."""
         return self.lines.place

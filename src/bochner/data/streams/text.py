@@ -14,7 +14,7 @@ import pyarrow as pa
 from bochner.data.delimited import is_number, with_commas
 from bochner.data.files import doubtful_commas
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError
-from bochner.data.streams.folders import labels
+from bochner.data.streams.folders import FileState, labels
 from bochner.data.streams.lines import span_digest
 from bochner.data.streams.schemas import unified
 from bochner.data.streams.selection import Selection, require
@@ -44,6 +44,11 @@ class TextPart:
     selection: Selection
     schema: pa.Schema
     counted: int | None
+
+    @property
+    def file(self) -> FileState:
+        """The file that holds the rows."""
+        return self.span.file
 
     @property
     def name(self) -> str:
