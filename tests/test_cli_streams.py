@@ -1,5 +1,6 @@
 """The command on folders, patterns and tables that stay where they are."""
 
+import gzip
 import json
 import os
 from dataclasses import replace
@@ -231,11 +232,41 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
 def test_refusals(folder, refused):
     assert "there is no column 'z'" in refused("plan", "rows", "--target", "z")
     assert "there is no column 'z'" in refused("fit", "rows", "--target", "z")
-    assert "there is no column 'z'" in refused("fit", "rows", "--target", "y", "--exclude", "z")
+    for data in ("rows", "texts"):
+        assert refused("fit", data, "--target", "y", "--exclude", "z").startswith(f"error: {data}: no column 'z'")
+        assert refused("plan", data, "--target", "y", "--exclude", "z").startswith(f"error: {data}: no column 'z'")
     assert "nothing*" in refused("fit", "nothing*", "--target", "y")
     assert "memory" in refused("plan", "rows", "--target", "y", "--memory-limit", "1MB")
     assert "no size such as" in refused("fit", "rows", "--target", "y", "--memory-limit", "lots", code=2)
     assert "--checkpoint" in refused("fit", "rows", "--target", "y", "--resume", code=2)
+
+
+@pytest.mark.parametrize("data", ["rows", "texts"])
+def test_a_column_of_some_files_can_be_excluded(large, done, refused, data):
+    more = TABLES[0].append_column("more", TABLES[0]["a"])
+    parquet.write_table(more, "rows/s.parquet")
+    csv.write_csv(more, "texts/s.csv")
+    assert refused("fit", data, "--target", "y").startswith(f"error: {data}/s.")
+    assert fit(done, data, "--exclude", "more")["columns"] == 3
+    assert "4 columns" in done("plan", data, "--target", "y", "--exclude", "more")["plan"]["data"]
+
+
+def test_a_damaged_file_is_named_once(folder, refused):
+    for data in ("texts", "texts/*.gz"):
+        for name in os.listdir("texts"):
+            os.rename(f"texts/{name}", f"texts/{name.removesuffix('.gz')}.gz")
+        with open("texts/r1.csv.gz", "wb") as file:
+            file.write(gzip.compress(WHOLE["a"].to_numpy().tobytes())[:5000])
+        assert refused("plan", data, "--target", "y").startswith("error: texts/r1.csv.gz: damaged")
+
+
+def test_a_checkpoint_that_cannot_be_is_refused_before_the_table_is_read(large, refused, monkeypatch):
+    monkeypatch.setattr("bochner.cli.streams.look_at_target", None)
+    arguments = ("fit", "rows", "--target", "y", "--checkpoint")
+    assert "the folder '" in refused(*arguments, "nowhere/y.ckpt")
+    assert "is a folder" in refused(*arguments, "texts", "--resume")
+    assert "the model too" in refused(*arguments, "y.model", "--out", "./y.model")
+    assert "--resume" in refused(*arguments, "all.csv")
 
 
 def test_a_predicted_file_is_complete_or_not_there(large, done, refused):

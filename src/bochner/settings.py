@@ -152,6 +152,12 @@ def as_bytes(size: int | float | str) -> int:
     return round(amount)
 
 
+def as_size(n_bytes: float) -> str:
+    """Bytes as people write them, two digits of kB, MB or GB, and as settings take them."""
+    unit, name = (1e9, "GB") if n_bytes >= 0.9995e9 else (1e6, "MB") if n_bytes >= 0.9995e6 else (1e3, "kB")
+    return f"{n_bytes / unit:,.1f} {name}" if n_bytes < 100 * unit else f"{n_bytes / unit:,.0f} {name}"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 

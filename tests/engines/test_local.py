@@ -419,7 +419,7 @@ class TestMemory:
     def test_message(self, monkeypatch):
         monkeypatch.setattr(local, "available_memory", lambda: 2_000_000_000)
         require_memory(2_000_000_000, "A matrix", "Take less.")
-        with pytest.raises(MemoryError, match=r"^A matrix needs 1,234\.6 GB and 2\.0 GB are free\. Take less\.$"):
+        with pytest.raises(MemoryError, match=r"^A matrix needs 1,235 GB and 2\.0 GB are free\. Take less\.$"):
             require_memory(1_234_567_890_123, "A matrix", "Take less.")
 
     def test_unknown_memory_is_enough(self, monkeypatch):

@@ -12,8 +12,9 @@ from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, K
 from bochner.data.streams.base import TableSource
 from bochner.estimators.described import described, estimated_rows
 from bochner.estimators.sizes import FEWEST_SAMPLED, gathers, sampled_rows
-from bochner.estimators.work import duration, size
+from bochner.estimators.work import duration
 from bochner.kernels import Gaussian, Laplacian
+from bochner.settings import as_size
 from bochner.tuning.policy import POLICY
 
 COLUMNS = 20
@@ -157,5 +158,5 @@ def test_sizes():
     assert not gathers(10**6, COLUMNS, 10**9)
     assert sampled_rows(10**6) == FEWEST_SAMPLED
     assert FEWEST_SAMPLED < sampled_rows(COLUMNS, 3 * 10**8) < sampled_rows(COLUMNS, 10**9) < sampled_rows(COLUMNS)
-    assert (size(8.47e8), size(1.5e9)) == ("847 MB", "1.5 GB")
+    assert (as_size(8.47e8), as_size(1.5e9), as_size(2100)) == ("847 MB", "1.5 GB", "2.1 kB")
     assert (duration(0.2), duration(75), duration(600), duration(9000)) == ("less than 1 s", "75 s", "10 min", "2.5 h")

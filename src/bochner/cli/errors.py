@@ -50,7 +50,13 @@ def errors_of(path: Any) -> Iterator[None]:
         raise
     except (ValueError, TypeError, NotImplementedError) as error:
         text = str(error)
-        raise CommandError(text if text.startswith(f"{path}:") else f"{path}: {text}") from error
+        raise CommandError(text if _names_file(text, path) else f"{path}: {text}") from error
+
+
+def _names_file(text: str, path: Any) -> bool:
+    """Whether a message begins with the path, or with a file that it stands for."""
+    place = text.partition(": ")[0].partition(", ")[0]
+    return text.startswith(f"{path}:") or (os.sep in place and os.path.exists(place))
 
 
 @contextmanager

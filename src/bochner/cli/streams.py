@@ -16,7 +16,7 @@ from bochner.cli.evaluation import score
 from bochner.cli.facts import model_facts
 from bochner.cli.fitting import Fit, asked_task, estimator_of
 from bochner.cli.peak import peak_bytes
-from bochner.cli.saved import write_model
+from bochner.cli.saved import check_output, write_model
 from bochner.cli.tables import joined, judging_rows
 from bochner.cli.target import Target, infer_task, kind_of_type, read_target
 from bochner.data.streams.base import Batch, TableSource
@@ -105,6 +105,7 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     """Fit a model to a table that stays where it is, score it on rows held out, and save one fitted to all rows."""
     if source.names is not None and arguments.target not in source.names:
         raise missing_column(arguments.target, source.names, arguments.data)
+    _check_checkpoint(arguments)
     with errors_of(arguments.data):
         targets = look_at_target(source, arguments)
         task, reason = _task(arguments, targets)
@@ -124,6 +125,18 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
         "rows_saved_model": None if arguments.out is None else targets.n_known,
         "peak_memory_bytes": peak_bytes(),
     }
+
+
+def _check_checkpoint(arguments: Fit) -> None:
+    """Raise CommandError where no checkpoint can be written, or another one would be lost, before any work."""
+    file, out = arguments.run.checkpoint, arguments.out
+    if file is None:
+        return
+    check_output(file, arguments.data)
+    if out is not None and out.resolve() == file.resolve():
+        raise CommandError(f"{file}: is to hold the model too; give the checkpoint another name")
+    if file.exists() and not arguments.run.resume:
+        raise CommandError(f"{file}: the checkpoint exists; go on from it by --resume, delete it, or take another name")
 
 
 def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, task: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.cli.errors import CommandError, missing_column
+from bochner.cli.errors import CommandError, errors_of
 from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.folders import files_of, kind_of
@@ -47,15 +47,21 @@ def open_table(
     """
     if sample is None and _is_small_file(path):
         return read_table(path, as_text=as_text, note=note)
-    if exclude:
-        _check_excluded(path, exclude)
-    source = open_source(path, exclude=exclude, sample=sample, schema=_text_schema(path, as_text))
+    source = open_files(path, exclude, sample=sample, schema=_text_schema(path, as_text))
     if source.sample is not None or source.names is None:
         return source
     n_rows = source.n_rows
     if n_rows is None or not gathers(n_rows, len(source.names), current().memory_limit):
         return source
     return gathered_table(source, path)
+
+
+def open_files(path: Path, exclude: Collection[str] = (), **others: Any) -> TableSource:
+    """A source of files, without some columns, which may be in some of the files only."""
+    if exclude and kind_of(files_of(path)[0]) == "libsvm":
+        raise CommandError(f"{path}: its columns have no names, so that none can be excluded")
+    with errors_of(path):
+        return open_source(path, exclude=exclude, **others)
 
 
 def gathered_table(source: TableSource, path: Path) -> pa.Table:
@@ -122,24 +128,6 @@ def _is_small_parquet(path: Path) -> bool:
             return gathers(file.metadata.num_rows, file.metadata.num_columns, current().memory_limit)
     except (pa.ArrowException, OSError, TableFileError):
         return True
-
-
-def column_names(path: Path) -> tuple[str, ...] | None:
-    """Names of the columns of files, which are not read for that; None where they have none."""
-    first = files_of(path)[0]
-    if kind_of(first) in ("csv", "tsv"):
-        return whole_span(first).names
-    names = open_source(path).names
-    return None if names is None else tuple(names)
-
-
-def _check_excluded(path: Path, exclude: Collection[str]) -> None:
-    names = column_names(path)
-    if names is None:
-        raise CommandError(f"{path}: its columns have no names, so that none can be excluded")
-    for name in exclude:
-        if name not in names:
-            raise missing_column(name, list(names), path)
 
 
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:

@@ -18,7 +18,7 @@ from bochner.engines.base import reduce
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.memory import free_bytes, give_back
 from bochner.engines.tasks import Task, ready_tasks
-from bochner.settings import current, resident_bytes
+from bochner.settings import as_size, current, resident_bytes
 
 STEP = 64  # rows; compiled loops that are cut at its multiples run in whole vector registers
 MOST_SHARDS = 16
@@ -285,4 +285,4 @@ def require_memory(n_bytes: int, what: str, cure: str) -> None:
     """
     available = available_memory()
     if available is not None and n_bytes > available:
-        raise MemoryError(f"{what} needs {n_bytes / 1e9:,.1f} GB and {available / 1e9:,.1f} GB are free. {cure}")
+        raise MemoryError(f"{what} needs {as_size(n_bytes)} and {as_size(available)} are free. {cure}")

@@ -14,6 +14,7 @@ from bochner.data.files import COMPRESSED, kind_by_content
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.opening import is_streamed, open_source
+from bochner.data.streams.selection import require
 from bochner.data.streams.text_rows import whole_span
 from bochner.estimators.work import Rows
 
@@ -40,7 +41,7 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
         raise TypeError("an iterator can be read only once: plan and fit what bochner.open_source makes of it.")
     if not isinstance(X, TableSource) and not is_streamed(X):
         return _held(X, y, classes)
-    found = X if isinstance(X, TableSource) else _glance(X) or open_source(X, sample=sample)
+    found = X if isinstance(X, TableSource) else _glance(X, exclude) or open_source(X, exclude=exclude, sample=sample)
     schema, targets = found.schema, [y] if isinstance(y, str) else [] if y is None else list(y)
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
@@ -79,7 +80,7 @@ class Glance:
     sparse: bool = False
 
 
-def _glance(data: Any) -> Glance | None:
+def _glance(data: Any, exclude: Collection[str]) -> Glance | None:
     """What is seen of CSV files without reading them; None of all else."""
     if not isinstance(data, str | os.PathLike | list | tuple):
         return None
@@ -87,7 +88,9 @@ def _glance(data: Any) -> Glance | None:
     if kind_of(files[0]) not in ("csv", "tsv"):
         return None
     what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
-    return Glance(whole_span(files[0]).schema([], {}), sum(map(estimated_rows, files)), what)
+    schemas = [whole_span(file).schema([], {}) for file in (files if exclude else files[:1])]
+    require(dict.fromkeys(name for schema in schemas for name in schema.names), exclude)
+    return Glance(schemas[0], sum(map(estimated_rows, files)), what)
 
 
 def _n_rows(source: TableSource) -> int:

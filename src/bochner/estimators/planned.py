@@ -16,12 +16,12 @@ from bochner.estimators.ridge import given_alphas
 from bochner.estimators.sizes import AROUND, gathers, row_bytes, sampled_rows
 from bochner.estimators.solver import WORTH_MEASURING, Task, plan
 from bochner.estimators.ways import Map, block_rows, held_way, look, reading, streamed_ways, working_bytes
-from bochner.estimators.work import Plan, Rows, Way, size
+from bochner.estimators.work import Plan, Rows, Way
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.kernels import Gaussian, Laplacian
-from bochner.settings import current
+from bochner.settings import as_size, current
 from bochner.tuning.policy import POLICY
 
 CHOICE_SECONDS, CHOICE_ROW = 5.0, 2e-5  # of what is learned on a sample, and for each of its rows
@@ -152,10 +152,10 @@ class Planned:
             enough = room
             while self._case(rows, enough).within(enough) is None:
                 enough = int(MORE * enough)
-            cures.append(f"memory_limit='{size(MORE * enough)}' does")
+            cures.append(f"memory_limit='{as_size(MORE * enough)}' does")
         cure = " and ".join(cures) or "take fewer columns, or a machine with more"
-        here = f"memory_limit allows {size(room)}" if limited else f"{size(room)} are free"
-        return f"{case.features.text} of {rows.n_rows:,} rows need {size(need)} of memory, and {here}: {cure}."
+        here = f"memory_limit allows {as_size(room)}" if limited else f"{as_size(room)} are free"
+        return f"{case.features.text} of {rows.n_rows:,} rows need {as_size(need)} of memory, and {here}: {cure}."
 
     def _ways(self, rows: Rows, features: Map, gathered: bool, learned: bool) -> list[Way]:
         """The ways to solve, the better ones first."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from bochner.settings import as_size
+
 NAMES = {
     "direct": "direct: the Gram matrix",
     "cg": "cg: conjugate gradients",
@@ -142,7 +144,7 @@ class Plan:
             ("passes", f"{self.n_passes:,}; {again}"),
             *passes,
             ("blocks", f"{self.block_rows:,} rows"),
-            ("memory", f"{size(self.peak_bytes)} at the peak"),
+            ("memory", f"{as_size(self.peak_bytes)} at the peak"),
             ("work", f"{self.flops:.2g} floating-point operations"),
             ("time", f"about {duration(self.seconds)}"),
             ("because", self.reason),
@@ -160,12 +162,6 @@ class Plan:
 def times(count: int) -> str:
     """How often, in words."""
     return "once" if count == 1 else f"{count:,} times"
-
-
-def size(n_bytes: float) -> str:
-    """Bytes as people write them, two digits of MB or GB, and as settings take them."""
-    unit, name = (1e9, "GB") if n_bytes >= 0.9995e9 else (1e6, "MB")
-    return f"{n_bytes / unit:,.1f} {name}" if n_bytes < 100 * unit else f"{n_bytes / unit:,.0f} {name}"
 
 
 def duration(seconds: float) -> str:

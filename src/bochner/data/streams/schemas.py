@@ -83,7 +83,7 @@ def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> 
         raise SourceError(f"{name}: no column {listed(missing)}, as {first} has; write it anew, or leave it out")
     more = [column for column in other.names if column not in wanted]
     if more:
-        raise SourceError(f"{name}: column {listed(more)} is not in {first}; leave it out by exclude=")
+        raise SourceError(f"{name}: column {listed(more)} is not in {first}; exclude it")
 
 
 def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool) -> pa.Field:
