@@ -271,13 +271,18 @@ class KernelMachine(Interpretation, KernelParameter):
         if self.solver == "exact":
             return np.dtype(np.float64)
         given = given_alphas(self.alpha)
-        dense = self.features == "fourier" if isinstance(self.features, str) else is_dense(as_map(self.features))
-        tol = SINGLE_TOL if dense or given is None else max(SINGLE_TOL, SINGLE_TOL_A_ROW * n_rows)
-        if self.tol < tol or (given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows):
+        lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
+        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows and self._may_be_binned
+        if self.tol < SINGLE_TOL or lost or binned:
             return np.dtype(np.float64)
         binned = not (isinstance(self.features, str) and self.features != "binning")
         columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)
         return np.dtype(np.float64 if n_rows * columns**2 <= COSTS.gram_work(POLICY.double_seconds) else np.float32)
+
+    @property
+    def _may_be_binned(self) -> bool:
+        """Whether there may be bins, whose sums in single precision more rows make less exact."""
+        return self.features != "fourier" if isinstance(self.features, str) else not is_dense(as_map(self.features))
 
     def _n_components(self, n_rows: int, weight: NDArray | None) -> int:
         if not isinstance(self.n_components, str):

@@ -57,5 +57,5 @@ def leaves(features: Any, weight: float = 1.0, metrics: tuple[Metric, ...] = ())
 
 
 def is_dense(features: Any) -> bool:
-    """Whether the features of a map are dense, drawn or not."""
-    return all(leaf.features.is_dense for leaf in leaves(features))
+    """Whether the features of a map are dense, drawn or not; those of transformers of other libraries are."""
+    return all(getattr(leaf.features, "is_dense", True) for leaf in leaves(features))
