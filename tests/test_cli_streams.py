@@ -133,6 +133,13 @@ def test_rows_held_out_are_scored_by_a_model_that_has_not_seen_them(large, done)
     assert fit(done, "all.parquet")["rows_test"] == report["rows_test"]
 
 
+@pytest.mark.parametrize("solved", [("--solver", "cg"), ("--features", "binning", "--kernel", "laplacian")])
+def test_iterations_with_rows_held_out_and_a_sample_given(large, done, solved):
+    report = fit(done, "rows", "--sample", "500", *solved)
+    assert report["scores"]["r2"]["value"] > 0.5
+    assert report["rows_train"] + report["rows_test"] == N
+
+
 def test_no_rows_held_out(large, done):
     report = fit(done, "rows", "--test-size", "0")
     assert (report["rows_train"], report["rows_test"], report["scores"]) == (N, 0, None)

@@ -211,6 +211,18 @@ def test_a_sample_that_is_given_leaves_a_pass_out(data, tmp_path):
     assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.9
 
 
+@pytest.mark.parametrize("alpha", ["auto", 0.3])
+def test_iterations_over_rows_that_nobody_has_counted(data, alpha):
+    rows = table(*data)
+    known, unknown = (
+        regressor(solver="cg", alpha=alpha, tol=1e-8).fit(open_source(X, sample=1500), "y")
+        for X in (rows, lambda: iter(rows.to_batches(max_chunksize=500)))
+    )
+    assert unknown.alpha_ == pytest.approx(known.alpha_, rel=1e-6)
+    X = rows.drop_columns(["y"])
+    np.testing.assert_allclose(unknown.predict(X), known.predict(X), atol=1e-4)
+
+
 def test_predictions_block_by_block(data, tmp_path):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)

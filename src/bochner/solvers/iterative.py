@@ -85,7 +85,7 @@ class IterativeRidge:
         self.design, self.seed = design, seed
         self.maps, self.scales = features.parts, features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
-        entries = design.source.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
+        entries = design.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
         X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
         self.centres = features.centres(X, weight)
         self.blocks = design.store(entries > PACKED_ENTRIES, self.centres)
