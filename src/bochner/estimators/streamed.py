@@ -133,7 +133,7 @@ class StreamedMachine(Planned, KernelMachine):
         if (what := self._needs_all) is not None:
             raise ValueError(
                 f"{what} needs all rows in memory, and these are {rows}: leave it out, or take at most "
-                f"{POLICY.gathered_rows:,} rows, and no tighter memory_limit."
+                f"{POLICY.gathered_rows:,} rows, without a sample for choices, and no tighter memory_limit."
             )
 
     def _prepare_sums(self, rows: Prepared) -> None:
