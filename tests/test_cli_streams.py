@@ -133,6 +133,13 @@ def test_rows_held_out_are_scored_by_a_model_that_has_not_seen_them(large, done)
     assert fit(done, "all.parquet")["rows_test"] == report["rows_test"]
 
 
+@pytest.mark.parametrize("solved", [("--solver", "cg"), ("--features", "binning", "--kernel", "laplacian")])
+def test_iterations_with_rows_held_out_and_a_sample_given(large, done, solved):
+    report = fit(done, "rows", "--sample", "500", *solved)
+    assert report["scores"]["r2"]["value"] > 0.5
+    assert report["rows_train"] + report["rows_test"] == N
+
+
 def test_no_rows_held_out(large, done):
     report = fit(done, "rows", "--test-size", "0")
     assert (report["rows_train"], report["rows_test"], report["scores"]) == (N, 0, None)
@@ -226,6 +233,8 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     code, out, _ = run("plan", "rows", "--target", "y")
     assert code == 0
     assert "1,500 rows x 4 columns" in out
+    passes = [done("plan", "rows", "--target", "y", *FAST, *more)["plan"]["passes"] for more in ((), ("--sample", "9"))]
+    assert [len(some) for some in passes] == [2, 1]
     assert not [line for line in out.splitlines() if line.endswith(" ")]
 
 
@@ -235,6 +244,9 @@ def test_refusals(folder, refused):
     for data in ("rows", "texts"):
         assert refused("fit", data, "--target", "y", "--exclude", "z").startswith(f"error: {data}: no column 'z'")
         assert refused("plan", data, "--target", "y", "--exclude", "z").startswith(f"error: {data}: no column 'z'")
+    everything = ("a", "b", "kind", "big")
+    nothing = [part for name in everything for part in ("--exclude", name)]
+    assert "no column to learn from" in refused("fit", "rows", "--target", "y", "--sample", "500", *nothing)
     assert "nothing*" in refused("fit", "nothing*", "--target", "y")
     assert "memory" in refused("plan", "rows", "--target", "y", "--memory-limit", "1MB")
     assert "no size such as" in refused("fit", "rows", "--target", "y", "--memory-limit", "lots", code=2)

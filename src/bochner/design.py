@@ -107,10 +107,10 @@ class Design:
     def _rows_of(self, n_bytes: int) -> int:
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
-        return max(256, min(n_bytes // row, self._n_rows))
+        return max(256, min(n_bytes // row, self.n_rows))
 
     @property
-    def _n_rows(self) -> int:
+    def n_rows(self) -> int:
         """Number of rows; many, where it is not known."""
         return UNKNOWN_ROWS if self.source.n_rows is None else self.source.n_rows
 
@@ -166,7 +166,7 @@ class Design:
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
         up costs nothing beside. Where there is one sum alone, shards are added to it in order.
         """
-        parts, n = self.source.n_parts, max(self._n_rows, 1)
+        parts, n = self.source.n_parts, max(self.n_rows, 1)
         few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
         most = 1 if self.has_one_sum else MOST_SHARDS
         return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
@@ -175,7 +175,7 @@ class Design:
     def has_one_sum(self) -> bool:
         """Whether several sums would take too much memory, of many rows also those that wait for one another."""
         D = self.features.n_features_out
-        waiting = 2 if self._n_rows >= MANY_ROWS else 1
+        waiting = 2 if self.n_rows >= MANY_ROWS else 1
         return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 
     def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
@@ -192,7 +192,7 @@ class Design:
         """
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
-        kept = free is None or row * self._n_rows <= STORED_SHARE * free
+        kept = free is None or row * self.n_rows <= STORED_SHARE * free
         if not kept:
             if not self.fixed:
                 self._fit_rows()
@@ -215,7 +215,7 @@ class Design:
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
         inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
-        return max(256, min(limited(STORED_BYTES) // row, inputs, self._n_rows))
+        return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
     def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features, computed anew and without rounding in every pass."""

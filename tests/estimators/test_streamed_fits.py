@@ -143,7 +143,7 @@ def test_hashed_bins_take_one_pass(data, streams, tmp_path):
 
 
 @pytest.mark.parametrize("features", ["bins", "waves"])
-def test_iterations_over_rows_that_nobody_has_counted(features, data):
+def test_any_features_of_rows_that_nobody_has_counted(features, data):
     X, y = data
     rows = table(X, y)
     source = open_source(lambda: (rows.slice(k, 500) for k in range(0, N, 500)), sample=SAMPLE)
@@ -219,6 +219,18 @@ def test_a_sample_that_is_given_leaves_a_pass_out(data, tmp_path):
     model = regressor().fit(source, "y")
     assert len(passes) == 2  # the sample, and all rows
     assert model.score(pl.DataFrame(X, schema=NAMES), y) > 0.9
+
+
+@pytest.mark.parametrize("alpha", ["auto", 0.3])
+def test_iterations_over_rows_that_nobody_has_counted(data, alpha):
+    rows = table(*data)
+    known, unknown = (
+        regressor(solver="cg", alpha=alpha, tol=1e-8).fit(open_source(X, sample=1500), "y")
+        for X in (rows, lambda: iter(rows.to_batches(max_chunksize=500)))
+    )
+    assert unknown.alpha_ == pytest.approx(known.alpha_, rel=1e-6)
+    X = rows.drop_columns(["y"])
+    np.testing.assert_allclose(unknown.predict(X), known.predict(X), atol=1e-4)
 
 
 def test_predictions_block_by_block(data, tmp_path):

@@ -105,6 +105,8 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     """Fit a model to a table that stays where it is, score it on rows held out, and save one fitted to all rows."""
     if source.names is not None and arguments.target not in source.names:
         raise missing_column(arguments.target, source.names, arguments.data)
+    if source.names == [arguments.target]:
+        raise CommandError(f"{arguments.data}: no column to learn from: besides the target, there is none")
     _check_checkpoint(arguments)
     with errors_of(arguments.data):
         targets = look_at_target(source, arguments)

@@ -113,8 +113,8 @@ class Planned:
         way = case.within(room)
         if way is None:
             raise MemoryError(self._refusal(rows, case, room or 0, limit is not None))
-        rows, gathered = case.rows, case.gathered
-        first = () if gathered and rows.held else (reading(rows) if gathered else look(rows),)
+        unseen, rows, gathered = rows.sample is not None, case.rows, case.gathered
+        first = () if (rows.held and gathered) or unseen else (reading(rows) if gathered else look(rows),)
         passes = (*first, *way.passes)
         seconds = way.seconds + sum(one.seconds for one in passes)
         seconds += CHOICE_SECONDS + CHOICE_ROW * (rows.sample or 0) if case.learned else 0.0

@@ -101,7 +101,7 @@ class StreamedMachine(Planned, KernelMachine):
         stream, (X, y, weight), total = self._weighed(stream, overview)
         validate_data(self, X, reset=True, skip_check_array=True)
         self.encoder_ = encoder_of(overview.table, self._is_named)
-        n_rows = POLICY.gathered_rows if overview.n_rows is None else overview.n_rows  # many, if nobody knows
+        n_rows = overview.n_rows or stream.table.expected or POLICY.gathered_rows  # many, if nobody knows
         targets, dtype = self._targets_of(overview), self._dtype(n_rows, None)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
         total *= n_rows / overview.n_seen
@@ -132,7 +132,7 @@ class StreamedMachine(Planned, KernelMachine):
         if (what := self._needs_all) is not None:
             raise ValueError(
                 f"{what} needs all rows in memory, and these are {rows}: leave it out, or take at most "
-                f"{POLICY.gathered_rows:,} rows, and no tighter memory_limit."
+                f"{POLICY.gathered_rows:,} rows, without a sample for choices, and no tighter memory_limit."
             )
 
     def _refuse_unsummed(self) -> None:

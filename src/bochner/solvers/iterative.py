@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bochner.data.draws import draw_rows
 from bochner.data.sources import Block
 from bochner.data.weights import weights_of
-from bochner.design import UNKNOWN_ROWS, Design
+from bochner.design import Design
 from bochner.features.base import DenseFeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.dense import DenseFeatures, Rows
@@ -85,8 +85,7 @@ class IterativeRidge:
         self.design, self.seed = design, seed
         self.maps, self.scales = features.parts, features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
-        n_rows = UNKNOWN_ROWS if design.source.n_rows is None else design.source.n_rows
-        entries = n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
+        entries = design.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
         X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
         self.centres = features.centres(X, weight)
         self.blocks = design.store(entries > PACKED_ENTRIES, self.centres)

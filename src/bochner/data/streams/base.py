@@ -77,6 +77,8 @@ class TableSource:
         Whether batches are CSR matrices.
     owner : object
         What must live as long as the parts, such as a temporary folder.
+    expected : int or None
+        About how many rows there are, where some of those counted are left out.
     """
 
     parts: tuple[Part, ...]
@@ -85,6 +87,7 @@ class TableSource:
     sample: int | None = None
     sparse: bool = False
     owner: Any = None
+    expected: int | None = None
 
     @property
     def n_rows(self) -> int | None:

@@ -83,7 +83,8 @@ class KeptPart:
 
 def kept_rows(source: TableSource, rule: Rule) -> TableSource:
     """The rows of a table that a rule keeps, as a table that is read part by part."""
-    return replace(source, parts=tuple(KeptPart(part, rule) for part in source.parts))
+    expected = None if source.n_rows is None else round(source.n_rows * (min(rule.high, 1.0) - max(rule.low, 0.0)))
+    return replace(source, parts=tuple(KeptPart(part, rule) for part in source.parts), expected=expected)
 
 
 def _taken(batch: Batch, kept: NDArray[np.bool_]) -> Batch:

@@ -48,12 +48,14 @@ def solve_stream(design: Design, sample: ArraySource, task: RidgeTask, keep: Kee
     share = seen.source.total_weight / design.source.total_weight
     dense, alphas = design.features.is_dense, given_alphas(task.alpha)
     first = solve_iteratively(seen, task if alphas is None or not dense else replace(task, alpha=alphas * share))
-    scale = share if dense else 1.0
-    alpha = first.alpha / scale
     all_rows = Design(design.source, first.features, design.dtype, design.advance, fixed=True)
     ridge = IterativeRidge(all_rows, task.seed)
     n_iter = POLICY.most_iterations if dense else max(2, -(-(first.n_iter or 0) // 2))
     equations = ridge.equations()
+    if alphas is None:  # the weight of all rows may not have been known before
+        share = seen.source.total_weight / equations.weight
+    scale = share if dense else 1.0
+    alpha = first.alpha / scale
     system = ridge.system(equations, np.full((equations.shape[0], len(ridge.maps)), alpha))
     with keep(blake2b(first.coef.tobytes(), digest_size=16).hexdigest()) as keeper:
         solution = _iterate(system, equations.rhs, task.tol if dense else 0.0, n_iter, first.coef.T, keeper)
