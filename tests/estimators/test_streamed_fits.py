@@ -338,3 +338,30 @@ def test_checkpoints_of_other_work_are_refused(data, streams, tmp_path):
         regressor().fit(source, target)
     with bochner.settings(checkpoint=tmp_path / "fit.ckpt", resume=True), pytest.raises(ValueError, match="no whole"):
         regressor().fit(source, target)
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning"])
+def test_refit_on_all_rows_keeps_what_was_chosen(features, data, streams, tmp_path):
+    X, y = data
+    (tmp_path / "rows").mkdir()
+    source, target = written(tmp_path / "rows", "parquet", X, y)
+    frame = pl.DataFrame(X, schema=NAMES)
+    model = KernelMachineRegressor(features=features, n_components=60, random_state=0).fit(source, target)
+    before, alpha = model.predict(frame), model.alpha_
+    again = model.refit(source, target)
+    assert (again.alpha_, again.solver_) == (alpha, "direct" if features == "fourier" else "cg")
+    moved = np.sqrt(np.mean(np.square(again.predict(frame) - before))) / y.std()
+    assert moved < (1e-4 if features == "fourier" else 0.05)
+    shifted = table(X, y + 10)
+    again.refit(open_source(lambda: iter([shifted]), sample=500), "y")
+    assert np.sqrt(np.mean(np.square(again.predict(frame) - before - 10))) < 0.05 * y.std()
+
+
+def test_labels_that_come_after_the_sample_are_refused(data, tmp_path):
+    X, y = data
+    labels = np.where(np.arange(N) < 3000, "a", "b")
+    rows = table(X, y).append_column("label", pa.array(labels))
+    with pytest.raises(ValueError, match="labels that the first rows had not, such as 'b'"):
+        KernelMachineClassifier(features="fourier", n_components=20).fit(
+            open_source(lambda: iter([rows]), exclude=["y"], sample=1000), "label"
+        )

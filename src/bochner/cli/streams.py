@@ -156,7 +156,7 @@ def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, tas
         scored, notes = score(model, X, held, targets.baseline(task, held), arguments.data)
     if arguments.out is not None:
         if held is not None:
-            model = _fitted(arguments, task, whole)
+            model = _on_all_rows(model, arguments, task, whole, targets)
         write_model(model, arguments.out, arguments.target, task, targets.n_known, targets.baseline(task), scored)
     _forget(arguments)
     n_test = 0 if held is None else len(held.values)
@@ -169,6 +169,14 @@ def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, tas
         "seconds": CLOCK.seconds() - start,
         "notes": notes,
     }
+
+
+def _on_all_rows(model: Any, arguments: Fit, task: str, source: TableSource, targets: Targets) -> Any:
+    """The model that was scored, fitted to the rows held out too; chosen anew where these have classes of their own."""
+    if task == "classification" and set(targets.class_counts()) - set(model.classes_.tolist()):
+        return _fitted(arguments, task, source)
+    with arguments.run.kept():
+        return model.refit(source) if source.names is None else model.refit(source, arguments.target)
 
 
 def look_at_target(source: TableSource, arguments: Fit) -> Targets:

@@ -272,15 +272,16 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
 
     @single_threaded_blas()
-    def refit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineClassifier:
+    def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
 
         The encoder, the kernel or learned metric, the draws of the map, the ridge term, the calibration of the
-        probabilities and, for bins, the number of iterations stay; bins and coefficients are those of the new rows.
+        probabilities and, for bins, the number of iterations stay; bins and coefficients are those of the new rows. Of
+        rows that are read in passes bins keep their columns.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             With the columns of the fit.
         y : array of shape (n,)
             Labels, among those of the fit.
@@ -308,6 +309,9 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         True
         """
         check_is_fitted(self)
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            return self._refit_stream(stream, Signs(self.classes_))
         X = self._rows(X, reset=False)
         y, weight = self._checked_target(X, y, sample_weight)
         if len(new := np.setdiff1d(y, self.classes_)):

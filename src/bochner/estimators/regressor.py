@@ -281,15 +281,16 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
 
     @single_threaded_blas()
-    def refit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelMachineRegressor:
+    def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
 
         The encoder, the kernel or learned metric, the draws of the map, the ridge term and, for bins, the number of
-        iterations stay; bins and coefficients are those of the new rows.
+        iterations stay; bins and coefficients are those of the new rows. Of rows that are read in passes bins keep
+        their columns, and intervals their scores.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             With the columns of the fit.
         y : array of shape (n,) or (n, K)
             As many targets as in the fit.
@@ -317,6 +318,9 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         True
         """
         check_is_fitted(self)
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            return self._refit_stream(stream, Standardised(self.target_mean_, self.target_scale_))
         X = self._rows(X, reset=False)
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
         self._check_targets(y, mean)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
+from bochner.data.checkpoint import Checkpoint
 from bochner.data.sources import Source
 from bochner.data.streams.base import Batch
 from bochner.data.streams.encoded import StreamSource
@@ -25,7 +27,7 @@ from bochner.estimators.base import HASHED_COLUMNS, KernelMachine, Prepared
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.planned import Planned
-from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream
+from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
 from bochner.estimators.tables import Stream
@@ -38,6 +40,7 @@ from bochner.tuning.choose import Choice
 from bochner.tuning.policy import POLICY
 
 Targets = Callable[[NDArray], NDArray]
+FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
 SOLVED = (
     *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
     *("loss_", "loss_reason_", "link_", "curve_", "set_thresholds_", "n_steps_"),
@@ -75,7 +78,7 @@ class StreamedMachine(Planned, KernelMachine):
         rows, source = self._seen(stream, overview, "streamed")
         choice = self._choose(rows)
         design, task = self._plan(rows, choice)
-        keep = partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
+        keep = self._keep_of(stream)
         with self._progress(rows) as advance:
             passes = Design(source, design.features, design.dtype, advance)
             ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
@@ -87,6 +90,30 @@ class StreamedMachine(Planned, KernelMachine):
             else:
                 fitted = solve_stream(passes, rows.source, task, keep)
         self._keep_solution(fitted, choice)
+        return self
+
+    def _keep_of(self, stream: Stream) -> Callable[[str], AbstractContextManager[Checkpoint | None]]:
+        """What keeps the work on a stream, by the settings."""
+        return partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
+
+    def _refit_stream(self, stream: Stream, targets: Targets) -> Self:
+        """Solve for the rows of a stream with all that was chosen; bins have the columns that they had."""
+        if self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared":
+            raise ValueError("refit takes rows in memory where all of them were needed for the fit; fit it anew.")
+        check_checkpoint()
+        dtype, seed = self.coef_.dtype, self._seed()
+        first = stream.table.sample or FIRST_ROWS
+        overview = look(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
+        stream, (X, y, weight), _ = self._weighed(stream, overview)
+        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
+        encode = partial(self.encoder_.encode, dtype=dtype)
+        source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
+        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
+        with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
+            design = Design(source, self.features_, dtype, advance, fixed=True)
+            fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
+        self._keep(fitted)
+        self.coef_ = fitted.coef
         return self
 
     def _look(self, stream: Stream) -> Overview:

@@ -29,5 +29,10 @@ class Signs:
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
         K = len(self.classes)
-        members = np.searchsorted(self.classes, y)[:, np.newaxis] == np.arange(K)
+        place = np.minimum(np.searchsorted(self.classes, y), K - 1)
+        if (other := self.classes[place] != y).any():
+            raise ValueError(
+                f"there are labels that the first rows had not, such as {y[other][0]!r}: name all classes."
+            )
+        members = place[:, np.newaxis] == np.arange(K)
         return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)

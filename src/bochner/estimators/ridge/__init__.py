@@ -3,7 +3,7 @@
 from bochner.estimators.ridge.direct import solve_directly, solve_moments
 from bochner.estimators.ridge.exact import solve_exactly
 from bochner.estimators.ridge.iterative import solve_iteratively
-from bochner.estimators.ridge.streamed import solve_stream
+from bochner.estimators.ridge.streamed import solve_stream, solve_stream_again
 from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage, given_alphas
 
 SOLVERS = {"direct": solve_directly, "cg": solve_iteratively, "exact": solve_exactly}
@@ -19,4 +19,5 @@ __all__ = [
     "solve_iteratively",
     "solve_moments",
     "solve_stream",
+    "solve_stream_again",
 ]
