@@ -336,3 +336,21 @@ class TestReplacing:
             file.write("new")
         assert (tmp_path / "file").read_text() == "new"
         assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("inside", "kept"), [(False, True), (True, False)])
+def test_an_interrupt_writes_what_is_whole(path, inside, kept):
+    """But not what is half changed."""
+    checkpoint = Checkpoint(path, IDENTITY, every=1e9)
+
+    def interrupted():
+        with checkpoint.keeping(lambda: iter(ARRAYS.items())):
+            with checkpoint.change():
+                if inside:
+                    raise KeyboardInterrupt
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    checkpoint.close()
+    assert path.exists() == kept

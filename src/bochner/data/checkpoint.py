@@ -32,7 +32,7 @@ class Checkpoint:
 
     What is to be kept is told by `keeping`, and changes within `change` alone, at the end of which it is written where
     it is time: `every` seconds after the last writing, and a hundred times as long as that took. A signal to terminate
-    has it written at once. Where the disk is full the older file stays, and the work goes on.
+    has it written at once, as an interrupt has. Where the disk is full the older file stays, and the work goes on.
 
     As a context manager it removes the file when the work is done, and leaves it after an error.
 
@@ -130,6 +130,11 @@ class Checkpoint:
             self._former = signal.signal(signal.SIGTERM, self._on_signal)
         try:
             yield
+        except KeyboardInterrupt:
+            with self._exclusive:
+                if self._contents is not None:
+                    self._write(self._contents)
+            raise
         finally:
             if main:
                 signal.signal(signal.SIGTERM, self._former or signal.SIG_DFL)

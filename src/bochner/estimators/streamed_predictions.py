@@ -73,7 +73,7 @@ def predicted(
     -------
     What `predict` gives, of all rows, or the path of the file
     """
-    source = X if isinstance(X, TableSource) else open_source(X)
+    source = X if isinstance(X, TableSource) else open_source(X, columns=None if names is None else list(names))
     if out is not None:
         predict_stream(source, lambda rows: columns_of(predict(inputs_of(rows, names))), out)
         return Path(out)
