@@ -255,7 +255,8 @@ class KernelMachine(Interpretation, KernelParameter):
         """The search for a model; None where too few distinct rows are left to learn from."""
         n_components = None if isinstance(self.n_components, str) else int(self.n_components)
         alphas = given_alphas(self.alpha)
-        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest)
+        n_rows = rows.n_rows if rows.way == "streamed" else 0
+        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest, n_rows)
         encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
         return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
 

@@ -29,6 +29,8 @@ class SearchSpace:
     alphas : array or None
     fewest_rows : int
         Distinct rows without which nothing is learned.
+    n_rows : int
+        Rows that the model is fitted to at last, where those at hand are a sample of them.
     """
 
     features: str = "auto"
@@ -37,6 +39,7 @@ class SearchSpace:
     n_components: int | None = None
     alphas: NDArray | None = None
     fewest_rows: int = POLICY.fewest_rows
+    n_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class Problem:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
-        return self.split.n_rows
+        """All rows, also those that are not at hand."""
+        return max(self.split.n_rows, self.space.n_rows)
 
     @property
     def n_columns(self) -> int:
@@ -113,7 +116,7 @@ class Problem:
             usual = POLICY.final_entries / self.n_rows
             usual /= 1 + (self.judge.targets.shape[1] - 1) / POLICY.outputs_for_half
             return int(np.clip(usual, *POLICY.final_grids))
-        each = seconds / self.n_trial_grids * self.split.n_solved / self.judge.n_rows
+        each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.judge.n_rows
         return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
 
 
