@@ -127,13 +127,17 @@ def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) ->
     parts, binned, dense = "value" if problem.sparse else "both", [], []
     if space.features != "fourier" and (common_unit is None or space.features != "auto"):
         some = POLICY.rows_for_full_learning <= problem.n_rows <= POLICY.rows_for_bins_alone
+        some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
         twice = some and not problem.budget.is_short and not problem.sparse and _mostly_numeric(sample.X)
         binned = ["bins", SECOND_START] if twice else ["bins"]
     one = problem.budget.is_short and problem.n_rows >= POLICY.rows_for_full_learning and common_unit is None
     if space.features in ("fourier", "hybrid") or (space.features == "auto" and not problem.is_large and not one):
         dense = ["fourier"]
     plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
-    lessons = {name: Lesson("laplacian", sample, groups, plan, seed + k, parts) for k, name in enumerate(binned)}
+    plans = [plan, plan]
+    if problem.is_large:  # where blocks of near rows alone may lead astray, which are better otherwise
+        plans[1] = _limited(schedule(POLICY.rows_for_full_learning), problem, 2)
+    lessons = {name: Lesson("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
     return lessons | {name: _fourier_lesson(problem, sample, plan, common_unit) for name in dense}
 
 

@@ -12,6 +12,7 @@ from bochner.data.sources import ArraySource
 from bochner.tuning.budget import Budget
 from bochner.tuning.judge import Judge
 from bochner.tuning.policy import POLICY
+from bochner.tuning.size import grids_within_limit
 from bochner.tuning.split import Split, split
 
 
@@ -115,7 +116,7 @@ class Problem:
         if self.budget.limit is None:
             usual = POLICY.final_entries / self.n_rows
             usual /= 1 + (self.judge.targets.shape[1] - 1) / POLICY.outputs_for_half
-            return int(np.clip(usual, *POLICY.final_grids))
+            return int(min(np.clip(usual, *POLICY.final_grids), grids_within_limit(self.judge.n_rows)))
         each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.judge.n_rows
         return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
 

@@ -36,6 +36,16 @@ def within_limit(n_components: int, n_outputs: int) -> int:
     return n_components
 
 
+def grids_within_limit(n_rows: int) -> float:
+    """Grids whose bins of so many rows take a part of the memory limit; without one as many as there may be."""
+    limit = current().memory_limit
+    if limit is None:
+        return np.inf
+    return max(
+        POLICY.limited_share * (limit - POLICY.loaded_bytes) / (POLICY.bin_bytes * n_rows), POLICY.trial_grids[0]
+    )
+
+
 def choose_n_grids(n_rows: int) -> int:
     """Number of grids for `n_rows` rows: 200, fewer beyond half a million rows, 50 at least."""
     least, most = POLICY.n_grids
