@@ -7,7 +7,7 @@ from bochner.tuning.policy import POLICY
 CELL_BYTES, ROW_BYTES = 12, 300  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
 AROUND = 1.5  # of what rows in memory take, over the rows alone
 GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
-SAMPLE_SHARE = 8  # of a memory limit, one part is for the sample
+SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
 
 

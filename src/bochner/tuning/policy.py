@@ -130,7 +130,7 @@ class Policy:
     grown_seconds: float = 25.0  # of the Gram matrix
     limited_share: float = 0.4  # of a memory limit, for the Gram matrix of features whose number is chosen
     loaded_bytes: int = 150_000_000  # of the limit, that libraries and compiled code take before
-    bin_bytes: int = 16  # of a bin of a row, and of what solvers and candidates side by side make of it
+    bin_bytes: int = 48  # of a bin of a row, and of what solvers and candidates side by side make of it
     pays: tuple[float, float] = (0.97, 0.90)  # gains by twice the features, for which twice or four times are taken
     hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
