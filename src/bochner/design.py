@@ -14,6 +14,7 @@ from bochner.data.sources import Block
 from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
+from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.hashed import DenseBins, hashed_bins
@@ -22,10 +23,9 @@ from bochner.moments import Moments
 from bochner.reductions import (
     BLOCK_BYTES,
     OWN_MOMENTS_FEATURES,
-    Advance,
     SumBins,
     SumMoments,
-    no_advance,
+    factor_bytes,
     require_factor_memory,
     typed_blocks,
 )
@@ -102,12 +102,9 @@ class Design:
 
         A memory limit makes them fewer, and what is free does not, for the bits of sums depend on it.
         """
-        return self._rows_of(limited(BLOCK_BYTES))
-
-    def _rows_of(self, n_bytes: int) -> int:
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
-        return max(256, min(n_bytes // row, self.n_rows))
+        return max(256, min(limited(BLOCK_BYTES) // row, self.n_rows))
 
     @property
     def n_rows(self) -> int:
@@ -150,9 +147,10 @@ class Design:
         sources = [self.source.span(*span) for span in self.spans()]
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self.has_one_sum
         blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
-        require_factor_memory(D, D, K, self.dtype, binned, 1 if shared else len(sources).bit_length(), blocks)
+        n_sums = 1 if shared else len(sources).bit_length()
+        require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
         features: Any = self.features if binned else self.dense
-        work: Any = SumMoments(D, K, self.dtype, rows, shared, self.advance)
+        work: Any = SumMoments(D, K, self.dtype, rows, self.advance, shared)
         if binned:
             work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), self.advance)
         journal = None if keeper is None else Journal(keeper, Moments.of)
@@ -230,7 +228,7 @@ class Design:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
-        for X, _, _ in self._blocks(self._rows_of(limited(BLOCK_BYTES))):
+        for X, _, _ in self._blocks(self.block_rows):
             result[done : done + X.shape[0]] = self.features.dot(X, coef)
             done += X.shape[0]
         result += intercept

@@ -63,13 +63,8 @@ class NormalEquations:
         self.weight = float(totals[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
         self.target_mean = totals[:-1] / self.weight
-        sums = sums[:-1] - np.outer(self.target_mean, sums[-1]) if self.many else self._centred(sums)
-        self.rhs = sums.astype(self.dtype, copy=False)
-
-    def _centred(self, sums: NDArray) -> NDArray:
-        """Sums of the targets times the features, about the means, in place."""
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
-        return sums[:-1]
+        self.rhs = sums[:-1].astype(self.dtype, copy=False)
 
     def _of_block(self, total: NDArray) -> NDArray:
         """Where the sums of a block go: where there are many, of their own, as sums grow by little then."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from bochner.data.sources import Block, Source
 from bochner.engines.local import limited, pause, require_memory
+from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap
 from bochner.features.dense import DenseFeatures
 from bochner.features.hashed import HeldBins
@@ -19,11 +20,6 @@ from bochner.moments import Moments
 BLOCK_BYTES = 64 << 20
 READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
-Advance = Callable[[int], None]
-
-
-def no_advance(rows: int) -> None:
-    """Tell nobody of the rows that are done."""
 
 
 def typed_blocks(source: Source, rows: int, dtype: np.dtype, advance: Advance = no_advance) -> Iterator[Block]:
@@ -35,17 +31,16 @@ def typed_blocks(source: Source, rows: int, dtype: np.dtype, advance: Advance = 
 
 
 @dataclass(frozen=True)
-class SumMoments:
-    """The work of one shard: the moments of the rows of a source, seen through a map.
+class Work:
+    """The work of one shard: a sum over the rows of a source, seen through a map.
 
     Attributes
     ----------
     n_features, n_outputs : int
     dtype : dtype
+        Of the rows.
     rows : int
         Of a block.
-    panels : bool
-        Whether all threads share each product, so that shards follow on one another.
     advance : callable
     """
 
@@ -53,8 +48,24 @@ class SumMoments:
     n_outputs: int
     dtype: np.dtype
     rows: int
-    panels: bool
     advance: Advance = no_advance
+
+    def blocks(self, source: Source) -> Iterator[Block]:
+        """Yield the blocks of a source."""
+        return typed_blocks(source, self.rows, self.dtype, self.advance)
+
+
+@dataclass(frozen=True)
+class SumMoments(Work):
+    """The moments of dense features.
+
+    Attributes
+    ----------
+    panels : bool
+        Whether all threads share each product, so that shards follow on one another.
+    """
+
+    panels: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -73,32 +84,15 @@ class SumMoments:
     def add(self, moments: Moments, source: Source, features: DenseFeatures) -> Moments:
         """Add all blocks of a source in place."""
         workspace = moments.workspace(self.rows if source.n_rows is None else min(self.rows, source.n_rows))
-        for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
+        for X, y, weight in self.blocks(source):
             A = workspace[: len(y)]
             features.rows(X, out=A)
             moments.add_block(A, y, weight)
         return moments.trim()
 
 
-@dataclass(frozen=True)
-class SumBins:
-    """The same of hashed bins, one shard after the other; threads share the panels of the Gram matrix.
-
-    Attributes
-    ----------
-    n_features, n_outputs : int
-    dtype : dtype
-        Of the rows; bins are added in double precision.
-    rows : int
-        Of a block.
-    advance : callable
-    """
-
-    n_features: int
-    n_outputs: int
-    dtype: np.dtype
-    rows: int
-    advance: Advance = no_advance
+class SumBins(Work):
+    """The moments of hashed bins, which are added in double precision; threads share the panels of the Gram matrix."""
 
     def empty(self) -> Moments:
         """Moments of no rows."""
@@ -107,7 +101,7 @@ class SumBins:
     def add(self, moments: Moments, source: Source, features: FeatureMap) -> Moments:
         """Add all blocks of a source in place."""
         held = HeldBins(BLOCK_BYTES)
-        for X, y, weight in typed_blocks(source, self.rows, self.dtype, self.advance):
+        for X, y, weight in self.blocks(source):
             stored = features.store(X)
             assert isinstance(stored, StoredBins)
             held.put(stored, y, weight)
@@ -141,15 +135,6 @@ def factor_bytes(
     return (n_features + n_outputs + 1) ** 2 * (held * 8 + (not binned) * size) + blocks + binned * block
 
 
-def require_factor_memory(
-    n_rows: int,
-    n_features: int,
-    n_outputs: int,
-    dtype: DTypeLike,
-    binned: bool = False,
-    n_sums: int = 5,
-    blocks: int | None = None,
-) -> None:
-    """Raise MemoryError where the direct solution does not fit the memory that is free; see `factor_bytes`."""
-    need = factor_bytes(n_rows, n_features, n_outputs, dtype, binned, n_sums, blocks)
-    require_memory(need, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")
+def require_factor_memory(n_bytes: int, n_features: int) -> None:
+    """Raise MemoryError where the direct solution, of so many bytes, does not fit the memory that is free."""
+    require_memory(n_bytes, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")

@@ -14,6 +14,7 @@ from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
+from bochner.data.streams.rows import stacked
 from bochner.data.streams.text_rows import whole_span
 from bochner.estimators.described import estimated_rows
 from bochner.estimators.sizes import gathers
@@ -69,7 +70,7 @@ def gathered_table(source: TableSource, path: Path) -> pa.Table:
     tables = [batch.X for part in source.parts for batch in part.read()]
     if not any(table.num_rows for table in tables):
         raise CommandError(f"{path}: the table has column names but no rows")
-    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    return stacked(tables).combine_chunks()
 
 
 def judging_rows(source: TableSource, n_rows: int, share: float, rule: Rule) -> tuple[TableSource, float]:
@@ -92,14 +93,9 @@ def judging_rows(source: TableSource, n_rows: int, share: float, rule: Rule) -> 
 
 def joined(batches: list[Batch]) -> Batch:
     """Batches as one."""
-    import numpy as np
-    import scipy.sparse as sp
-
-    X: Any = [batch.X for batch in batches]
-    y = None if batches[0].y is None else np.concatenate([batch.y for batch in batches])
-    if isinstance(X[0], pa.Table):
-        return Batch(pa.concat_tables(X, promote_options="permissive").combine_chunks(), y)
-    return Batch(sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X), y)
+    X = stacked([batch.X for batch in batches])
+    y = None if batches[0].y is None else stacked([batch.y for batch in batches])
+    return Batch(X.combine_chunks() if isinstance(X, pa.Table) else X, y)
 
 
 def _is_small_file(path: Path) -> bool:

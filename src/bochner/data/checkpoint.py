@@ -27,6 +27,12 @@ class CheckpointError(ValueError):
     """A checkpoint is damaged, in use, or of other work; the message says what differs and what to do."""
 
 
+def require_none(path: str | os.PathLike[str]) -> None:
+    """Raise CheckpointError where there is a checkpoint, which only a fit that goes on from it may write over."""
+    if os.path.lexists(path):
+        raise CheckpointError(f"The checkpoint {path} exists: go on from it by resume=True, or {FRESH}.")
+
+
 class Checkpoint:
     """One file of named arrays, and what they belong to.
 
@@ -88,7 +94,7 @@ class Checkpoint:
         if not os.path.lexists(self.path):
             return
         if not resume:
-            raise CheckpointError(f"The checkpoint {self.path} exists: go on from it by resume=True, or {FRESH}.")
+            require_none(self.path)
         try:
             self.arrays, header = read_arrays(self.path)
             identity, facts = dict(header["identity"]), dict(header["facts"])

@@ -6,16 +6,22 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+Advance = Callable[[int], None]
+
+
+def no_advance(rows: int) -> None:
+    """Tell nobody of the rows that are done."""
+
 
 @contextmanager
-def progress(label: str, total: int | None, shown: bool) -> Iterator[Callable[[int], None]]:
+def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
     """Yield ``advance(rows)``, which moves a bar on standard error; silent where that is no terminal.
 
     It tells how many rows a second are done and how long the rest will take. Where the total is not known (None) the
     bar pulses.
     """
     if not shown or not sys.stderr.isatty():
-        yield lambda rows: None
+        yield no_advance
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

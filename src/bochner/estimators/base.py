@@ -36,7 +36,7 @@ from bochner.features.hashed import hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
-from bochner.reductions import require_factor_memory
+from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice, choose
 from bochner.tuning.kernel import choose_kernel
@@ -170,7 +170,8 @@ class KernelMachine(Interpretation, KernelParameter):
             task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
-            require_factor_memory(rows.n_rows, features.n_features_out, source.n_outputs, dtype)
+            D = features.n_features_out
+            require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
         return Design(source, features, dtype), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:

@@ -17,7 +17,7 @@ from bochner.estimators.class_losses import ClassFit, as_squared
 from bochner.estimators.model import encoded_source
 from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
-from bochner.estimators.tables import ClassWeighted, Stream, given, refuse_stream
+from bochner.estimators.tables import ClassWeighted, Stream, given, given_batch
 from bochner.estimators.targets import Signs
 from bochner.tuning.choose import Choice
 
@@ -119,11 +119,15 @@ class ClassesInParts(StreamedMachine):
         Raises
         ------
         ValueError
-            As `prepare`; where there are other columns, or labels that are not among the classes; after `fit`.
+            As `prepare`; where there are other columns, or labels that are not among the classes.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: all begins anew with these rows.
         """
         self._started()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        refuse_stream(stream)
+        X, y, sample_weight = given_batch(X, y, sample_weight)
         if self._sums is None:
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:

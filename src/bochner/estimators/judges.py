@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.data.hashes import uniform
 from bochner.data.sources import ArraySource
+from bochner.data.streams.rows import stacked
 
 MOST = 4096
 
@@ -48,10 +49,10 @@ class Judges:
         return _least(*counted.whole(), place)
 
     def __add__(self, other: Judges) -> Judges:
-        X = [self.rows, other.rows]
-        both = sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X)
         parts = [(one.y, one.weight, one.place) for one in (self, other)]
-        return _least(both, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        return _least(
+            stacked([self.rows, other.rows]), *(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        )
 
     @property
     def rows(self) -> Any:

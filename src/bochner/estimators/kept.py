@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from bochner import __version__
-from bochner.data.checkpoint import Checkpoint, CheckpointError
+from bochner.data.checkpoint import Checkpoint, require_none
 from bochner.settings import current
 
 
 def check_checkpoint() -> None:
     """Raise CheckpointError, before any work, where a fit would write over a checkpoint of another one."""
-    path = current().checkpoint
-    if path is not None and not current().resume and os.path.lexists(path):
-        raise CheckpointError(
-            f"The checkpoint {path} exists: go on from it by resume=True, or delete it, or take another name."
-        )
+    own = current()
+    if own.checkpoint is not None and not own.resume:
+        require_none(own.checkpoint)
 
 
 @contextmanager
@@ -35,7 +32,7 @@ def kept(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | Non
     if own.checkpoint is None:
         yield None
         return
-    with Checkpoint(
-        own.checkpoint, {**identity, "choices": choices, "version": __version__}, own.every, own.resume
-    ) as keeper:
+    limit = "none" if own.memory_limit is None else f"{own.memory_limit:,} bytes"  # which cuts the blocks of sums
+    whole = {**identity, "choices": choices, "memory_limit": limit, "version": __version__}
+    with Checkpoint(own.checkpoint, whole, own.every, own.resume) as keeper:
         yield keeper

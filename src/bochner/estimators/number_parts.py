@@ -15,7 +15,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.model import encoded_source
 from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
-from bochner.estimators.tables import given, refuse_stream
+from bochner.estimators.tables import given, given_batch
 from bochner.estimators.targets import Standardised
 from bochner.tuning.choose import Choice
 
@@ -115,11 +115,15 @@ class NumbersInParts(StreamedMachine):
         Raises
         ------
         ValueError
-            As `prepare`; where columns or targets are not those of the first rows; after `fit`.
+            As `prepare`; where columns or targets are not those of the first rows.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: all begins anew with these rows.
         """
         self._started()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        refuse_stream(stream)
+        X, y, sample_weight = given_batch(X, y, sample_weight)
         if self._sums is None:
             self.prepare(X, y, sample_weight)
         X = self._rows(X, reset=False)

@@ -17,6 +17,7 @@ from bochner.data.streams.folders import FileState
 from bochner.data.streams.opening import open_source
 from bochner.data.streams.writing import TableWriter
 from bochner.engines.prefetch import prefetched
+from bochner.engines.progress import Advance, no_advance
 
 Columns = Callable[[Any], Mapping[str, Any]]
 
@@ -25,7 +26,7 @@ def predict_stream(
     source: TableSource,
     columns_of: Columns,
     out: str | os.PathLike[str],
-    advance: Callable[[int], None] = lambda rows: None,
+    advance: Advance = no_advance,
 ) -> int:
     """Write predictions of all rows to a file, in their order; their number.
 

@@ -135,9 +135,11 @@ def large(X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
     return Stream(of_arrays(X, y, weight), Roles(None, one_target=np.ndim(y) == 1))
 
 
-def refuse_stream(stream: Stream | None) -> None:
-    """Raise ValueError where a batch of rows is a source larger than memory."""
+def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """The same of rows that must fit the memory; ValueError where they are a larger source."""
+    *rows, stream = given(X, y, sample_weight)
     if stream is not None:
         raise ValueError(
             "partial_fit takes rows in memory, and this source is larger: fit takes it as it is, in passes of its own."
         )
+    return rows[0], rows[1], rows[2]

@@ -45,7 +45,7 @@ class FactoryPart:
     @property
     def name(self) -> str:
         """Name of the callable."""
-        return f"{getattr(self.factory, '__name__', type(self.factory).__name__)}()"
+        return _name_of(self.factory)
 
     @property
     def n_rows(self) -> None:
@@ -82,7 +82,7 @@ def open_factory(
     SourceError
         Where it does not return a new iterator, there is no batch, or the first is none that is known here.
     """
-    name = f"{getattr(factory, '__name__', type(factory).__name__)}()"
+    name = _name_of(factory)
     batches = _iterable(_called(factory, name), name)
     if isinstance(batches, Iterator) and _called(factory, name) is batches:
         raise SourceError(f"{name} returns the same iterator again; let it make a new one at each call")
@@ -94,6 +94,11 @@ def open_factory(
     part = FactoryPart(factory, layout, columns, " ".join(map(stamp_of, first)))
     known = columns.kept() if columns else layout.schema
     return TableSource((part,), known, f"batches of {name}", sparse=layout.sparse)
+
+
+def _name_of(factory: Callable[[], Any]) -> str:
+    """Name of a callable, for messages."""
+    return f"{getattr(factory, '__name__', type(factory).__name__)}()"
 
 
 def first_of(batches: Iterator[tuple[str, Batch]], name: str) -> tuple[str, Batch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -20,17 +20,13 @@ from bochner.data.table_statistic import MOST_CATEGORIES, TableStatistic
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
+from bochner.engines.progress import Advance, no_advance
 from bochner.settings import current
 
 LOOK_ENTRIES, SPARSE_ROWS = 1 << 21, 1 << 14  # of a block
 FEWEST_ROWS, MOST_ROWS = 1 << 6, 1 << 16
 CATEGORY_BYTES, CATEGORIES_BYTES = 512, 1 << 32  # of a category on all threads; of all categories
 CATEGORIES_SHARE, FEWEST_CATEGORIES = 0.25, 1 << 10  # of a memory limit; of a column
-Advance = Callable[[int], None]
-
-
-def no_advance(rows: int) -> None:
-    """Tell nobody of the rows that are done."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from bochner.data.streams.base import READ_BYTES, Batch, SourceError, TableSourc
 from bochner.data.streams.batches import cut, first_of, numbered, size_of
 from bochner.data.streams.folders import reason
 from bochner.data.streams.layouts import Columns, Layout
+from bochner.data.streams.rows import stacked
 from bochner.data.streams.schemas import fitted, unified
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.temporary import TemporaryFolder
@@ -215,7 +216,7 @@ def _together(values: tuple) -> Any:
     if isinstance(values[0], pa.Table):
         schema = unified([(f"batch {k}", table.schema) for k, table in enumerate(values)])
         return pa.concat_tables([fitted(table, schema, "a batch") for table in values])
-    return sp.vstack(values, format="csr") if sp.issparse(values[0]) else np.concatenate(values)
+    return stacked(values)
 
 
 def _bytes(table: pa.Table) -> NDArray[np.uint8]:
