@@ -19,6 +19,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
+from bochner.data.checkpoint import Checkpoint, CheckpointError
 from bochner.kernels import Gaussian, Laplacian
 from bochner.tuning import policy
 
@@ -338,6 +339,28 @@ def test_checkpoints_of_other_work_are_refused(data, streams, tmp_path):
         regressor().fit(source, target)
     with bochner.settings(checkpoint=tmp_path / "fit.ckpt", resume=True), pytest.raises(ValueError, match="no whole"):
         regressor().fit(source, target)
+
+
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+def test_a_fit_under_another_memory_limit_does_not_go_on(solver, data, tmp_path, monkeypatch):
+    source, write = open_source(table(*data), sample=1500), Checkpoint._write
+
+    def killed(self, contents):
+        write(self, contents)
+        raise RuntimeError("killed here")
+
+    def fit(limit):
+        with bochner.settings(checkpoint=tmp_path / "fit.ckpt", resume=True, every=1e-9, memory_limit=limit):
+            return regressor(solver=solver).fit(source, "y")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "_write", killed)
+        with pytest.raises(RuntimeError, match="killed here"):
+            fit("4 GB")
+    for limit, now in ((None, "none"), ("5 GB", "5,000,000,000 bytes")):
+        with pytest.raises(CheckpointError, match=f"memory_limit was '4,000,000,000 bytes' and is now '{now}'"):
+            fit(limit)
+    assert fit("4 GB").score(pl.DataFrame(data[0], schema=NAMES), data[1]) > 0.9
 
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])
