@@ -1,4 +1,4 @@
-"""Settings of the run, not of the model: how much memory to take, where to keep what is done.
+"""Settings of the run, not of the model: how much memory to take, where to keep what is done, and where to run.
 
 They hold inside of a ``with`` block, and are no parameters of estimators: copies, searches over parameters and model
 files know nothing of them.
@@ -19,6 +19,7 @@ from typing import Any
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
+PRECISIONS = "full", "fast"
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 
 
@@ -38,6 +39,12 @@ class Settings:
         Whether to go on from that file, where there is one.
     every : float
         Seconds from one checkpoint to the next, at least.
+    engine : object
+        What runs the work on rows that are read in passes, as it was given; None for the threads of this process.
+    device : str or object
+        Where features and their products are computed, as it was given; None for the processor.
+    precision : {"full", "fast"}
+        Of products on a device.
     """
 
     memory_limit: int | None = None
@@ -45,6 +52,9 @@ class Settings:
     checkpoint: str | None = None
     resume: bool = False
     every: float = 60.0
+    engine: Any = None
+    device: Any = None
+    precision: str = "full"
 
 
 class _AsBefore:
@@ -71,6 +81,9 @@ def settings(
     checkpoint: str | os.PathLike[str] | None = _AS_BEFORE,
     resume: bool = _AS_BEFORE,
     every: float = _AS_BEFORE,
+    engine: Any = _AS_BEFORE,
+    device: Any = _AS_BEFORE,
+    precision: str = _AS_BEFORE,
 ) -> Iterator[Settings]:
     """Settings of fits and predictions inside of a ``with`` block; what is not named stays as it is outside.
 
@@ -88,6 +101,14 @@ def settings(
         Whether to go on from the checkpoint where that file exists. Without it a fit refuses to overwrite one.
     every : float, default=60
         Seconds from one checkpoint to the next, at least. They take at most a hundredth of the time.
+    engine : dask.distributed.Client, concurrent.futures.Executor, "ray" or Engine, optional
+        What runs the work on rows that are read in passes: the workers of a cluster, or processes. None for the threads
+        of this process. See `bochner.engines.chosen.as_engine`.
+    device : str, optional
+        Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"``, after the library of
+        arrays where that matters, ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the processor.
+    precision : {"full", "fast"}, default="full"
+        Of products on a device: as exact as single precision, or as fast as tensor cores are, with errors of 1e-3.
 
     Yields
     ------
@@ -111,6 +132,7 @@ def settings(
     """
     outside = _CURRENT.get()
     given = {"memory_limit": memory_limit, "checkpoint": checkpoint, "resume": resume, "every": every}
+    given |= {"engine": engine, "device": device, "precision": precision}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not _AS_BEFORE}
     if changes.get("memory_limit") is not None:
         changes["memory_limit"] = as_bytes(changes["memory_limit"])
@@ -137,6 +159,8 @@ def _check(inside: Settings) -> None:
         raise ValueError("resume=True needs the file to go on from: set checkpoint to its path.")
     if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
         raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
+    if inside.precision not in PRECISIONS:
+        raise ValueError(f"precision must be 'full' or 'fast', got {inside.precision!r}.")
 
 
 def as_bytes(size: int | float | str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +17,23 @@ class Engine(Protocol):
     """A place that work can be given to: threads, processes, a cluster.
 
     Work and its arguments are plain objects that can be pickled, where they have to travel.
+
+    Attributes
+    ----------
+    is_remote : bool
+        Whether work runs in other processes: what it is given travels, and is never changed by work done elsewhere.
+    keeps_results : bool
+        Whether results stay where they were made until they are asked for.
+    n_workers : int
+        Works that can run at a time, about.
     """
+
+    is_remote: bool
+    keeps_results: bool
+
+    @property
+    def n_workers(self) -> int:
+        """Works that can run at a time, about."""
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Give work away; a handle of its result. Arguments may be handles, which the work gets the results of."""
@@ -39,7 +56,7 @@ def reduce(
     Parameters
     ----------
     engine : Engine
-        One whose threads share all memory, where there is a journal.
+        One that is not remote, where there is a journal.
     journal : Journal, optional
         Keeps the sums that are done; what it held before is not done again.
     """
@@ -68,7 +85,8 @@ def _sum(
         return engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
     middle = first + (1 << (stop - first - 1).bit_length() - 1)
     halves = [_sum(engine, parts, work, common, journal, half) for half in ((first, middle), (middle, stop))]
-    return engine.submit(_add if journal is None else partial(journal.add, first, middle, stop), *halves)
+    add = _sum_of if engine.is_remote else _add
+    return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
 
 
 def accumulate(
@@ -93,3 +111,8 @@ def accumulate(
 def _add(left: Any, right: Any) -> Any:
     left += right
     return left
+
+
+def _sum_of(left: Any, right: Any) -> Any:
+    """The sum, which leaves both as they are: what has to be done again finds them so."""
+    return _add(deepcopy(left), right)

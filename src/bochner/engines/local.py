@@ -212,8 +212,15 @@ class LocalEngine:
     that a quarter of what is free holds them.
     """
 
+    is_remote, keeps_results = False, True
+
     def __init__(self) -> None:
         self._lock = Lock()
+
+    @property
+    def n_workers(self) -> int:
+        """Threads."""
+        return n_threads()
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Task:
         """Note what is to be done."""
