@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 HELPERS = ("__main__", "datasets", "report", "runner", "limits", "cells", "adapters", "conformal")
-HELPERS += ("scale_data", "scale_fit", "scale_same", "scale_watch")
+HELPERS += ("scale_cluster", "scale_data", "scale_fit", "scale_same", "scale_watch")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from statistics import median
 
 import numpy as np
 
+import scale_cluster
 import scale_data
 from report import Row
 from runner import QUICK, repeats, run, size
@@ -217,6 +218,8 @@ BENCHMARKS = {
     "kill": kill,
     "limits": limits,
     "same": same,
+    "cluster": scale_cluster.speed,
+    "workers": scale_cluster.workers,
 }
 
 

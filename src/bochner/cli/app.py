@@ -12,7 +12,9 @@ from bochner.cli.options import (
     Alpha,
     AnyTask,
     Components,
+    Dask,
     Data,
+    Device,
     Exclude,
     Features,
     Interval,
@@ -127,6 +129,8 @@ def fit(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, where there is one.")] = False,
     sample: Sample = None,
+    dask: Dask = None,
+    device: Device = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
@@ -151,7 +155,7 @@ def fit(
             "random_state": seed,
             "verbose": 1,
         }
-        run = Run(memory_limit, checkpoint, resume, sample)
+        run = Run(memory_limit, checkpoint, resume, sample, dask, device)
         what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
         with run.limited():
             report = fits.fit(what)
@@ -210,6 +214,7 @@ def predict(
         typer.Option("--proba/--no-proba", help="A probability for each class: by default where there are classes."),
     ] = None,
     memory_limit: Memory = None,
+    device: Device = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
@@ -219,7 +224,7 @@ def predict(
         from bochner.cli.fitting import Run
         from bochner.cli.predictions import Wanted
 
-        with Run(memory_limit).limited():
+        with Run(memory_limit, device=device).limited():
             report = commands.predict(model, data, out, Wanted(interval, std, proba))
         _show(report, json)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from bochner.cli.errors import CommandError
 from bochner.estimators.exclusions import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.settings import settings
 
+CONNECTING = 10  # seconds to wait for a scheduler
 CODE = ("bochner.estimators.regressor", "bochner.estimators.classifier", "bochner.loops.trig")  # 200 MB
 
 
@@ -26,22 +29,48 @@ class Run:
     resume : bool
     sample : int or None
         First rows that stand for all.
+    dask : str or None
+        Address of a scheduler.
+    device : str or None
+        Where features are computed.
     """
 
     memory_limit: str | None = None
     checkpoint: Path | None = None
     resume: bool = False
     sample: int | None = None
+    dask: str | None = None
+    device: str | None = None
 
-    def limited(self) -> AbstractContextManager[Any]:
-        """The memory limit, for what is done inside, beside the code that is loaded before."""
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """The memory limit and the place of all that is done inside, beside the code that is loaded before."""
         for name in CODE:
             import_module(name)
-        return nullcontext() if self.memory_limit is None else settings(memory_limit=self.memory_limit)
+        with ExitStack() as stack:
+            if self.memory_limit is not None:
+                stack.enter_context(settings(memory_limit=self.memory_limit))
+            if self.device is not None:
+                stack.enter_context(settings(device=self.device))
+            if self.dask is not None:
+                stack.enter_context(settings(engine=stack.enter_context(dask_client(self.dask))))
+            yield
 
     def kept(self) -> AbstractContextManager[Any]:
         """The checkpoint, for the fit inside."""
         return nullcontext() if self.checkpoint is None else settings(checkpoint=self.checkpoint, resume=self.resume)
+
+
+def dask_client(address: str) -> Any:
+    """A client of the scheduler at an address, which the caller closes."""
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise CommandError("--dask needs Dask: pip install 'bochner[dask]'") from None
+    try:
+        return Client(address, timeout=CONNECTING, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise CommandError(f"no Dask scheduler answers at {address}: {error}") from error
 
 
 @dataclass(frozen=True)

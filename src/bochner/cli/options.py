@@ -111,3 +111,13 @@ Sample = Annotated[
     int | None,
     typer.Option(metavar="ROWS", min=1, help="Choose on the first rows alone, and read all rows once less."),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask", metavar="SCHEDULER", help="Dask scheduler, as tcp://host:8786, whose workers read and sum the rows."
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", metavar="DEVICE", help="Where features are computed, as cuda or cuda:1; by default here."),
+]
