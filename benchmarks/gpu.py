@@ -140,8 +140,9 @@ def fit() -> list[Row]:
 @on_gpu
 def accuracy() -> list[Row]:
     """Predictions against those of the same ridge regression in double precision."""
-    import bochner
     import torch
+
+    import bochner
 
     n = size(EXACT_ROWS)
     X, y = rows_on_gpu(n)
@@ -254,7 +255,7 @@ def transform() -> list[Row]:
     features = FourierFeatures(Gaussian(LENGTHSCALE), FEATURES, sampling="orthogonal", random_state=0).fit(X[:100])
     seconds = clocked(lambda: features.transform(X))
     product = n * COLUMNS * FEATURES / product_peaks()["FP32"]  # of the D / 2 frequencies
-    writing = 4 * n * (FEATURES + COLUMNS) / (bandwidth() / 2) / 2
+    writing = 4 * n * (FEATURES + COLUMNS) / bandwidth()
     limit = max(product, writing)
     name = "the product in FP32" if product > writing else "memory"
     return [
