@@ -1,9 +1,10 @@
-"""Kernels and data that several test modules share."""
+"""Kernels, machines and commands that several test modules share."""
 
 import os
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read by SciPy at import; lets scikit-learn's array API checks run
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import exact
+from bochner.cli.app import app
 from bochner.kernels import (
     Additive,
     Cauchy,
@@ -212,3 +214,51 @@ def checkout():
     if not (ROOT / "pyproject.toml").exists() or not (ROOT / "src").exists():
         pytest.skip("not in a checkout of the repository")
     return ROOT
+
+
+def strict(text):
+    """Parse one JSON object, refusing NaN and Infinity."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"JSON holds {name}"))
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: exit code, standard output and standard error."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as caught:
+            app([str(arg) for arg in args], prog_name="bochner")
+        out, err = capsys.readouterr()
+        return caught.value.code, out, err
+
+    return call
+
+
+@pytest.fixture
+def done(run):
+    """Run the command, which must succeed in silence on standard error; its report by --json."""
+
+    def call(*args):
+        code, out, err = run(*args, "--json")
+        assert (code, err) == (0, "")
+        return strict(out)
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Run the command, which must fail with one line on standard error and leave the folder as it was; the line."""
+
+    def call(*args, code=1):
+        before = sorted(os.listdir())
+        ended, out, err = run(*args)
+        assert (ended, out) == (code, "")
+        assert sorted(os.listdir()) == before
+        if code == 1:
+            assert err.startswith("error: ")
+            assert err.count("\n") == 1
+            assert "Traceback" not in err
+        return err
+
+    return call

@@ -42,11 +42,6 @@ N = 120
 COMMAND = (sys.executable, "-c", "from bochner.cli import main; main()")
 
 
-def strict(text):
-    """Parse one JSON object, refusing NaN and Infinity."""
-    return json.loads(text, parse_constant=lambda name: pytest.fail(f"JSON holds {name}"))
-
-
 def make_table(seed=0):
     rng = np.random.default_rng(seed)
     x, z = rng.normal(size=(2, N))
@@ -68,49 +63,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("BOCHNER_DEBUG", raising=False)
     csv.write_csv(TABLE, "houses.csv")
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command in this process: exit code, standard output and standard error."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as caught:
-            app([str(arg) for arg in args], prog_name="bochner")
-        out, err = capsys.readouterr()
-        return caught.value.code, out, err
-
-    return call
-
-
-@pytest.fixture
-def done(run):
-    """Run the command, which must succeed in silence on standard error; its report by --json."""
-
-    def call(*args):
-        code, out, err = run(*args, "--json")
-        assert (code, err) == (0, "")
-        return strict(out)
-
-    return call
-
-
-@pytest.fixture
-def refused(run):
-    """Run the command, which must fail with one line on standard error and leave the folder as it was; the line."""
-
-    def call(*args, code=1):
-        before = sorted(os.listdir())
-        ended, out, err = run(*args)
-        assert (ended, out) == (code, "")
-        assert sorted(os.listdir()) == before
-        if code == 1:
-            assert err.startswith("error: ")
-            assert err.count("\n") == 1
-            assert "Traceback" not in err
-        return err
-
-    return call
 
 
 def write(name, text):
@@ -191,8 +143,9 @@ def test_wrong_usage(folder, refused, args):
 )
 def test_options_that_exclude_one_another(folder, refused, monkeypatch, args, matches):
     monkeypatch.setenv("COLUMNS", "200")
-    line = refused("fit", "absent.csv", "--target", "x", *args, code=2)
-    assert all(match in line for match in matches)
+    for command in ("fit", "plan"):
+        line = refused(command, "absent.csv", "--target", "x", *args, code=2)
+        assert all(match in line for match in matches)
 
 
 def test_regression_scores_are_those_of_sklearn(folder, done):
@@ -506,7 +459,7 @@ def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
     monkeypatch.setattr(binning, "MANY_ALONE", -1.0)
     code, out, err = run("fit", "houses.csv", "--target", "price", "--out", "m", *BINS, "--test-size", "0.1", "--json")
     assert code == 0
-    assert strict(out)["out"] == "m"
+    assert json.loads(out)["out"] == "m"
     assert err.startswith("warning: ")
     assert "of the rows are alone in their bins" in err
     assert err.count("\n") == 1

@@ -1,7 +1,6 @@
 """The command on folders, patterns and tables that stay where they are."""
 
 import gzip
-import json
 import os
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from pyarrow import csv, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
 from bochner import KernelMachineRegressor, load
-from bochner.cli.app import app
 from bochner.data.files import read_table
 from bochner.estimators import sizes
 
@@ -53,48 +51,6 @@ def large(folder, monkeypatch):
     """The same where so many rows are not read into memory."""
     monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500, sampled_rows=400))
     return folder
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command in this process: exit code, standard output and standard error."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as caught:
-            app([str(arg) for arg in args], prog_name="bochner")
-        out, err = capsys.readouterr()
-        return caught.value.code, out, err
-
-    return call
-
-
-@pytest.fixture
-def done(run):
-    """Run the command, which must succeed in silence on standard error; its report by --json."""
-
-    def call(*args):
-        code, out, err = run(*args, "--json")
-        assert (code, err) == (0, "")
-        return json.loads(out)
-
-    return call
-
-
-@pytest.fixture
-def refused(run):
-    """Run the command, which must fail with one line on standard error and leave the folder as it was; the line."""
-
-    def call(*args, code=1):
-        before = sorted(os.listdir())
-        ended, out, err = run(*args)
-        assert (ended, out) == (code, "")
-        assert sorted(os.listdir()) == before
-        if code == 1:
-            assert err.startswith("error: ")
-            assert err.count("\n") == 1
-        return err
-
-    return call
 
 
 def fit(done, data, *more, target="y"):

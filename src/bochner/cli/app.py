@@ -56,6 +56,14 @@ def _as_option(name: str, value: Any) -> str:
     return f"--{name.replace('_', '-')} {value}"
 
 
+def _together(uncertainty: bool = False, loss: str = "auto", **others: Any) -> dict[str, Any]:
+    """Parameters of an estimator; wrong usage where they exclude one another."""
+    given = {name: others[name] for name in ("kernel", "features", "metric", "alpha", "solver")}
+    if found := conflict(Given(**given, loss=loss, uncertainty=uncertainty, form=_as_option)):
+        raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
+    return {**others, "loss": loss}
+
+
 @app.callback(invoke_without_command=True)
 def bochner(
     context: typer.Context,
@@ -135,26 +143,25 @@ def fit(
     traceback: Traceback = False,
 ) -> None:
     """Fit a model to a table, score it on held-out rows, save it."""
-    if found := conflict(Given(kernel, features, metric, alpha, solver, loss, uncertainty, _as_option)):
-        raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
+    parameters = _together(
+        uncertainty,
+        loss,
+        kernel=kernel,
+        features=features,
+        n_components=n_components,
+        metric=metric,
+        alpha=alpha,
+        solver=solver,
+        time_limit=time_limit,
+        random_state=seed,
+        verbose=1,
+    )
     if resume and checkpoint is None:
         raise typer.BadParameter("goes on from a file that --checkpoint names", param_hint="'--resume'")
     with guarded(traceback):
         from bochner.cli import fits
         from bochner.cli.fitting import Fit, Run
 
-        parameters = {
-            "kernel": kernel,
-            "features": features,
-            "n_components": n_components,
-            "metric": metric,
-            "alpha": alpha,
-            "loss": loss,
-            "solver": solver,
-            "time_limit": time_limit,
-            "random_state": seed,
-            "verbose": 1,
-        }
         run = Run(memory_limit, checkpoint, resume, sample, dask, device)
         what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
         with run.limited():
@@ -180,22 +187,13 @@ def plan(
     traceback: Traceback = False,
 ) -> None:
     """Tell what a fit would read, hold and compute, without any of it."""
-    if found := conflict(Given(kernel, features, metric, alpha, solver, "auto", False, _as_option)):
-        raise typer.BadParameter(found.message, param_hint=f"'--{found.parameter}'")
+    parameters = _together(
+        kernel=kernel, features=features, n_components=n_components, metric=metric, alpha=alpha, solver=solver
+    )
     with guarded(traceback):
         from bochner.cli.fitting import Fit, Run
         from bochner.cli.plans import plan as look
 
-        parameters = {
-            "kernel": kernel,
-            "features": features,
-            "n_components": n_components,
-            "metric": metric,
-            "alpha": alpha,
-            "loss": "auto",
-            "solver": solver,
-            "random_state": 0,
-        }
         run = Run(memory_limit, sample=sample)
         _show(look(Fit(data, target, None, task.value, 0.0, exclude or [], parameters, run=run)), json)
 
