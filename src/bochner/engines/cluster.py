@@ -131,8 +131,8 @@ class Cluster:
         if limit and need > free:
             raise MemoryError(
                 f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free for it on a worker that does "
-                f"{threads} at a time in a memory_limit of {as_size(limit)}. Take a smaller n_components, fewer threads "
-                "a worker, or workers with a larger memory_limit."
+                f"{threads} at a time in a memory_limit of {as_size(limit)}. Take a smaller n_components, fewer "
+                "threads a worker, or workers with a larger memory_limit."
             )
 
     def require_same_versions(self) -> None:
@@ -152,16 +152,8 @@ class Cluster:
             self.patience, call, f"{self.name} has workers that do not answer: restart them and begin again."
         )
         for address, versions in found.items():
-            if isinstance(versions, Exception):
-                continue  # a worker that has left meanwhile
-            if versions != own:
-                other = [name for name in own if versions[name] != own[name]]
-                theirs, ours = (
-                    ", ".join(f"{name} {of[name] or 'missing'}" for name in other) for of in (versions, own)
-                )
-                raise EngineError(
-                    f"The worker at {address} has {theirs}, and this process {ours}: install the same versions everywhere."
-                )
+            if versions != own and not isinstance(versions, Exception):  # of workers that have left meanwhile
+                raise EngineError(_difference(address, versions, own))
         _same.add(self.client)
 
 
@@ -181,6 +173,12 @@ def _asker() -> Callable[[], dict[str, str]]:
         return found
 
     return versions
+
+
+def _difference(address: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
+    other = [name for name in ours if theirs[name] != ours[name]]
+    there, here = (", ".join(f"{name} {of[name] or 'missing'}" for name in other) for of in (theirs, ours))
+    return f"The worker at {address} has {there}, and this process {here}: install the same versions everywhere."
 
 
 def _paused(workers: dict[str, Any]) -> str:
