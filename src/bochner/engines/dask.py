@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from bochner.engines.cluster import Cluster, explained
 from bochner.engines.packing import pack, unpack
-from bochner.engines.remote import Call, name_of
+from bochner.engines.remote import Call, at, name_of
 from bochner.engines.waits import begun
 
 if TYPE_CHECKING:
@@ -136,9 +136,10 @@ class DaskEngine:
 def _do(data: bytes, *values: Any) -> Any:
     from distributed import get_worker
 
-    worker, call = get_worker(), unpack(data, values)
-    threads = worker.state.nthreads if call.takes_worker else 1
-    return call.do(f"worker {worker.name} at {worker.address}", threads)
+    worker = get_worker()
+    with at(f"worker {worker.name} at {worker.address}"):
+        call: Call = unpack(data, values)
+        return call.do(worker.state.nthreads if call.takes_worker else 1)
 
 
 def _itself(value: Any) -> Any:

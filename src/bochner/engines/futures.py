@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bochner.engines.base import EngineError
-from bochner.engines.remote import Call
+from bochner.engines.remote import Call, at
 from bochner.engines.tasks import Task, ready_tasks
 
 AHEAD = 2  # works that are given to an executor at a time, for each of its workers
@@ -112,8 +112,8 @@ class FuturesEngine:
 
 
 def _do(call: Call) -> Any:
-    here = replace(call, arguments=_values(call.arguments))
-    return here.do(f"process {os.getpid()} on {platform.node()}")
+    with at(f"process {os.getpid()} on {platform.node()}"):
+        return replace(call, arguments=_values(call.arguments)).do()
 
 
 def _values(arguments: Iterable[Any]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from bochner.engines.base import EngineError
-from bochner.engines.remote import Call, name_of
+from bochner.engines.remote import Call, at, name_of
 from bochner.engines.waits import within
 
 POLL = 5.0  # seconds between two looks at the cluster
@@ -101,7 +101,8 @@ def _do(data: bytes, *values: Any) -> Any:
 
     from bochner.engines.packing import unpack
 
-    return unpack(data, values).do(f"Ray node {ray.get_runtime_context().get_node_id()}")
+    with at(f"Ray node {ray.get_runtime_context().get_node_id()}"):
+        return unpack(data, values).do()
 
 
 def _itself(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -43,28 +44,32 @@ class Call:
         """Whether the work uses all threads of its worker."""
         return getattr(self.work, "whole_worker", False)
 
-    def do(self, where: str, threads: int = 1) -> Any:
-        """Do the work; what it raises says where.
+    def do(self, threads: int = 1) -> Any:
+        """Do the work on so many threads.
 
-        Parameters
-        ----------
-        where : str
-            The worker, as users know it.
-        threads : int, default=1
-            That the work may use.
+        Raises
+        ------
+        EngineError
+            Where it comes from another version.
         """
         if self.version != __version__:
             raise EngineError(
-                f"{where} has bochner {__version__}, and its work comes from {self.version}: install the same version "
+                f"A worker has bochner {__version__}, and its work comes from {self.version}: install the same version "
                 "everywhere."
             )
         own: dict[str, Any] = {"engine": None, "memory_limit": None, "checkpoint": None, "resume": False}
-        try:
-            with at_most(threads), settings(**own, **self.settings):
-                return self.work(*self.arguments)
-        except Exception as error:
-            error.add_note(f"This happened on {where}.")
-            raise
+        with at_most(threads), settings(**own, **self.settings):
+            return self.work(*self.arguments)
+
+
+@contextmanager
+def at(where: str) -> Iterator[None]:
+    """Let what is raised inside say where that was: the worker, as users know it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This happened on {where}.")
+        raise
 
 
 def name_of(work: Callable[..., Any]) -> str:
