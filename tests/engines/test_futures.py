@@ -18,6 +18,7 @@ from bochner.engines.base import EngineError, reduce
 from bochner.engines.chosen import as_engine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL, _allowed
+from bochner.engines.remote import Call
 from bochner.estimators.targets import Standardised
 from bochner.features import FourierFeatures
 from bochner.reductions import SumMoments
@@ -145,6 +146,11 @@ def test_an_interrupt_leaves_the_executor_usable():
             reduce(FuturesEngine(executor), range(100), work)
         thread.join()
         assert reduce(FuturesEngine(executor), [1], lambda part, _: part) == 1
+
+
+def test_work_of_another_version_is_refused():
+    with pytest.raises(EngineError, match=r"bochner .* comes from 0\.0\.0: install"):
+        Call(int, ("7",), version="0.0.0").do()
 
 
 class TestAsEngine:

@@ -153,7 +153,7 @@ def _is_future(item: Any) -> bool:
 
 
 def _stays_out(item: Any) -> bool:
-    return not isinstance(item, type) and (_is_future(item) or (hasattr(item, "__dask_graph__") and _is_lazy(item)))
+    return _is_future(item) or (hasattr(type(item), "__dask_graph__") and _is_lazy(item))
 
 
 def _is_lazy(item: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 from bochner.engines.base import EngineError
@@ -47,8 +46,7 @@ class RayEngine:
     @property
     def n_workers(self) -> int:
         """Processors of the cluster."""
-        lost = "The Ray cluster does not answer: see `ray status`, connect anew, and begin again."
-        return max(int(within(self.patience, self.ray.cluster_resources, lost).get("CPU", 0)), 1)
+        return max(int(self._resources().get("CPU", 0)), 1)
 
     n_processes = n_workers
 
@@ -75,22 +73,25 @@ class RayEngine:
         """
         if not self._is_reference(handle):
             return handle
-        errors, looked = self.ray.exceptions, monotonic()
         try:
             while not self.ray.wait([handle], timeout=POLL)[0]:
-                if monotonic() - looked > POLL:
-                    looked = monotonic() if self.n_workers else looked
-            return self.ray.get(handle, timeout=None)
-        except errors.RayTaskError as error:
-            raise error.cause from error
-        except errors.RayError as error:
+                self._resources()
+            return self.ray.get(handle)
+        except self.ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None) or error
+            if not isinstance(cause, self.ray.exceptions.RayError):
+                raise cause from error
             raise EngineError(
-                f"Ray has lost the work ({type(error).__name__}), most likely for want of memory: take a smaller "
+                f"Ray has lost the work ({type(cause).__name__}), most likely for want of memory: take a smaller "
                 "n_components or more memory for each worker, and see Ray's logs."
             ) from error
         except KeyboardInterrupt:
             self.ray.cancel(handle, recursive=True)
             raise
+
+    def _resources(self) -> dict[str, float]:
+        lost = "The Ray cluster does not answer: see `ray status`, connect anew, and begin again."
+        return within(self.patience, self.ray.cluster_resources, lost)
 
     def _is_reference(self, item: Any) -> bool:
         return isinstance(item, self.ray.ObjectRef)
