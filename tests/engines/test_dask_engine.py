@@ -155,6 +155,14 @@ class TestResults:
         np.testing.assert_allclose(total, 2 * X.sum(axis=0) + 2 * len(parts) * (1 + 5))
         assert not client.processing() or not any(client.processing().values())
 
+    def test_partitions_of_frames(self, client):
+        pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+        frame = pd.DataFrame({"a": np.arange(10.0), "b": 1.0})
+        lazy = dd.from_pandas(frame, npartitions=3)
+        engine = DaskEngine(client)
+        assert list(reduce(engine, lazy.to_delayed(), noisy)) == [45, 10]
+        assert list(reduce(engine, [lazy.partitions[k] for k in range(3)], noisy)) == [45, 10]
+
     def test_only_the_part_of_a_graph_that_is_needed_travels(self, client, monkeypatch):
         sent = []
         compute = Client.compute
@@ -298,6 +306,21 @@ class TestFailures:
     def test_a_cluster_without_workers(self):
         with local_cluster(0) as client, pytest.raises(EngineError, match=r"no workers for 0\.5 s|no workers for 0 s"):
             reduce(DaskEngine(client, patience=0.5), [1], noisy)
+
+    def test_workers_that_do_nothing(self):
+        worker = {"status": "paused", "metrics": {"task_counts": {"ready": 3}}}
+
+        class Idle:
+            status, scheduler = "running", None
+
+            def scheduler_info(self, n_workers):
+                return {"workers": {"tcp://one": worker}}
+
+        cluster = clusters.Cluster(Idle(), patience=0.02)
+        cluster.look()
+        time.sleep(2 * clusters.IDLE * 0.02)
+        with pytest.raises(EngineError, match=r"none of its 1 workers .* \(1 of them are paused for want of memory\)"):
+            cluster.look()
 
     def test_workers_that_are_gone_for_good(self, tmp_path):
         with local_cluster(1) as client:

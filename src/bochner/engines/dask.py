@@ -127,10 +127,12 @@ class DaskEngine:
 
     def _tell(self) -> None:
         """Call what is to be called of the results that are there, which are kept for it no longer."""
-        done = [call for future, call in self._watched if future.status == "finished"]
-        self._watched = [one for one in self._watched if not one[0].done()]
-        for call in done:
-            call()
+        watched, self._watched = self._watched, []
+        for future, done in watched:
+            if future.status == "finished":
+                done()
+            else:
+                self._watched.append((future, done))
 
 
 def _do(data: bytes, *values: Any) -> Any:
