@@ -13,10 +13,17 @@ from bochner.engines.journal import Journal
 T = TypeVar("T")
 
 
+class EngineError(RuntimeError):
+    """Work could not be done where it was sent: workers or a scheduler that are lost, or of another version."""
+
+
 class Engine(Protocol):
     """A place that work can be given to: threads, processes, a cluster.
 
-    Work and its arguments are plain objects that can be pickled, where they have to travel.
+    Work and its arguments are plain objects that can be pickled, where they have to travel. Work may say with an
+    attribute `n_bytes` what memory a call takes, and with ``whole_worker = True`` that it uses all threads of its
+    worker; any other has one. An engine may have a method ``watch(handle, done)``, which lets it call ``done()`` in the
+    thread that waits for a result, once that of the handle is there.
 
     Attributes
     ----------
@@ -46,7 +53,12 @@ class Engine(Protocol):
 
 
 def reduce(
-    engine: Engine, parts: Sequence[T], work: Callable[..., Any], shared: Any = None, journal: Journal | None = None
+    engine: Engine,
+    parts: Sequence[T],
+    work: Callable[..., Any],
+    shared: Any = None,
+    journal: Journal | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> Any:
     """Return the sum of ``work(part, shared)`` over the parts, added in a fixed binary tree.
 
@@ -59,13 +71,16 @@ def reduce(
         One that is not remote, where there is a journal.
     journal : Journal, optional
         Keeps the sums that are done; what it held before is not done again.
+    advance : callable, optional
+        Called with the index of each part that is done, by engines that can watch work.
     """
     n_parts = len(parts)
     with nullcontext() if journal is None else journal.keeping(n_parts):
         done = None if journal is None else journal.done(0, n_parts)
         if done is not None:
             return done
-        return engine.result(_sum(engine, parts, work, engine.share(shared), journal, (0, n_parts)))
+        advance = advance if hasattr(engine, "watch") else None
+        return engine.result(_sum(engine, parts, work, engine.share(shared), journal, (0, n_parts), advance))
 
 
 def _sum(
@@ -75,6 +90,7 @@ def _sum(
     common: Any,
     journal: Journal | None,
     place: tuple[int, int],
+    advance: Callable[[int], object] | None,
 ) -> Any:
     """A handle of the sum over a range of parts: of the largest power of two of them that is not all, and the rest."""
     first, stop = place
@@ -82,9 +98,12 @@ def _sum(
     if done is not None:
         return engine.share(done)
     if stop - first == 1:
-        return engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
+        leaf = engine.submit(work if journal is None else journal.leaf(first, work), parts[first], common)
+        if advance is not None:
+            engine.watch(leaf, partial(advance, first))  # type: ignore[attr-defined]
+        return leaf
     middle = first + (1 << (stop - first - 1).bit_length() - 1)
-    halves = [_sum(engine, parts, work, common, journal, half) for half in ((first, middle), (middle, stop))]
+    halves = [_sum(engine, parts, work, common, journal, half, advance) for half in ((first, middle), (middle, stop))]
     add = _sum_of if engine.is_remote else _add
     return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+import platform
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from dataclasses import dataclass, replace
 from typing import Any
 
+from bochner.engines.base import EngineError
+from bochner.engines.remote import Call, at
 from bochner.engines.tasks import Task, ready_tasks
 
 AHEAD = 2  # works that are given to an executor at a time, for each of its workers
@@ -31,18 +34,23 @@ class FuturesEngine:
     Parameters
     ----------
     executor : concurrent.futures.Executor
-        Of processes, on this machine or on others.
+        Of processes, on this machine or on others; of threads, each of which does a work by itself.
     """
 
     is_remote, keeps_results = True, False
 
     def __init__(self, executor: Executor) -> None:
-        self.executor = executor
+        self.executor, self._watched = executor, dict[Task, Callable[[], object]]()
 
     @property
     def n_workers(self) -> int:
         """Workers, as many as there are processors where the executor does not tell."""
-        return int(getattr(self.executor, "_max_workers", None) or os.cpu_count() or 1)
+        return int(
+            getattr(self.executor, "_max_workers", None)
+            or getattr(self.executor, "num_workers", None)
+            or os.cpu_count()
+            or 1
+        )
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Task:
         """Note what is to be done."""
@@ -52,25 +60,65 @@ class FuturesEngine:
         """The value, pickled once."""
         return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
 
-    def result(self, handle: Task) -> Any:
-        """Let the workers do what waits for nothing, a few works ahead, and do here what waits for their results."""
+    def watch(self, handle: Task, done: Callable[[], object]) -> None:
+        """Call ``done()`` while a result is waited for, once that of the handle is there."""
+        self._watched[handle] = done
+
+    def result(self, handle: Task | Packed) -> Any:
+        """Let the workers do what waits for nothing, a few works ahead, and do here what waits for their results.
+
+        Raises
+        ------
+        EngineError
+            Where a process of the executor has died, or it takes no work.
+        """
+        if isinstance(handle, Packed):
+            return handle.value()
         waiting, running = ready_tasks(handle)[::-1], dict[Future, Task]()
         try:
             while waiting or running:
                 while waiting and len(running) < AHEAD * self.n_workers:
                     task = waiting.pop()
-                    running[self.executor.submit(_run, task.work, *task.take_arguments())] = task
+                    running[self._give(task)] = task
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     self._finish(running.pop(future), future.result())
+        except BrokenExecutor as error:
+            raise EngineError(
+                f"A process of the executor has died ({error}), most likely for want of memory: take a smaller "
+                "n_components or fewer processes, make a new executor, and begin again."
+            ) from error
+        except CancelledError as error:
+            raise EngineError("The executor has given up the work: make a new one, and begin again.") from error
         finally:
+            self._watched = {}
             for future in running:
                 future.cancel()
         return handle.value
 
+    def _give(self, task: Task) -> Future:
+        call = Call(task.work, tuple(task.take_arguments()))
+        try:
+            return self.executor.submit(_do, call)
+        except BrokenExecutor:
+            raise
+        except RuntimeError as error:
+            raise EngineError(f"The executor takes no work ({error}): make a new one, and begin again.") from error
+
     def _finish(self, task: Task, value: Any) -> None:
-        for follower in task.finish(value):
-            self._finish(follower, follower.work(*follower.take_arguments()))
+        followers = task.finish(value)
+        self._watched.pop(task, _nothing)()
+        for follower in followers:
+            self._finish(follower, follower.work(*_values(follower.take_arguments())))
 
 
-def _run(work: Callable[..., Any], *arguments: Any) -> Any:
-    return work(*(argument.value() if isinstance(argument, Packed) else argument for argument in arguments))
+def _do(call: Call) -> Any:
+    with at(f"process {os.getpid()} on {platform.node()}"):
+        return replace(call, arguments=_values(call.arguments)).do()
+
+
+def _values(arguments: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(argument.value() if isinstance(argument, Packed) else argument for argument in arguments)
+
+
+def _nothing() -> None:
+    """Tell nobody."""

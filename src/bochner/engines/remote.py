@@ -1,0 +1,79 @@
+"""Work that is done in other processes: with the settings it was given away with, on as many threads as it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from bochner import __version__
+from bochner.engines.base import EngineError
+from bochner.engines.local import at_most
+from bochner.settings import current, settings
+
+
+def _carried() -> dict[str, Any]:
+    """Settings that hold for work wherever it is done; those of memory and files are this process's own."""
+    here = current()
+    return {"device": here.device, "precision": here.precision}
+
+
+@dataclass(frozen=True)
+class Call:
+    """Work and its arguments, as they travel.
+
+    Attributes
+    ----------
+    work : callable
+    arguments : tuple
+    settings : dict
+        Of who gave the work away.
+    version : str
+        Of bochner there.
+    """
+
+    work: Callable[..., Any]
+    arguments: tuple = ()
+    settings: dict[str, Any] = field(default_factory=_carried)
+    version: str = __version__
+
+    @property
+    def takes_worker(self) -> bool:
+        """Whether the work uses all threads of its worker."""
+        return getattr(self.work, "whole_worker", False)
+
+    def do(self, threads: int = 1) -> Any:
+        """Do the work on so many threads.
+
+        Raises
+        ------
+        EngineError
+            Where it comes from another version.
+        """
+        if self.version != __version__:
+            raise EngineError(
+                f"A worker has bochner {__version__}, and its work comes from {self.version}: install the same version "
+                "everywhere."
+            )
+        own: dict[str, Any] = {"engine": None, "memory_limit": None, "checkpoint": None, "resume": False}
+        with at_most(threads), settings(**own, **self.settings):
+            return self.work(*self.arguments)
+
+
+@contextmanager
+def at(where: str) -> Iterator[None]:
+    """Let what is raised inside say where that was: the worker, as users know it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This happened on {where}.")
+        raise
+
+
+def name_of(work: Callable[..., Any]) -> str:
+    """What to call work where users see it."""
+    while isinstance(work, partial):
+        work = work.func
+    return getattr(work, "__name__", type(work).__name__).strip("_<>")

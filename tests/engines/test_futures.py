@@ -1,0 +1,172 @@
+"""Executors as engines: processes, threads, loky's processes."""
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import bochner
+from bochner.data.sources import ArraySource
+from bochner.engines import futures
+from bochner.engines.base import EngineError, reduce
+from bochner.engines.chosen import as_engine
+from bochner.engines.futures import FuturesEngine
+from bochner.engines.local import LOCAL, _allowed
+from bochner.engines.remote import Call
+from bochner.estimators.targets import Standardised
+from bochner.features import FourierFeatures
+from bochner.reductions import SumMoments
+from bochner.settings import current
+
+pytestmark = pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning")
+
+
+def rows():
+    """A source, its spans, the work of their moments, and the map: what a fit gives to an engine."""
+    X = np.random.default_rng(0).standard_normal((1100, 3))
+    features = FourierFeatures(n_components=20, random_state=0).fit(X)
+    source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
+    return [source.span(k, k + 1) for k in range(source.n_parts)], SumMoments(20, 2, np.dtype(float), 256), features
+
+
+def found(part, shared):
+    """What work finds where it is done."""
+    return {"process": os.getpid(), "threads": _allowed(), "device": current().device, "limit": current().memory_limit}
+
+
+def refused(part, shared):
+    raise KeyError(f"part {part}")
+
+
+def die(part, shared):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def started(folder, part, shared):
+    (folder / str(part)).touch()
+    time.sleep(0.05)
+    if part == 0:
+        raise KeyError(part)
+    return np.zeros(1)
+
+
+def processes():
+    return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+
+
+def loky():
+    return pytest.importorskip("loky").ProcessPoolExecutor(2)
+
+
+@pytest.fixture(
+    scope="module", params=[processes, loky, partial(ThreadPoolExecutor, 2)], ids=["spawn", "loky", "thread"]
+)
+def executor(request):
+    with request.param() as executor:
+        yield executor
+
+
+def test_same_bits(executor):
+    parts, work, features = rows()
+    assert len(parts) > 2
+    here, there = reduce(LOCAL, parts, work, features), reduce(FuturesEngine(executor), parts, work, features)
+    np.testing.assert_array_equal(here.matrix, there.matrix)
+    assert here.n_rows == there.n_rows
+
+
+def test_settings_travel_and_a_work_has_one_thread(executor):
+    engine = FuturesEngine(executor)
+    with bochner.settings(engine=executor, device="cpu", memory_limit="4 GB"):
+        there = engine.result(engine.submit(found, 0, None))
+    assert (there["threads"], there["device"], there["limit"]) == (1, "cpu", None)
+    assert (there["process"] == os.getpid()) == isinstance(executor, ThreadPoolExecutor)
+
+
+def test_failures_come_as_they_are_and_say_where(executor):
+    with pytest.raises(KeyError, match="part 3") as error:
+        reduce(FuturesEngine(executor), [3], refused)
+    assert error.value.__notes__[0].startswith("This happened on process ")
+
+
+def test_no_more_are_given_away_than_a_few_ahead(executor, tmp_path):
+    with pytest.raises(KeyError):
+        reduce(FuturesEngine(executor), range(100), partial(started, tmp_path))
+    assert len(list(tmp_path.iterdir())) <= 2 * futures.AHEAD * 2
+
+
+def test_parts_that_are_done_are_told_of(executor):
+    seen = []
+    reduce(FuturesEngine(executor), range(9), partial(np.full, 2), float, advance=seen.append)
+    assert sorted(seen) == list(range(9))
+
+
+@pytest.mark.parametrize("make", [processes, loky])
+def test_processes_that_die(make):
+    with make() as executor, pytest.raises(EngineError, match="memory: take a smaller n_components"):
+        reduce(FuturesEngine(executor), range(4), die)
+
+
+def test_an_executor_that_was_shut_down():
+    (executor := processes()).shutdown()
+    with pytest.raises(EngineError, match="takes no work"):
+        reduce(FuturesEngine(executor), [1], found)
+
+
+def test_what_is_shared_by_threads_stays_as_it_is():
+    sums = [np.ones(2) * k for k in range(5)]
+    with ThreadPoolExecutor(2) as executor:
+        engine = FuturesEngine(executor)
+        total = reduce(engine, sums, lambda part, _: part)
+        assert engine.result(engine.share(7)) == 7
+        assert engine.result(engine.submit(lambda a, b: a + b, engine.submit(int, "2"), engine.share(3))) == 5
+    np.testing.assert_array_equal(total, [10, 10])
+    np.testing.assert_array_equal(sums, [[k, k] for k in range(5)])
+
+
+def test_an_interrupt_leaves_the_executor_usable():
+    began = threading.Event()
+
+    def work(part, _):
+        began.set()
+        time.sleep(0.2)
+
+    def interrupt():
+        began.wait(10)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as executor:
+        (thread := threading.Thread(target=interrupt)).start()
+        with pytest.raises(KeyboardInterrupt):
+            reduce(FuturesEngine(executor), range(100), work)
+        thread.join()
+        assert reduce(FuturesEngine(executor), [1], lambda part, _: part) == 1
+
+
+def test_work_of_another_version_is_refused():
+    with pytest.raises(EngineError, match=r"bochner .* comes from 0\.0\.0: install"):
+        Call(int, ("7",), version="0.0.0").do()
+
+
+class TestAsEngine:
+    def test_what_is_given(self):
+        with ThreadPoolExecutor(1) as executor:
+            assert as_engine(executor).executor is executor
+        assert as_engine(None) is LOCAL
+        assert as_engine(LOCAL) is LOCAL
+
+    @pytest.mark.parametrize(
+        ("given", "why"), [("tcp://host:8786", "Client.'tcp://host:8786'"), ("spark", "'spark'"), (7, "7")]
+    )
+    def test_what_is_none(self, given, why):
+        with pytest.raises(TypeError, match=why):
+            as_engine(given)
+
+    def test_a_class_is_no_engine(self):
+        with pytest.raises(TypeError, match="engine must be"):
+            as_engine(FuturesEngine)
