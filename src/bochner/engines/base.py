@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
@@ -46,7 +46,12 @@ class Engine(Protocol):
 
 
 def reduce(
-    engine: Engine, parts: Sequence[T], work: Callable[..., Any], shared: Any = None, journal: Journal | None = None
+    engine: Engine,
+    parts: Sequence[T],
+    work: Callable[..., Any],
+    shared: Any = None,
+    journal: Journal | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> Any:
     """Return the sum of ``work(part, shared)`` over the parts, added in a fixed binary tree.
 
@@ -59,6 +64,8 @@ def reduce(
         One that is not remote, where there is a journal.
     journal : Journal, optional
         Keeps the sums that are done; what it held before is not done again.
+    advance : callable, optional
+        Called with the index of a part that is done elsewhere.
     """
     n_parts = len(parts)
     with nullcontext() if journal is None else journal.keeping(n_parts):
@@ -89,6 +96,14 @@ def _sum(
     return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
 
 
+def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
+    """Yield the results of several handles, whose work is done at the same time."""
+    if engine.keeps_results:
+        yield from map(engine.result, handles)
+    else:
+        yield from engine.result(engine.submit(_together, *handles))
+
+
 def accumulate(
     start: Callable[[], T], parts: Sequence[Any], add: Callable[[T, Any], object], journal: Journal | None = None
 ) -> T:
@@ -106,6 +121,10 @@ def accumulate(
             else:
                 journal.extend(total, k, partial(add, total, parts[k]))
         return total
+
+
+def _together(*values: Any) -> tuple[Any, ...]:
+    return values
 
 
 def _add(left: Any, right: Any) -> Any:
