@@ -32,8 +32,8 @@ class Farm:
 
     is_remote = True
 
-    def __init__(self, n_machines=2, keeps_results=True, worker_memory=1 << 30):
-        self.n_machines = self.n_workers = n_machines
+    def __init__(self, n_processes=2, keeps_results=True, worker_memory=1 << 30):
+        self.n_processes = self.n_workers = n_processes
         self.keeps_results, self.worker_memory = keeps_results, worker_memory
         self.works, self.results, self.sent, self.n_done = [], {}, [], 0
 

@@ -33,7 +33,7 @@ from bochner.reductions import (
 
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
-GROUP_BYTES, HELD_SHARE = 1 << 27, 0.3  # of a block of a worker; of its memory, as it may come to hold two groups
+GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 SHARD_ROWS = 1024
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
@@ -251,7 +251,7 @@ class Design:
     def _groups(self, centres: Centres | None) -> Groups:
         """The blocks on the workers of the engine, held there where it and their memory allow it."""
         engine, passes = self.engine, self.again(centres)
-        n_groups = max(int(getattr(engine, "n_machines", engine.n_workers)), 1)
+        n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
         spans = self.source.groups(n_groups)
         row = self.features.stored_bytes(self.dtype, packed=False)
         free = getattr(engine, "worker_memory", None) or (available_memory() or 0) // n_groups

@@ -76,18 +76,19 @@ class Sums:
 
     def totals(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int) -> Totals:
         """Sums of features, targets and weights."""
-        found = Totals(self.zeros(n_outputs + 1, n_features), np.zeros(n_outputs + 1), self.zeros(n_features))
+        sums, squares = self.zeros(n_outputs + 1, n_features), self.zeros(n_features)
+        weights, n_rows = np.zeros(n_outputs + 1), 0
         for features, y, weight in blocks:
             T = np.ones((n_outputs + 1, len(y)), self.dtype)
             T[:-1] = y.T
             if not are_unit(weight):
                 T *= weight.astype(self.dtype, copy=False)
-            self.add(found.sums, partial(features.backward, T))
-            found.weights += T.sum(axis=1, dtype=np.float64)
+            self.add(sums, partial(features.backward, T))
+            weights += T.sum(axis=1, dtype=np.float64)
             if self.many:
-                self.add(found.squares, partial(features.squares, weight.astype(self.dtype)))
-            found.n_rows += int(np.count_nonzero(T[-1]))
-        return found
+                self.add(squares, partial(features.squares, weight.astype(self.dtype)))
+            n_rows += int(np.count_nonzero(T[-1]))
+        return Totals(sums, weights, squares, n_rows)
 
     def product(self, blocks: Iterable[StoredRows], V: NDArray) -> NDArray:
         """V Z'WZ, of shape (K, D)."""
