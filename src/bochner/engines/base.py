@@ -65,7 +65,7 @@ def reduce(
     journal : Journal, optional
         Keeps the sums that are done; what it held before is not done again.
     advance : callable, optional
-        Called with the index of a part that is done elsewhere.
+        Called with the index of each part that is done, by engines that can watch work.
     """
     n_parts = len(parts)
     with nullcontext() if journal is None else journal.keeping(n_parts):
