@@ -230,6 +230,17 @@ def test_a_pass_is_one_work_a_worker(folder):
     assert engine.n_done - before == 3
 
 
+def test_large_arguments_are_sent_once(folder, monkeypatch):
+    source, engine = encoded(folder), Farm(n_processes=3)
+    blocks = Design(source, clone(MAPS["dense"]).draw(D), np.float64, fixed=True, engine=engine).store(False)
+    equations, V = NormalEquations(blocks, 40, 3, np.float64), np.ones((3, 40))
+    expected = equations(V)
+    monkeypatch.setattr("bochner.passes.SENT_BYTES", V.nbytes - 1)
+    engine.sent.clear()
+    assert_array_equal(equations(V), expected)
+    assert [size > V.nbytes for size in engine.sent] == [True, False, False, False]
+
+
 class Unlucky(Farm):
     """A farm that loses all results now and then."""
 
@@ -285,6 +296,15 @@ def test_a_worker_that_does_not_see_the_files(folder):
         source.stripped().filled(span)
     with pytest.raises(SourceError, match="cannot see this file"):
         look(source.table, ROLES, False, 0, 500, engine=Farm())
+
+
+def test_a_worker_that_does_not_see_a_mapped_file(tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((5, 2)))
+    sent = pickle.dumps(open_source(np.load(tmp_path / "X.npy", mmap_mode="r")).parts[0])
+    assert next(copied(sent).read()).X.shape == (5, 2)
+    (tmp_path / "X.npy").unlink()
+    with pytest.raises(SourceError, match=r"X\.npy: a worker on .* cannot see this file"):
+        copied(sent)
 
 
 def test_a_path_is_the_same_wherever_a_worker_works(folder, monkeypatch, tmp_path):

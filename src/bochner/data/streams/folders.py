@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import socket
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bochner.data.files import kind_by_content
-from bochner.data.streams.base import Part, SourceError
+from bochner.data.streams.base import Part, SourceError, require_file
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -92,11 +91,8 @@ def require_seen(parts: Sequence[Part]) -> None:
     """Raise SourceError, which names the machine, where the files of parts cannot be seen from this process."""
     for part in parts:
         path = getattr(getattr(part, "file", part), "path", None)
-        if path is not None and not os.path.exists(path):
-            raise SourceError(
-                f"{path}: a worker on {socket.gethostname()} cannot see this file, or it vanished; put it where all "
-                "workers see it under the same path, such as a disk that they share"
-            )
+        if path is not None:
+            require_file(path)
 
 
 def reason(error: BaseException) -> str:

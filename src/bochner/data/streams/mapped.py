@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bochner.data.streams.base import require_file
+
 
 @dataclass(frozen=True)
 class MappedArray:
@@ -52,9 +54,10 @@ class MappedArray:
         return cls(str(owner.filename), offset, array.dtype, array.shape, array.strides)
 
     def opened(self) -> NDArray:
-        """The array, mapped to be read."""
+        """The array, mapped to be read; SourceError where this process cannot see the file."""
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
+        require_file(self.path)
         reach = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         raw = np.memmap(self.path, np.uint8, "r", self.offset, (reach + self.dtype.itemsize,))
         return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
