@@ -27,6 +27,7 @@ LAYERS = [
     {"kernels", "data"},
     {"features", "vectors", "moments"},
     {"reductions"},
+    {"passes"},
     {"design", "normal", "theory"},
     {"solvers"},
     {"tuning"},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.sources import Block
-from bochner.engines.base import accumulate, reduce
+from bochner.engines.base import Engine, accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
 from bochner.engines.progress import Advance, no_advance
@@ -20,6 +20,7 @@ from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.hashed import DenseBins, hashed_bins
 from bochner.features.stored import StoredRows
 from bochner.moments import Moments
+from bochner.passes import Groups, OnSpan, Passes
 from bochner.reductions import (
     BLOCK_BYTES,
     OWN_MOMENTS_FEATURES,
@@ -32,6 +33,7 @@ from bochner.reductions import (
 
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
+GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 SHARD_ROWS = 1024
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
@@ -54,6 +56,8 @@ class Design:
         Called with the number of rows done after each block.
     fixed : bool, default=False
         Whether the map has its training rows already, and is to take note of no others.
+    engine : Engine, optional
+        What runs the passes; one that is remote takes rows that are read part by part, and maps that are fixed.
     """
 
     def __init__(
@@ -63,9 +67,10 @@ class Design:
         dtype: DTypeLike = np.float32,
         advance: Advance = no_advance,
         fixed: bool = False,
+        engine: Engine = LOCAL,
     ) -> None:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
-        self.fixed = fixed
+        self.fixed, self.engine = fixed, engine
 
     @property
     def dense(self) -> DenseFeatures:
@@ -84,7 +89,7 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """The same, which tells of the rows that are done."""
-        return Design(self.source, self.features, self.dtype, advance, self.fixed)
+        return Design(self.source, self.features, self.dtype, advance, self.fixed, self.engine)
 
     def counted(self) -> Design:
         """The rows that have weight."""
@@ -132,6 +137,8 @@ class Design:
         Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
         sum must do, of whose products they make panels. An interrupt stops all of them at their next block. What is
         summed at once depends on the rows and the map alone, and neither on threads nor on the memory that is free.
+        Workers of another engine sum the same shards, to the same bits; but where one sum must do here, theirs are
+        several, and the last bits differ.
 
         Parameters
         ----------
@@ -144,28 +151,42 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
-        sources = [self.source.span(*span) for span in self.spans()]
-        rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self.has_one_sum
+        spans, remote = self.spans(), self.engine.is_remote
+        rows, shared = max(256, self.block_rows // 2), len(spans) == 1 or (self.has_one_sum and not remote)
         blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
-        n_sums = 1 if shared else len(sources).bit_length()
+        n_sums = 1 if shared else len(spans).bit_length()
         require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
         features: Any = self.features if binned else self.dense
-        work: Any = SumMoments(D, K, self.dtype, rows, self.advance, shared)
+        advance = no_advance if remote else self.advance
+        work: Any = SumMoments(D, K, self.dtype, rows, advance, shared)
         if binned:
-            work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), self.advance)
+            work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), advance)
+        if remote:
+            return self._summed_elsewhere(spans, work, features)
+        sources = [self.source.span(*span) for span in spans]
         journal = None if keeper is None else Journal(keeper, Moments.of)
         if not (shared or binned):
             return reduce(LOCAL, sources, work, features, journal)
         return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
 
+    def _summed_elsewhere(self, spans: list[tuple[int, int]], work: Any, features: Any) -> Moments:
+        """The moments of the spans by other processes, added there or here as the engine does."""
+        items = [self.source.cut(*span) for span in spans]
+        shared = self.source.stripped(), features
+        found = reduce(self.engine, items, OnSpan(work), shared, advance=lambda k: self.advance(items[k].n_rows))
+        return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
+
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
 
         Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
-        up costs nothing beside. Where there is one sum alone, shards are added to it in order.
+        up costs nothing beside. Where there is one sum alone, shards are added to it in order; by other processes each
+        by itself, and they are few, but as cheap to add as they are large.
         """
         parts, n = self.source.n_parts, max(self.n_rows, 1)
         few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
+        if self.has_one_sum and self.engine.is_remote:
+            return shards(parts, few if self.features.is_dense else many, MOST_SHARDS)
         most = 1 if self.has_one_sum else MOST_SHARDS
         return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
 
@@ -176,10 +197,11 @@ class Design:
         waiting = 2 if self.n_rows >= MANY_ROWS else 1
         return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 
-    def store(self, packed: bool, centres: Centres | None = None) -> Iterable[StoredRows]:
+    def store(self, packed: bool, centres: Centres | None = None) -> Any:
         """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
 
-        They stay in memory where half of what is free can hold them; otherwise every pass computes them anew.
+        They stay in memory where half of what is free can hold them; otherwise every pass computes them anew. Those of
+        a fixed map are computed by the workers of the engine, where it has such, and stay there.
 
         Parameters
         ----------
@@ -187,7 +209,13 @@ class Design:
             Whether dense features may be rounded to 8 bits.
         centres : sequence of array or None, one for each part of the map, optional
             Taken from the features.
+
+        Returns
+        -------
+        list of StoredRows, Passes or Groups
         """
+        if self.engine.is_remote and (self.fixed or self.features.is_dense):
+            return self._groups(centres)
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
         kept = free is None or row * self.n_rows <= STORED_SHARE * free
@@ -215,14 +243,22 @@ class Design:
         inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
-    def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
+    def again(self, centres: Centres | None = None) -> Passes:
         """Blocks with stored features, computed anew and without rounding in every pass."""
-        return _Passes(self, centres)
+        rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
+        return Passes(self.source, self.features, self.dtype, rows, centres, self.advance)
 
-    def stored_blocks(self, centres: Centres | None = None) -> Iterator[StoredRows]:
-        """Yield blocks with stored features, without rounding, of a map that has its training rows."""
-        for X, y, weight in self._blocks(self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))):
-            yield StoredRows(self.features.store(X, centres=centres), y, weight)
+    def _groups(self, centres: Centres | None) -> Groups:
+        """The blocks on the workers of the engine, held there where it and their memory allow it."""
+        engine, passes = self.engine, self.again(centres)
+        n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
+        spans = self.source.groups(n_groups)
+        row = self.features.stored_bytes(self.dtype, packed=False)
+        free = getattr(engine, "worker_memory", None) or (available_memory() or 0) // n_groups
+        need = (row + 8 * (self.source.n_outputs + 1)) * max(span.n_rows for span in spans)
+        held = engine.keeps_results and self.source.n_rows is not None and need <= HELD_SHARE * free
+        rows = max(256, min(passes.rows, GROUP_BYTES // row))
+        return Groups(engine, replace(passes, rows=rows), spans, held)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
@@ -233,22 +269,6 @@ class Design:
             done += X.shape[0]
         result += intercept
         return result
-
-
-@dataclass(frozen=True)
-class _Passes:
-    """Blocks whose features are computed anew in every pass, without rounding."""
-
-    design: Design
-    centres: Centres | None
-
-    @property
-    def many(self) -> bool:
-        """Whether there may be more rows than sums of bins in single precision tell apart."""
-        return not self.design.features.is_dense
-
-    def __iter__(self) -> Iterator[StoredRows]:
-        return self.design.stored_blocks(self.centres)
 
 
 def _shard_rows(n_features: int) -> tuple[int, int]:

@@ -2,14 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.weights import are_unit
 from bochner.features.stored import StoredRows
+from bochner.passes import Groups
 from bochner.vectors import add_scaled, dots
+
+
+@dataclass
+class Totals:
+    """Sums over rows that are needed once; those of two sets of rows add up.
+
+    Attributes
+    ----------
+    sums : array of shape (K + 1, D)
+        [y, 1]'WZ.
+    weights : array of shape (K + 1,)
+        [y, 1]'w.
+    squares : array of shape (D,)
+        Diagonal of Z'WZ, where there are many rows; else zero.
+    n_rows : int
+        Rows of positive weight.
+    """
+
+    sums: NDArray
+    weights: NDArray
+    squares: NDArray
+    n_rows: int = 0
+
+    def __iadd__(self, other: Totals) -> Totals:
+        self.sums += other.sums
+        self.weights += other.weights
+        self.squares += other.squares
+        self.n_rows += other.n_rows
+        return self
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How sums over blocks are taken.
+
+    Attributes
+    ----------
+    dtype : dtype
+        Of the sums of a block.
+    many : bool
+        Whether there are so many rows that sums grow by little in the end: those of blocks are added in double
+        precision then.
+    """
+
+    dtype: np.dtype
+    many: bool
+
+    def zeros(self, *shape: int) -> NDArray:
+        """The sum over no blocks."""
+        return np.zeros(shape, np.float64 if self.many else self.dtype)
+
+    def add(self, total: NDArray, add: Callable[[NDArray], object]) -> None:
+        """Let ``add(sums)`` add the sums of a block to the total, or to zeros that are added to it."""
+        if not self.many:
+            add(total)
+            return
+        own = np.zeros(total.shape, self.dtype)
+        add(own)
+        total += own
+
+    def totals(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int) -> Totals:
+        """Sums of features, targets and weights."""
+        sums, squares = self.zeros(n_outputs + 1, n_features), self.zeros(n_features)
+        weights, n_rows = np.zeros(n_outputs + 1), 0
+        for features, y, weight in blocks:
+            T = np.ones((n_outputs + 1, len(y)), self.dtype)
+            T[:-1] = y.T
+            if not are_unit(weight):
+                T *= weight.astype(self.dtype, copy=False)
+            self.add(sums, partial(features.backward, T))
+            weights += T.sum(axis=1, dtype=np.float64)
+            if self.many:
+                self.add(squares, partial(features.squares, weight.astype(self.dtype)))
+            n_rows += int(np.count_nonzero(T[-1]))
+        return Totals(sums, weights, squares, n_rows)
+
+    def product(self, blocks: Iterable[StoredRows], V: NDArray) -> NDArray:
+        """V Z'WZ, of shape (K, D)."""
+        found = self.zeros(*V.shape)
+        for features, _, weight in blocks:
+            self.add(found, partial(features.normal, V, weight))
+        return found
+
+    def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
+        """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""
+        found = np.zeros(n_features, self.dtype)
+        for features, _, weight in blocks:
+            features.squares(weight.astype(self.dtype), found)
+        return found
 
 
 class NormalEquations:
@@ -19,9 +112,9 @@ class NormalEquations:
 
     Parameters
     ----------
-    blocks : iterable of StoredRows
-        Iterated once a product. With an attribute `many` that is true the sums of blocks are added in double precision,
-        and the diagonal is summed in the first pass, with all else.
+    blocks : iterable of StoredRows, or Groups
+        Iterated once a product; of groups each is, where it is. With an attribute `many` that is true the sums of
+        blocks are added in double precision, and the diagonal is summed in the first pass, with all else.
     n_features, n_outputs : int
         Columns D of Z and K of y.
     dtype : dtype
@@ -39,36 +132,24 @@ class NormalEquations:
         (y - mean)'WZ.
     """
 
-    def __init__(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int, dtype: DTypeLike) -> None:
+    def __init__(
+        self, blocks: Iterable[StoredRows] | Groups, n_features: int, n_outputs: int, dtype: DTypeLike
+    ) -> None:
         self.blocks, self.dtype = blocks, np.dtype(dtype)
-        self.many = bool(getattr(blocks, "many", False))
-        squares = np.zeros(n_features, np.float64 if self.many else self.dtype)
-        sums = np.zeros((n_outputs + 1, n_features), squares.dtype)
-        totals, self.n_rows = np.zeros(n_outputs + 1), 0
-        for features, y, weight in blocks:
-            T = np.ones((n_outputs + 1, len(y)), self.dtype)
-            T[:-1] = y.T
-            if not are_unit(weight):
-                T *= weight.astype(self.dtype, copy=False)
-            own = self._of_block(sums)
-            features.backward(T, own)
-            _add(own, sums)
-            totals += T.sum(axis=1, dtype=np.float64)
-            if self.many:
-                own = self._of_block(squares)
-                features.squares(weight.astype(self.dtype), own)
-                _add(own, squares)
-            self.n_rows += int(np.count_nonzero(T[-1]))
-        self._squares = squares if self.many else None
-        self.weight = float(totals[-1])
+        self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
+        found: Totals = self._over(self.sums.totals, n_features, n_outputs)
+        sums, weights, self.n_rows = found.sums, found.weights, found.n_rows
+        self._squares = found.squares if self.sums.many else None
+        self.weight = float(weights[-1])
         self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
-        self.target_mean = totals[:-1] / self.weight
+        self.target_mean = weights[:-1] / self.weight
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1].astype(self.dtype, copy=False)
 
-    def _of_block(self, total: NDArray) -> NDArray:
-        """Where the sums of a block go: where there are many, of their own, as sums grow by little then."""
-        return np.zeros(total.shape, self.dtype) if self.many else total
+    def _over(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``work(blocks, *arguments)`` sums over all blocks, which is done where they are."""
+        blocks = self.blocks
+        return blocks.total(work, *arguments) if isinstance(blocks, Groups) else work(blocks, *arguments)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,12 +170,7 @@ class NormalEquations:
         """
         V = np.ascontiguousarray(V, self.dtype)
         if not isinstance(self.blocks, list) or any(block.features.fused for block in self.blocks):
-            product = np.zeros(V.shape, np.float64 if self.many else self.dtype)
-            for features, _, weight in self.blocks:
-                own = self._of_block(product)
-                features.normal(V, weight, own)
-                _add(own, product)
-            product = product.astype(self.dtype, copy=False)
+            product = self._over(self.sums.product, V).astype(self.dtype, copy=False)
             add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
             Q += product
             return dots(V, product)
@@ -111,21 +187,13 @@ class NormalEquations:
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""
-        diagonal = np.zeros(self.shape[1], self.dtype)
         if self._squares is not None:
-            diagonal += self._squares
+            diagonal = self._squares.astype(self.dtype)
         else:
-            for features, _, weight in self.blocks:
-                features.squares(weight.astype(self.dtype), diagonal)
+            diagonal = self._over(self.sums.squares, self.shape[1])
         diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
         return np.maximum(diagonal, 0, out=diagonal)
 
     def intercept(self, coef: NDArray) -> NDArray:
         """Intercepts that go with coefficients of shape (K, D), shape (K,)."""
         return self.target_mean - coef @ self.feature_mean
-
-
-def _add(own: NDArray, total: NDArray) -> None:
-    """Add the sums of a block to those of all, where they are not the same array."""
-    if own is not total:
-        total += own

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -31,7 +33,7 @@ def typed_blocks(source: Source, rows: int, dtype: np.dtype, advance: Advance = 
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(ABC):
     """The work of one shard: a sum over the rows of a source, seen through a map.
 
     Attributes
@@ -54,6 +56,23 @@ class Work:
         """Yield the blocks of a source."""
         return typed_blocks(source, self.rows, self.dtype, self.advance)
 
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """Memory of a call."""
+
+    def __call__(self, source: Source, features: Any) -> Moments:
+        """Sum over the blocks."""
+        return self.add(self.empty(), source, features)
+
+    @abstractmethod
+    def empty(self) -> Moments:
+        """Moments of no rows."""
+
+    @abstractmethod
+    def add(self, moments: Moments, source: Source, features: Any) -> Moments:
+        """Add all blocks of a source in place."""
+
 
 @dataclass(frozen=True)
 class SumMoments(Work):
@@ -73,10 +92,6 @@ class SumMoments(Work):
         columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
         return columns**2 * (8 + size) + self.rows * columns * size + READING_BYTES
 
-    def __call__(self, source: Source, features: DenseFeatures) -> Moments:
-        """Sum over the blocks."""
-        return self.add(self.empty(), source, features)
-
     def empty(self) -> Moments:
         """Moments of no rows."""
         return Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
@@ -93,6 +108,11 @@ class SumMoments(Work):
 
 class SumBins(Work):
     """The moments of hashed bins, which are added in double precision; threads share the panels of the Gram matrix."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of a call."""
+        return 8 * (self.n_features + self.n_outputs + 1) ** 2 + 2 * BLOCK_BYTES + READING_BYTES
 
     def empty(self) -> Moments:
         """Moments of no rows."""

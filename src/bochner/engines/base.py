@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
@@ -108,6 +108,14 @@ def _sum(
     return engine.submit(add if journal is None else partial(journal.add, first, middle, stop), *halves)
 
 
+def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
+    """Yield the results of several handles, whose work is done at the same time."""
+    if engine.keeps_results:
+        yield from map(engine.result, handles)
+    else:
+        yield from engine.result(engine.submit(_together, *handles))
+
+
 def accumulate(
     start: Callable[[], T], parts: Sequence[Any], add: Callable[[T, Any], object], journal: Journal | None = None
 ) -> T:
@@ -125,6 +133,10 @@ def accumulate(
             else:
                 journal.extend(total, k, partial(add, total, parts[k]))
         return total
+
+
+def _together(*values: Any) -> tuple[Any, ...]:
+    return values
 
 
 def _add(left: Any, right: Any) -> Any:

@@ -7,12 +7,26 @@ from contextlib import contextmanager
 
 from bochner import __version__
 from bochner.data.checkpoint import Checkpoint, require_none
+from bochner.engines.base import Engine
 from bochner.settings import current
 
 
-def check_checkpoint() -> None:
-    """Raise CheckpointError, before any work, where a fit would write over a checkpoint of another one."""
+def check_checkpoint(engine: Engine) -> None:
+    """Raise, before any work, where there can be no checkpoint.
+
+    Raises
+    ------
+    ValueError
+        Where the work is done by others.
+    CheckpointError
+        Where it would be written over one of another fit.
+    """
     own = current()
+    if own.checkpoint is not None and engine.is_remote:
+        raise ValueError(
+            "checkpoint= keeps what this process sums, and engine= lets workers sum, who do again what is lost: leave "
+            "one of the two out."
+        )
     if own.checkpoint is not None and not own.resume:
         require_none(own.checkpoint)
 

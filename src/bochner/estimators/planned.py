@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from bochner.engines.chosen import chosen
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
@@ -131,11 +132,14 @@ class Planned:
             solver=way.solver,
             reason="; ".join(part for part in (*case.why, way.reason) if part),
             cures=_cures(rows, case.features, way, gathered),
+            workers="" if gathered else _workers(),
         )
 
     def _case(self, rows: Rows, limit: int | None) -> Case:
         """What a limit leads to."""
         gathered = rows.sample is None and gathers(rows.n_rows, rows.n_columns, limit)
+        if gathered and not rows.held and chosen().is_remote:
+            gathered = rows.n_rows <= sampled_rows(rows.n_columns, limit)
         sample = rows.n_rows if gathered else min(rows.sample or sampled_rows(rows.n_columns, limit), rows.n_rows)
         rows = replace(rows, sample=sample)
         features, learned, why = self._planned_map(rows)
@@ -224,6 +228,12 @@ def _given(features: FeatureMap, n_columns: int) -> Map:
     grids = sum(int(one.n_grids) for one in bins)
     text = f"bins of {grids:,} grids" + (f" in {buckets:,} buckets each" if buckets else "")
     return Map(text + (" beside other features" if len(maps) > len(bins) else ""), grids, False, buckets)
+
+
+def _workers() -> str:
+    """Who runs the passes, where these are others than the threads of this process."""
+    engine = chosen()
+    return f"{engine.n_workers:,} of {type(engine).__name__}" if engine.is_remote else ""
 
 
 def _drawn(features: Map, n_columns: int) -> FeatureMap:

@@ -30,7 +30,7 @@ from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
-from bochner.estimators.tables import Stream
+from bochner.estimators.tables import Stream, engine_of
 from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
@@ -57,6 +57,10 @@ class StreamedMachine(Planned, KernelMachine):
         """Fit the model."""
 
     @abstractmethod
+    def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Solve for other rows."""
+
+    @abstractmethod
     def _targets_of(self, overview: Overview) -> Targets:
         """Keep the classes, or the scale of the targets, of all rows; how targets are made of them."""
 
@@ -70,8 +74,11 @@ class StreamedMachine(Planned, KernelMachine):
 
     def _fit_stream(self, stream: Stream) -> Self:
         """Look at all rows once, choose on a sample of them, and solve for all in passes."""
+        if self._needs_all is not None and stream.is_small:
+            return self.fit(*stream.gather())
         self._refuse("rows that are read in passes")
-        check_checkpoint()
+        engine = engine_of(stream)
+        check_checkpoint(engine)
         overview = self._look(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
             return self.fit(*overview.sample)
@@ -80,9 +87,10 @@ class StreamedMachine(Planned, KernelMachine):
         design, task = self._plan(rows, choice)
         keep = self._keep_of(stream)
         with self._progress(rows) as advance:
-            passes = Design(source, design.features, design.dtype, advance)
-            ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
-            passes = Design(replace(source, ahead=ahead), design.features, design.dtype, advance)
+            passes = Design(source, design.features, design.dtype, advance, engine=engine)
+            if self.solver_ == "cg" or passes.has_one_sum:  # else each thread reads for itself
+                source = replace(source, ahead=True)
+                passes = Design(source, design.features, design.dtype, advance, engine=engine)
             if self.solver_ == "direct":
                 sums = self._summed(design, task, choice)
                 with keep(sums.digest) as keeper:
@@ -98,9 +106,13 @@ class StreamedMachine(Planned, KernelMachine):
 
     def _refit_stream(self, stream: Stream, targets: Targets) -> Self:
         """Solve for the rows of a stream with all that was chosen; bins have the columns that they had."""
-        if self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared":
+        whole = self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared"
+        if whole and stream.is_small:
+            return self.refit(*stream.gather())
+        if whole:
             raise ValueError("refit takes rows in memory where all of them were needed for the fit; fit it anew.")
-        check_checkpoint()
+        engine = engine_of(stream)
+        check_checkpoint(engine)
         dtype, seed = self.coef_.dtype, self._seed()
         first = stream.table.sample or FIRST_ROWS
         overview = look(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
@@ -110,7 +122,7 @@ class StreamedMachine(Planned, KernelMachine):
         source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
-            design = Design(source, self.features_, dtype, advance, fixed=True)
+            design = Design(source, self.features_, dtype, advance, fixed=True, engine=engine)
             fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
         self._keep(fitted)
         self.coef_ = fitted.coef
@@ -120,7 +132,7 @@ class StreamedMachine(Planned, KernelMachine):
         """Look at all rows once."""
         size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
         with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
-            return look(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance)
+            return look(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
 
     def _seen(self, stream: Stream, overview: Overview, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""

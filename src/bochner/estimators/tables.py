@@ -16,7 +16,9 @@ from bochner.data.streams.opening import is_streamed, open_source
 from bochner.data.streams.overview import gathered
 from bochner.data.streams.roles import Roles, Rows
 from bochner.data.table_input import is_frame
-from bochner.estimators.sizes import gathers
+from bochner.engines.base import Engine
+from bochner.engines.chosen import chosen
+from bochner.estimators.sizes import gathers, sampled_rows
 from bochner.settings import current
 
 AnyRows = TypeVar("AnyRows", Rows, Batch)
@@ -53,10 +55,19 @@ class ClassWeighted(Roles):
 
 @dataclass(frozen=True)
 class Stream:
-    """A table that is read part by part, and which of its columns are targets and weights."""
+    """A table that is read part by part, and which of its columns are targets and weights.
+
+    Attributes
+    ----------
+    table : TableSource
+    roles : Roles
+    engine : Engine or None
+        What reads it; None for that of the settings.
+    """
 
     table: TableSource
     roles: Roles
+    engine: Any = None
 
     @property
     def n_columns(self) -> int:
@@ -66,15 +77,26 @@ class Stream:
         return len(self.table.schema) - len(self.roles.target or ()) - (self.roles.weight is not None)
 
     @property
-    def is_gathered(self) -> bool:
+    def is_small(self) -> bool:
         """Whether it is known to be small enough to be read into memory as a whole."""
         n_rows = self.table.n_rows
         small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit)
         return small and self.table.sample is None
 
+    @property
+    def is_gathered(self) -> bool:
+        """Whether it is read into memory as a whole; where others can read it only if a sample would be all of it."""
+        sampled = sampled_rows(self.n_columns, current().memory_limit)
+        return self.is_small and (not engine_of(self).is_remote or (self.table.n_rows or 0) <= sampled)
+
     def gather(self) -> Batch:
         """All rows."""
         return gathered(self.table, self.roles)
+
+
+def engine_of(stream: Stream) -> Engine:
+    """What runs the passes over a table: its own engine, or that of the settings."""
+    return stream.engine or chosen()
 
 
 class Given(NamedTuple):
@@ -138,6 +160,8 @@ def large(X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """The same of rows that must fit the memory; ValueError where they are a larger source."""
     *rows, stream = given(X, y, sample_weight)
+    if stream is not None and stream.is_small:
+        return tuple(stream.gather())
     if stream is not None:
         raise ValueError(
             "partial_fit takes rows in memory, and this source is larger: fit takes it as it is, in passes of its own."

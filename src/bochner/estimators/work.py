@@ -111,6 +111,8 @@ class Plan:
         Why so.
     cures : tuple of str
         What would take less time or memory.
+    workers : str
+        Who reads and sums rows that stay where they are; empty for the threads of this process.
     """
 
     data: str
@@ -125,6 +127,7 @@ class Plan:
     solver: str
     reason: str
     cures: tuple[str, ...] = ()
+    workers: str = ""
 
     @property
     def n_passes(self) -> int:
@@ -139,6 +142,7 @@ class Plan:
         return [
             ("data", self.data),
             ("rows", rows),
+            *([("workers", self.workers)] if self.workers else []),
             ("model", self.model),
             ("solver", NAMES[self.solver]),
             ("passes", f"{self.n_passes:,}; {again}"),

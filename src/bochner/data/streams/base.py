@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -14,6 +16,15 @@ READ_BYTES = 16 << 20  # of a batch, about
 
 class SourceError(ValueError):
     """A table cannot be read as it should; the message names the file, the place in it and the cure."""
+
+
+def require_file(path: str) -> None:
+    """Raise SourceError, which names this machine, where a file that was opened in another process is not seen here."""
+    if not os.path.exists(path):
+        raise SourceError(
+            f"{path}: a worker on {socket.gethostname()} cannot see this file, or it vanished; put it where all "
+            "workers see it under the same path, such as a disk that they share"
+        )
 
 
 class Batch(NamedTuple):

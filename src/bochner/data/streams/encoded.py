@@ -6,20 +6,43 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.sources import ArraySource, Block
-from bochner.data.streams.base import READ_BYTES, SourceError, TableSource
+from bochner.data.streams.base import READ_BYTES, Part, SourceError, TableSource
 from bochner.data.streams.checksums import Tally
+from bochner.data.streams.folders import require_seen
 from bochner.data.streams.roles import Roles, Rows
 from bochner.data.streams.rows import part_rows, recut, stacked
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
 
 WHOLE_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive parts of a source, with nothing else of it: what is sent to those who read them.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    counts : tuple of int or None
+    checksums : tuple of int or None
+    """
+
+    parts: tuple[Part, ...]
+    counts: tuple[int | None, ...]
+    checksums: tuple[int, ...] | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, as far as it is known."""
+        return sum(count or 0 for count in self.counts)
 
 
 @dataclass(frozen=True)
@@ -86,6 +109,32 @@ class StreamSource:
         table = replace(self.table, parts=self.table.parts[part])
         checksums = None if self.checksums is None else self.checksums[part]
         return replace(self, table=table, counts=self.counts[part], checksums=checksums, total_weight=None)
+
+    def cut(self, first: int, stop: int) -> Span:
+        """Consecutive parts, to be sent."""
+        part = slice(first, stop)
+        checksums = None if self.checksums is None else self.checksums[part]
+        return Span(self.table.parts[part], self.counts[part], checksums)
+
+    def groups(self, most: int) -> list[Span]:
+        """All parts, in so many groups of consecutive ones at most, of about as many rows each."""
+        sizes = [1] * self.n_parts if self.n_rows is None else [count or 0 for count in self.counts]
+        ends = np.cumsum(sizes)
+        inner = [int(np.abs(ends - ends[-1] * k / most).argmin()) + 1 for k in range(1, most)]
+        edges = sorted({0, *inner, self.n_parts})
+        return [self.cut(*edge) for edge in pairwise(edges)]
+
+    def stripped(self) -> StreamSource:
+        """The same without parts, and with one row of the sample: what is sent once for all spans of it."""
+        first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
+        table = replace(self.table, parts=(), owner=None)
+        return replace(self, table=table, counts=(), checksums=None, gathered=first, total_weight=None, ahead=True)
+
+    def filled(self, span: Span) -> StreamSource:
+        """The rows of a span, in the process that reads them; SourceError where it cannot see their files."""
+        require_seen(span.parts)
+        table = replace(self.table, parts=span.parts)
+        return replace(self, table=table, counts=span.counts, checksums=span.checksums)
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """Yield all rows in order, `rows` at a time; fewer only at the end.

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from bochner.data.files import kind_by_content
-from bochner.data.streams.base import SourceError
+from bochner.data.streams.base import Part, SourceError, require_file
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -54,6 +55,10 @@ class FileState:
     modified: int
     inode: int
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With a path that is the same file wherever another process works."""
+        return vars(self) | {"path": os.path.abspath(self.path)}
+
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FileState:
         """The state of a file at present; SourceError where there is none that can be read twice."""
@@ -80,6 +85,14 @@ class FileState:
         with open(self.path, "rb") as file:
             file.seek(max(self.size - n_bytes, 0))
             return blake2b(file.read(n_bytes), digest_size=16).hexdigest()
+
+
+def require_seen(parts: Sequence[Part]) -> None:
+    """Raise SourceError, which names the machine, where the files of parts cannot be seen from this process."""
+    for part in parts:
+        path = getattr(getattr(part, "file", part), "path", None)
+        if path is not None:
+            require_file(path)
 
 
 def reason(error: BaseException) -> str:

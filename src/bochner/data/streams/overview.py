@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,13 @@ import scipy.sparse as sp
 
 from bochner.data.streams.base import READ_BYTES, Batch, Part, SourceError, TableSource
 from bochner.data.streams.checksums import Tally
+from bochner.data.streams.folders import require_seen
 from bochner.data.streams.roles import Roles, Rows, inputs
 from bochner.data.streams.rows import cut, joined, part_rows, recut
 from bochner.data.streams.samples import RowSample
 from bochner.data.streams.totals import Overview
 from bochner.data.table_statistic import MOST_CATEGORIES, TableStatistic
-from bochner.engines.base import reduce
+from bochner.engines.base import Engine, reduce
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
@@ -55,6 +56,8 @@ class Look:
     most : int or None
         Rows to look at, at most.
     advance : callable
+    elsewhere : bool
+        Whether another process than that of the caller does it.
     """
 
     schema: pa.Schema | int
@@ -66,6 +69,7 @@ class Look:
     ahead: bool = False
     most: int | None = None
     advance: Advance = no_advance
+    elsewhere: bool = False
 
     @property
     def rows(self) -> int:
@@ -83,6 +87,8 @@ class Look:
     def __call__(self, shard: Shard, shared: None = None) -> Overview:
         """Look at the rows of the parts, in order."""
         overview, first = self._empty(), shard.first
+        if self.elsewhere:
+            require_seen(shard.parts)
         for part in shard.parts:
             tally = Tally()
             rows = part_rows(part, self.schema, self.roles, tally)
@@ -116,12 +122,18 @@ class Look:
 
 
 def look(
-    source: TableSource, roles: Roles, labels: bool, seed: int, size: int, advance: Advance = no_advance
+    source: TableSource,
+    roles: Roles,
+    labels: bool,
+    seed: int,
+    size: int,
+    advance: Advance = no_advance,
+    engine: Engine = LOCAL,
 ) -> Overview:
     """Look at all rows once, on all threads; or at the first ones only, where these stand for all.
 
-    The same rows are drawn, and every figure has the same bits, on any number of threads and in whatever batches the
-    parts come. Where the parts do not know how many rows they have, they are looked at one after the other.
+    The same rows are drawn, and every figure has the same bits, on any number of threads and workers and in whatever
+    batches the parts come. Where the parts do not know how many rows they have, they are looked at one after the other.
 
     Parameters
     ----------
@@ -134,7 +146,9 @@ def look(
     size : int
         Rows of the sample, at most.
     advance : callable, optional
-        Called with the number of rows done after each block.
+        Called with the number of rows done after each block, or after each shard that is done elsewhere.
+    engine : Engine
+        What looks at all rows; the first ones are looked at here.
 
     Returns
     -------
@@ -155,11 +169,18 @@ def look(
     sample = size, seed, int(firsts[-1]) if apart and roles.without == "refuse" else None
     most = counted_categories(left, current().memory_limit)
     work = Look(source.schema, roles, labels, source.sparse, sample, most, len(items) == 1, source.sample, advance)
-    overview = reduce(LOCAL, items, work)
+    overview = reduce(LOCAL, items, work) if partly or not engine.is_remote else _afar(engine, items, work)
     if partly:
         overview.cut_short(counts if roles.without == "refuse" else [None] * len(counts))
     _require_rows(overview, source)
     return overview
+
+
+def _afar(engine: Engine, items: Sequence[Shard], work: Look) -> Overview:
+    """The same work in other processes, each of which reads ahead; what is done is told of here."""
+    rows = [sum(part.n_rows or 0 for part in item.parts) for item in items]
+    there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
+    return reduce(engine, items, there, advance=lambda k: work.advance(rows[k]))
 
 
 def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int:
