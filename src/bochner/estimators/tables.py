@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.clusters import active_engine, is_collection, is_delayed
+from bochner.data.streams.collections import CollectionPart, open_collection
 from bochner.data.streams.opening import is_streamed, open_source
 from bochner.data.streams.overview import gathered
 from bochner.data.streams.roles import Roles, Rows
 from bochner.data.table_input import is_frame
-from bochner.estimators.sizes import gathers
+from bochner.engines.base import Engine
+from bochner.engines.chosen import chosen
+from bochner.estimators.sizes import gathers, sampled_rows
 from bochner.settings import current
 
 AnyRows = TypeVar("AnyRows", Rows, Batch)
@@ -53,10 +57,19 @@ class ClassWeighted(Roles):
 
 @dataclass(frozen=True)
 class Stream:
-    """A table that is read part by part, and which of its columns are targets and weights."""
+    """A table that is read part by part, and which of its columns are targets and weights.
+
+    Attributes
+    ----------
+    table : TableSource
+    roles : Roles
+    engine : Engine or None
+        What reads it; None for that of the settings.
+    """
 
     table: TableSource
     roles: Roles
+    engine: Any = None
 
     @property
     def n_columns(self) -> int:
@@ -66,15 +79,26 @@ class Stream:
         return len(self.table.schema) - len(self.roles.target or ()) - (self.roles.weight is not None)
 
     @property
-    def is_gathered(self) -> bool:
+    def is_small(self) -> bool:
         """Whether it is known to be small enough to be read into memory as a whole."""
         n_rows = self.table.n_rows
         small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit)
         return small and self.table.sample is None
 
+    @property
+    def is_gathered(self) -> bool:
+        """Whether it is read into memory as a whole; where others can read it only if a sample would be all of it."""
+        sampled = sampled_rows(self.n_columns, current().memory_limit)
+        return self.is_small and (not engine_of(self).is_remote or (self.table.n_rows or 0) <= sampled)
+
     def gather(self) -> Batch:
         """All rows."""
         return gathered(self.table, self.roles)
+
+
+def engine_of(stream: Stream) -> Engine:
+    """What runs the passes over a table: its own engine, or that of the settings."""
+    return stream.engine or chosen()
 
 
 class Given(NamedTuple):
@@ -94,10 +118,28 @@ def given(X: Any, y: Any, sample_weight: Any) -> Given:
     TypeError
         Where X is a place that rows are read from, and y or `sample_weight` are no names of its columns.
     """
-    if not (isinstance(X, TableSource) or is_streamed(X)):
+    if is_collection(X) or is_delayed(X):
+        stream = _collected(X, y, sample_weight)
+    elif isinstance(X, TableSource) or is_streamed(X):
+        table = X if isinstance(X, TableSource) else open_source(X)
+        own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
+        stream = Stream(table, roles(y, sample_weight), active_engine() if own else None)
+    else:
         return _in_memory(X, y, sample_weight)
-    stream = Stream(X if isinstance(X, TableSource) else open_source(X), roles(y, sample_weight))
     return Given(*stream.gather()) if stream.is_gathered else Given(None, None, None, stream)
+
+
+def _collected(X: Any, y: Any, sample_weight: Any) -> Stream:
+    """A collection of Dask, beside which targets and weights may be such, or arrays, or names of its columns."""
+    named, weighed = _are_names(y), isinstance(sample_weight, str)
+    table = open_collection(X, None if named else y, None if weighed else sample_weight)
+    own = roles(y if named else None, sample_weight if weighed else None)
+    return Stream(table, own if named else replace(own, one_target=getattr(y, "ndim", 1) == 1), active_engine())
+
+
+def _are_names(y: Any) -> bool:
+    several = isinstance(y, list | tuple) and len(y) > 0
+    return isinstance(y, str) or (several and all(isinstance(name, str) for name in y))
 
 
 def roles(y: Any, sample_weight: Any = None) -> Roles:
@@ -138,6 +180,8 @@ def large(X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """The same of rows that must fit the memory; ValueError where they are a larger source."""
     *rows, stream = given(X, y, sample_weight)
+    if stream is not None and stream.is_small:
+        return tuple(stream.gather())
     if stream is not None:
         raise ValueError(
             "partial_fit takes rows in memory, and this source is larger: fit takes it as it is, in passes of its own."

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bochner.data.streams.lazily import lazy
 from bochner.data.weights import unit_weights
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import Stored
@@ -193,6 +194,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     def check_rows(self, X: Rows) -> None:
         """Raise ValueError where the map does not serve such rows."""
 
+    @lazy
     def transform(self, X: Any) -> NDArray:
         """Compute the features.
 

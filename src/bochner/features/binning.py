@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.streams.lazily import lazy
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, Rows
@@ -265,6 +266,7 @@ class BinningFeatures(FeatureMap):
     def _lookups(self) -> Lookups:
         return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
 
+    @lazy
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 
