@@ -100,17 +100,18 @@ def lazily(X: Any, call: Call, names: Sequence[str] | None, columns_of: Columns 
             empty = _as_frame(example, columns_of, X._meta_nonempty.index).iloc[:0]
             return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
         return X.map_partitions(_array_of_block, model, _empty(example), meta=_empty(example))
-    return _array(whole_rows(X), model, _empty(call(_example(X))))
+    return _array(whole_rows(X), model, _empty(call(_example(X))), call.method)
 
 
-def _array(X: Any, model: Any, empty: Any) -> Any:
+def _array(X: Any, model: Any, empty: Any, name: str) -> Any:
     """An array of Dask with as many rows in each chunk."""
     from dask.array import blockwise
 
     axes = {k: size for k, size in enumerate(empty.shape) if k}
     axes_in, axes_out = (0, len(empty.shape)), (0, *axes)
     given = (_array_of_block, axes_out, X, axes_in, model, None, empty, None)
-    return blockwise(*given, new_axes=axes, concatenate=True, dtype=empty.dtype, meta=empty, align_arrays=False)
+    alike = {"dtype": empty.dtype, "meta": empty, "align_arrays": False, "token": name}
+    return blockwise(*given, new_axes=axes, concatenate=True, **alike)
 
 
 def _named(X: Any, names: Sequence[str] | None) -> Any:

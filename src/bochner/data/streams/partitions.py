@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from bochner.data.sources import rows_of
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.batches import as_batch
 from bochner.data.streams.clusters import Recipe, active_engine, is_delayed, together, values_of
@@ -86,6 +88,27 @@ def _apart(delayed: list[Any]) -> list[Any]:
             stacklevel=2,
         )
     return [Delayed(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
+
+
+def blocks_of(X: Any) -> Iterator[Any]:
+    """Yield the partitions that have rows, computed one after the other."""
+    for block in pieces(X).blocks:
+        (values,) = values_of(block)
+        if _n_rows(values):
+            yield values
+
+
+def first_blocks(X: Any, size: int) -> Iterator[Any]:
+    """Yield rows of the first partitions that have some, so many at most; SourceError where there are none."""
+    left = size
+    for values in blocks_of(X):
+        rows = rows_of(values, slice(left))
+        left -= _n_rows(rows)
+        yield rows
+        if not left:
+            return
+    if left == size:
+        raise SourceError(f"the {kind_of(X)} has no rows; give some")
 
 
 def counted(*collections: Pieces) -> list[list[int | None]]:
