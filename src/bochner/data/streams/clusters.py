@@ -49,6 +49,12 @@ class Recipe:
     graph: dict[Any, Any]
 
 
+def has_futures(collection: Any) -> bool:
+    """Whether some of a collection is persisted on a cluster."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and bool(distributed.futures_of(collection))
+
+
 def is_waiting(block: Any) -> bool:
     """Whether a partition is still to be computed."""
     return isinstance(block, Recipe) or is_delayed(block)

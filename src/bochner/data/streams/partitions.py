@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from bochner.data.sources import rows_of
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.batches import as_batch
-from bochner.data.streams.clusters import Recipe, active_engine, is_delayed, together, values_of
+from bochner.data.streams.clusters import Recipe, active_engine, has_futures, is_delayed, together, values_of
 from bochner.data.streams.layouts import Layout
 from bochner.data.streams.tables import frame_schema
 
@@ -61,7 +61,9 @@ def pieces(data: Any) -> Pieces:
         found = list(data) if isinstance(data, list | tuple) else [data]
         return Pieces(_apart(found), [None] * len(found))
     sizes = getattr(data, "chunks", None)
-    found = (whole_rows(data) if sizes is not None and data.ndim == 2 else data).to_delayed()
+    data = whole_rows(data) if sizes is not None and data.ndim == 2 else data
+    # Dask's optimiser drops futures of persisted arrays, which only the scheduler has then.
+    found = data.to_delayed(optimize_graph=sizes is None or not has_futures(data))
     found = found if isinstance(found, list) else found.ravel().tolist()
     known = [np.nan] * len(found) if sizes is None else sizes[0]
     return Pieces(_apart(found), [None if np.isnan(size) else int(size) for size in known])
