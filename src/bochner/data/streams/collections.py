@@ -19,7 +19,7 @@ from bochner.data.streams.clusters import is_collection, is_delayed, values_of
 from bochner.data.streams.folders import reason
 from bochner.data.streams.layouts import Columns, Layout
 from bochner.data.streams.partitions import Pieces, counted, is_frame_of_dask, kind_of, layout_of, pieces
-from bochner.data.streams.selection import Selection
+from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.tables import frame_schema
 from bochner.data.table_input import is_frame
 
@@ -140,7 +140,7 @@ def open_collection(
         raise SourceError(f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give rows and columns")
     kind, frame = kind_of(X), is_frame_of_dask(X)
     if frame:
-        X, selection = _narrowed(X, selection or Selection())
+        X, selection, schema = _narrowed(X, selection or Selection(), schema)
     rows = pieces(X)
     found = {name: _beside(values, name, len(rows.blocks)) for name, values in ((Y, y), (WEIGHT, weight))}
     counts = rows.rows
@@ -161,17 +161,18 @@ def open_collection(
     return TableSource(parts, wanted, f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)
 
 
-def _narrowed(X: Any, selection: Selection) -> tuple[Any, Selection]:
-    """A frame with the columns that are needed, so that others need not be read, and what is wanted of it."""
+def _narrowed(X: Any, selection: Selection, schema: pa.Schema | None) -> tuple[Any, Selection, pa.Schema | None]:
+    """A frame with the columns that are needed, so that others need not be read, and what is wanted of these."""
     labels = {str(label): label for label in X.columns}
     if not labels:
         raise SourceError("the Dask data frame has no columns; give one at least")
-    if len(labels) < len(X.columns):  # which is refused where partitions are read
-        return X, selection
+    require(labels, pa.schema(schema or ()).names, "schema: ")
+    Selection().schema(pa.schema([(str(label), pa.null()) for label in X.columns]))  # refuses names that repeat
     needed = selection.needed(frame_schema(X._meta)).names
     if list(labels) != needed:
         X = X[[labels[name] for name in needed]]
-    return X, replace(selection, exclude=tuple(name for name in selection.exclude if name in needed))
+    asked = None if schema is None else pa.schema([field for field in schema if field.name in needed])
+    return X, replace(selection, exclude=tuple(name for name in selection.exclude if name in needed)), asked
 
 
 def _beside(values: Any, name: str, n_parts: int) -> Pieces | np.ndarray | None:
