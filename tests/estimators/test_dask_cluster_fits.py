@@ -100,8 +100,8 @@ class TestFits:
             assert np.array_equal(regressor(loss="huber").fit(X, y).coef_, held.coef_)
 
     def test_errors_name_the_partition(self, client):
-        X = da.ones((N, 3), chunks=(700, 3)).map_blocks(lambda block: block / 0 * np.nan if len(block) < 700 else block)
-        with client.as_current(), pytest.raises(ValueError, match="partition 5 of the Dask array.*contains NaN"):
+        X = da.ones((N, 3), chunks=(700, 3)).map_blocks(lambda block: block * (np.nan if len(block) < 700 else 1))
+        with client.as_current(), pytest.raises(ValueError, match=r"partition 5 of the Dask array.*NaN"):
             regressor().fit(X, np.ones(N))
 
     def test_maps_are_fitted(self, client, frame):
