@@ -64,7 +64,7 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
 
 
 def _columns(y: Any) -> int:
-    shape = getattr(y, "shape", ())
+    shape: Any = getattr(y, "shape", ())
     return int(shape[1]) if len(shape) > 1 else 1
 
 
