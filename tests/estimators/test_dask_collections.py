@@ -212,6 +212,11 @@ class TestResults:
         assert found.columns.tolist() == ["predicted_0", "predicted_1"]
         np.testing.assert_allclose(found.compute(), model.predict(frame[NAMES]), rtol=1e-6)
 
+    def test_objects_that_are_numbers(self, frame, model):
+        with dask.config.set({"dataframe.convert-string": False}):
+            rows = lazy(frame[NAMES].astype({"a": object}), 2)
+            np.testing.assert_allclose(model.predict(rows).compute(), model.predict(frame[NAMES]), rtol=1e-6)
+
     def test_files(self, frame, model, tmp_path):
         path = model.predict(lazy(frame, 3), out=tmp_path / "found.parquet")
         np.testing.assert_allclose(pd.read_parquet(path)["predicted"], model.predict(frame[NAMES]), rtol=1e-6)

@@ -396,7 +396,8 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         Returns
         -------
         array of shape (n,), or Path
-            The path of the file where there is one.
+            The path of the file where there is one. Of a Dask array such an array, of a Dask data frame a series with
+            its index, not computed yet.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -422,7 +423,8 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`; the path of the file where there is one.
+            In the order of `classes_`; the path of the file where there is one. Of a Dask array such an array, of a
+            Dask data frame a data frame with its index and a column for each class, not computed yet.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)

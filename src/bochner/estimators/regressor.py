@@ -378,7 +378,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            The path of the file where there is one.
+            The path of the file where there is one. Of a Dask array such an array, of a Dask data frame a series or a
+            data frame with its index, not computed yet.
         std : array of the same shape
             With `return_std`, where there is none.
 

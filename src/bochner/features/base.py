@@ -219,12 +219,13 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
             float32 gives float32; everything else float64. Sparse rows are not made dense as a whole.
 
         Returns
         -------
         array of shape (n, D)
+            Of a collection a Dask array, not computed yet.
         """
         X = self._checked(X, reset=False)
         self.check_rows(X)

@@ -272,12 +272,12 @@ class BinningFeatures(FeatureMap):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
             float32 gives float32; everything else float64.
 
         Returns
         -------
-        csr_matrix of shape (n, D)
+        csr_matrix of shape (n, D), or a Dask array of such blocks
             With at most P entries in a row, in the order of the grids.
         """
         X = self._checked(X, reset=False)

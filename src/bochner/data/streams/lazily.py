@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.clusters import is_collection
-from bochner.data.streams.partitions import is_frame_of_dask, whole_rows
+from bochner.data.streams.partitions import blocks_of, is_frame_of_dask, whole_rows
 from bochner.engines.local import at_most
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -95,9 +95,10 @@ def lazily(X: Any, call: Call, names: Sequence[str] | None, columns_of: Columns 
     model = delayed(call, name=f"{type(call.model).__name__}-{uuid4().hex}", traverse=False)
     if is_frame_of_dask(X):
         X = _named(X, names)
-        example = call(X._meta_nonempty)
+        rows = _rows_like(X)
+        example = call(rows)
         if columns_of is not None:
-            empty = _as_frame(example, columns_of, X._meta_nonempty.index).iloc[:0]
+            empty = _as_frame(example, columns_of, rows.index).iloc[:0]
             return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
         return X.map_partitions(_array_of_block, model, _empty(example), meta=_empty(example))
     return _array(whole_rows(X), model, _empty(call(_example(X))), call.method)
@@ -123,6 +124,13 @@ def _named(X: Any, names: Sequence[str] | None) -> Any:
         raise SourceError(f"the model needs columns that are missing: {', '.join(map(repr, absent))}")
     X = X[[labels[name] for name in names]]
     return X if all(isinstance(label, str) for label in labels.values()) else X.rename(columns=str)
+
+
+def _rows_like(X: Any) -> Any:
+    """Rows like those of a frame: made up, but where there are columns of objects, of which only values tell more."""
+    if not any(str(kind) == "object" for kind in X.dtypes):
+        return X._meta_nonempty
+    return next(blocks_of(X), X._meta_nonempty).iloc[:1]
 
 
 def _example(X: Any) -> Any:
