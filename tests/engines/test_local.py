@@ -504,7 +504,7 @@ class TestAtMost:
         with at_most(1):
             assert self.threads() == (1, 1)
             with at_most(None):
-                assert self.threads() == (2, 2)
+                assert self.threads() == (1, 1)
             assert self.threads() == (1, 1)
         with at_most(9):
             assert self.threads() == (2, 2)

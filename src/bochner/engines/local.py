@@ -80,9 +80,9 @@ def pause() -> None:
 
 @contextmanager
 def at_most(threads: int | None) -> Iterator[None]:
-    """Let what the caller computes inside use so many threads at most, its own among them; None for no limit."""
+    """Let what the caller computes inside use so many threads at most, its own among them; None for as before."""
     former = _mine.most
-    _mine.most = threads
+    _mine.most = former if threads is None else threads
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from bochner.data.streams.lazily import Call, lazy
 from bochner.data.streams.opening import is_streamed
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
@@ -21,6 +23,7 @@ from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_cla
 from bochner.estimators.class_parts import ClassesInParts
 from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
+from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.streamed_predictions import predicted
@@ -38,7 +41,12 @@ def _labelled(labels: NDArray) -> dict[str, NDArray]:
     return {"predicted": labels}
 
 
-class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
+def _by_class(columns: list[str], found: NDArray) -> dict[str, NDArray]:
+    """Columns of what there is for each class."""
+    return dict(zip(columns, found.T, strict=True))
+
+
+class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, ClassesInParts):
     """Kernel classification in linear time: least squares on targets of -1 and 1, as in the seed paper.
 
     K classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities come from
@@ -354,6 +362,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         if len(classes) == n_rows > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {n_rows} rows: it looks like an identifier.")
 
+    @lazy
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes.
 
@@ -387,12 +396,13 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         Returns
         -------
         array of shape (n,), or Path
-            The path of the file where there is one.
+            The path of the file where there is one. Of a Dask array such an array, of a Dask data frame a series with
+            its index, not computed yet.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, lambda rows: self.predict(rows, n_jobs), _labelled, names, out)
+            return predicted(X, Call.of(self, "predict", n_jobs), _labelled, names, out)
         scores = self._scores(X, n_jobs)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
@@ -413,7 +423,8 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`; the path of the file where there is one.
+            In the order of `classes_`; the path of the file where there is one. Of a Dask array such an array, of a
+            Dask data frame a data frame with its index and a column for each class, not computed yet.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -421,8 +432,8 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
             names = getattr(self, "feature_names_in_", None)
             return predicted(
                 X,
-                lambda rows: self.predict_proba(rows, n_jobs),
-                lambda found: dict(zip(columns, found.T, strict=True)),
+                Call.of(self, "predict_proba", n_jobs),
+                partial(_by_class, columns),
                 names,
                 out,
             )

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from bochner.data.files import COMPRESSED, kind_by_content
 from bochner.data.streams.base import SourceError, TableSource
+from bochner.data.streams.clusters import is_collection, is_delayed
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.opening import is_streamed, open_source
 from bochner.data.streams.selection import require
@@ -42,7 +43,8 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
     if not isinstance(X, TableSource) and not is_streamed(X):
         return _held(X, y, classes)
     found = X if isinstance(X, TableSource) else _glance(X, exclude) or open_source(X, exclude=exclude, sample=sample)
-    schema, targets = found.schema, [y] if isinstance(y, str) else [] if y is None else list(y)
+    apart = is_collection(y) or is_delayed(y) or isinstance(y, np.ndarray)
+    schema, targets = found.schema, [y] if isinstance(y, str) else [] if y is None or apart else list(y)
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
     n_rows, estimated = (_n_rows(found), False) if isinstance(found, TableSource) else (found.n_rows, True)
@@ -51,7 +53,7 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
         found.what,
         n_rows,
         (schema if isinstance(schema, int) else len(schema)) - len(left_out),
-        1 if classes else max(len(targets), 1),
+        1 if classes else _columns(y) if apart else max(len(targets), 1),
         held=False,
         estimated=estimated,
         entry_seconds=_entry_seconds(found),
@@ -59,6 +61,11 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
         names=names,
         target=schema.field(targets[0]).type if known and isinstance(schema, pa.Schema) else None,
     )
+
+
+def _columns(y: Any) -> int:
+    shape: Any = getattr(y, "shape", ())
+    return int(shape[1]) if len(shape) > 1 else 1
 
 
 def _held(X: Any, y: Any, classes: bool) -> Rows:
@@ -82,7 +89,7 @@ class Glance:
 
 def _glance(data: Any, exclude: Collection[str]) -> Glance | None:
     """What is seen of CSV files without reading them; None of all else."""
-    if not isinstance(data, str | os.PathLike | list | tuple):
+    if not isinstance(data, str | os.PathLike | list | tuple) or is_delayed(data):
         return None
     files = files_of(data)
     if kind_of(files[0]) not in ("csv", "tsv"):

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from bochner.data.streams.clusters import is_collection
+from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic
 from bochner.design import Design
@@ -18,6 +20,7 @@ from bochner.estimators.checks import checked_weight, normalised_weights, requir
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
+from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
 from bochner.estimators.number_parts import CheckedTarget, NumbersInParts, mean_and_scale
 from bochner.estimators.posterior_fit import fit_posterior
@@ -35,7 +38,12 @@ def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
     return named_columns(None, dict(zip(("predicted", "std"), both, strict=False)))
 
 
-class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, Intervals):
+def _std(found: NDArray) -> dict[str, NDArray]:
+    """Columns of standard deviations alone."""
+    return named_columns(None, {"std": found})
+
+
+class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, NumbersInParts, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -370,7 +378,8 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            The path of the file where there is one.
+            The path of the file where there is one. Of a Dask array such an array, of a Dask data frame a series or a
+            data frame with its index, not computed yet.
         std : array of the same shape
             With `return_std`, where there is none.
 
@@ -382,7 +391,10 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         if out is not None or is_streamed(X):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, lambda rows: self.predict(rows, return_std, n_jobs), _columns, names, out)
+            if return_std and out is None and is_collection(X):
+                std = lazily(X, Call.of(self, "_deviations", n_jobs), names, _std)
+                return self.predict(X, n_jobs=n_jobs), std
+            return predicted(X, Call.of(self, "predict", return_std, n_jobs), _columns, names, out)
         scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
         if self.loss == "poisson":
             scores = np.exp(scores)

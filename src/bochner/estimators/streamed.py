@@ -262,6 +262,12 @@ class StreamedMachine(Planned, KernelMachine):
         merged._forget()
         return merged
 
+    def _without_sums(self) -> Self:
+        """A copy, solved for, that takes no more rows."""
+        if self._sums is not None and "coef_" not in vars(self):
+            self._solve_sums()
+        return copy(self).finalize()
+
     def finalize(self) -> Self:
         """Solve for the rows so far, and drop the sums: the model is smaller then, and takes no more rows.
 

@@ -13,8 +13,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.data.streams.base import SourceError, TableSource
+from bochner.data.streams.clusters import is_collection
+from bochner.data.streams.collections import open_collection
 from bochner.data.streams.folders import FileState
+from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import open_source
+from bochner.data.streams.partitions import is_frame_of_dask
+from bochner.data.streams.selection import Selection
 from bochner.data.streams.writing import TableWriter
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
@@ -51,7 +56,7 @@ def predict_stream(
 
 def predicted(
     X: Any,
-    predict: Callable[[Any], Any],
+    predict: Call,
     columns_of: Callable[[Any], Mapping[str, Any]],
     names: Sequence[str] | None,
     out: str | os.PathLike[str] | None,
@@ -61,7 +66,7 @@ def predicted(
     Parameters
     ----------
     X : what `open_source` opens
-    predict : callable
+    predict : Call
         An array, or several, for the inputs of some rows.
     columns_of : callable
         Columns by name, of such predictions.
@@ -72,9 +77,11 @@ def predicted(
 
     Returns
     -------
-    What `predict` gives, of all rows, or the path of the file
+    What `predict` gives, of all rows, or the path of the file; of a collection of Dask what `lazily` makes of it
     """
-    source = X if isinstance(X, TableSource) else open_source(X, columns=None if names is None else list(names))
+    if out is None and is_collection(X):
+        return lazily(X, predict, names, columns_of)
+    source = _opened(X, names)
     if out is not None:
         predict_stream(source, lambda rows: columns_of(predict(inputs_of(rows, names))), out)
         return Path(out)
@@ -85,6 +92,16 @@ def predicted(
     if isinstance(found[0], tuple):
         return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
     return np.concatenate(found)
+
+
+def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
+    """What rows are read from; those of Dask need not be counted."""
+    if isinstance(X, TableSource):
+        return X
+    if not is_collection(X):
+        return open_source(X, columns=None if names is None else list(names))
+    selection = None if names is None or not is_frame_of_dask(X) else Selection(tuple(names))
+    return open_collection(X, selection=selection, counts_rows=False)
 
 
 def _files(source: TableSource) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.clusters import active_engine, is_collection, is_delayed
+from bochner.data.streams.collections import CollectionPart, open_collection
 from bochner.data.streams.opening import is_streamed, open_source
 from bochner.data.streams.overview import gathered
 from bochner.data.streams.roles import Roles, Rows
@@ -116,10 +118,28 @@ def given(X: Any, y: Any, sample_weight: Any) -> Given:
     TypeError
         Where X is a place that rows are read from, and y or `sample_weight` are no names of its columns.
     """
-    if not (isinstance(X, TableSource) or is_streamed(X)):
+    if is_collection(X) or is_delayed(X):
+        stream = _collected(X, y, sample_weight)
+    elif isinstance(X, TableSource) or is_streamed(X):
+        table = X if isinstance(X, TableSource) else open_source(X)
+        own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
+        stream = Stream(table, roles(y, sample_weight), active_engine() if own else None)
+    else:
         return _in_memory(X, y, sample_weight)
-    stream = Stream(X if isinstance(X, TableSource) else open_source(X), roles(y, sample_weight))
     return Given(*stream.gather()) if stream.is_gathered else Given(None, None, None, stream)
+
+
+def _collected(X: Any, y: Any, sample_weight: Any) -> Stream:
+    """A collection of Dask, beside which targets and weights may be such, or arrays, or names of its columns."""
+    named, weighed = _are_names(y), isinstance(sample_weight, str)
+    table = open_collection(X, None if named else y, None if weighed else sample_weight)
+    own = roles(y if named else None, sample_weight if weighed else None)
+    return Stream(table, own if named else replace(own, one_target=getattr(y, "ndim", 1) == 1), active_engine())
+
+
+def _are_names(y: Any) -> bool:
+    several = isinstance(y, list | tuple) and len(y) > 0
+    return isinstance(y, str) or (several and all(isinstance(name, str) for name in y))
 
 
 def roles(y: Any, sample_weight: Any = None) -> Roles:

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bochner.data.streams.clusters import is_collection
+from bochner.data.streams.lazily import lazy
+from bochner.data.streams.partitions import blocks_of, first_blocks
+from bochner.data.streams.rows import stacked
 from bochner.data.weights import unit_weights
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import Stored
@@ -18,6 +22,7 @@ from bochner.kernels import Kernel
 
 REMEDY = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 NOT_SAVED = {"_caches", "_rng"} | {"_factors", "_tables", "_grids"}  # these in older files
+SAMPLE_ROWS = 4096
 T = TypeVar("T")
 
 
@@ -61,17 +66,32 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
+            Of a collection the first 4,096 rows serve, with which a map to dense features is fitted; bins are numbered
+            in all partitions, one after the other.
         y : ignored
 
         Returns
         -------
         self
         """
+        if is_collection(X):
+            return self._fit_collection(X)
         X = self._checked(X)
         self.draw(X.shape[1])
         self.fit_sample(X, unit_weights(X.shape[0]))
         self.fit_rows(X)
+        self.finalize()
+        self.check_occupancy()
+        return self
+
+    def _fit_collection(self, X: Any) -> Self:
+        """Fit the map to a collection of Dask, of which one partition at a time is held."""
+        first = stacked([self._checked(rows) for rows in first_blocks(X, SAMPLE_ROWS)])
+        self.draw(first.shape[1])
+        self.fit_sample(first, unit_weights(first.shape[0]))
+        for rows in [first] if self.is_dense else map(self._checked, blocks_of(X)):
+            self.fit_rows(rows)
         self.finalize()
         self.check_occupancy()
         return self
@@ -193,17 +213,19 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     def check_rows(self, X: Rows) -> None:
         """Raise ValueError where the map does not serve such rows."""
 
+    @lazy
     def transform(self, X: Any) -> NDArray:
         """Compute the features.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
             float32 gives float32; everything else float64. Sparse rows are not made dense as a whole.
 
         Returns
         -------
         array of shape (n, D)
+            Of a collection a Dask array, not computed yet.
         """
         X = self._checked(X, reset=False)
         self.check_rows(X)

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.streams.lazily import lazy
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, Rows
@@ -265,17 +266,18 @@ class BinningFeatures(FeatureMap):
     def _lookups(self) -> Lookups:
         return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
 
+    @lazy
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n, d)
+        X : array or sparse matrix of shape (n, d), or such a collection of Dask
             float32 gives float32; everything else float64.
 
         Returns
         -------
-        csr_matrix of shape (n, D)
+        csr_matrix of shape (n, D), or a Dask array of such blocks
             With at most P entries in a row, in the order of the grids.
         """
         X = self._checked(X, reset=False)

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.streams.lazily import lazy
 from bochner.engines.local import for_rows
 from bochner.features.base import REMEDY, FeatureMap
 from bochner.features.dense import Centres, DenseFeatures, Rows
@@ -185,6 +186,7 @@ class ConcatenatedFeatures(FeatureMap):
         """Memory that a stored row takes, over all maps."""
         return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
+    @lazy
     def transform(self, X: Any) -> NDArray | sp.csr_matrix:
         """Compute the features.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.streams.lazily import lazy
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.metric import Metric
@@ -128,6 +129,7 @@ class MetricFeatures(FeatureMap):
         dense = self.dense
         return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
 
+    @lazy
     def transform(self, X: Any) -> Any:
         """Compute the features.
 

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import scipy.sparse as sp
+from dask import delayed
 from pyarrow import csv, dataset, feather, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
@@ -105,6 +108,9 @@ CASES = {
     "iterator of csr": lambda folder, X: batches(sp.csr_array, X),
     "dataset": lambda folder, X: dataset.dataset(parquet_groups(folder, X)),
     "lazy": lambda folder, X: pl.DataFrame(X, schema=NAMES).lazy(),
+    "dask array": lambda folder, X: da.from_array(X, chunks=(700, 3)),
+    "dask frame": lambda folder, X: dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=5),
+    "delayed": lambda folder, X: [delayed(table(rows), pure=True) for rows in np.array_split(X, 4)],
 }
 UNKNOWN = {"factory", "factory of arrays"}
 ONE_PART = {"one huge group", "lazy", *UNKNOWN}

@@ -18,6 +18,8 @@ from bochner.data.streams import datasets, ipc, parquet, svmlight, text
 from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.batches import open_factory
+from bochner.data.streams.clusters import is_collection, is_delayed
+from bochner.data.streams.collections import open_collection
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.layouts import takes_all
 from bochner.data.streams.selection import Selection
@@ -46,10 +48,11 @@ def open_source(
 
     Parameters
     ----------
-    data : path, list of paths, array, sparse matrix, data frame, Dataset, LazyFrame, callable or iterator
+    data : path, list of paths, array, sparse matrix, data frame, collection, Dataset, LazyFrame, callable or iterator
         - A path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a list of these: Parquet, Arrow IPC
           (Feather), CSV and TSV, plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.libsvm``).
         - NumPy arrays, also mapped from files, SciPy sparse matrices, data frames of pandas, polars or Arrow.
+        - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed anew in each pass.
         - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed into a temporary file.
         - A callable without arguments that returns a new iterator of batches each time; batches are tables, data
           frames, arrays, or tuples ``(X, y)`` or ``(X, y, sample_weight)`` of these.
@@ -101,8 +104,10 @@ def open_source(
 
 def is_streamed(data: Any) -> bool:
     """Whether something is no array or data frame in memory but a place that rows are read from."""
+    if is_collection(data) or is_delayed(data):
+        return True
     if isinstance(data, list | tuple):
-        return len(data) > 0 and all(isinstance(item, str | os.PathLike) for item in data)
+        return _are_paths(data)
     if isinstance(data, TableSource | str | os.PathLike) or _is_dataset(data) or _is_lazy(data):
         return True
     if _in_memory(data) or isinstance(data, type) or hasattr(data, "__array__"):
@@ -111,10 +116,12 @@ def is_streamed(data: Any) -> bool:
 
 
 def _opened(data: Any, selection: Selection, schema: pa.Schema | int | None) -> TableSource:
-    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and is_streamed(data)):
+    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and _are_paths(data)):
         return _open_files(files_of(data), selection, schema)
     if isinstance(schema, int):
         raise SourceError(NO_NUMBER)
+    if is_collection(data) or is_delayed(data):
+        return open_collection(data, selection=selection, schema=schema)
     if _is_dataset(data):
         return datasets.open_dataset(data, selection, schema)
     if _is_lazy(data):
@@ -171,6 +178,10 @@ def _as_it_is(source: TableSource, selection: Selection, schema: Any) -> TableSo
 
 def _names(names: Any) -> tuple[str, ...] | None:
     return (names,) if isinstance(names, str) else None if names is None else tuple(names)
+
+
+def _are_paths(data: Sequence[Any]) -> bool:
+    return len(data) > 0 and all(isinstance(item, str | os.PathLike) for item in data)
 
 
 def _in_memory(data: Any) -> bool:
