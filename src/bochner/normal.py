@@ -45,6 +45,31 @@ class Totals:
         return self
 
 
+@dataclass
+class Products:
+    """Sums over rows of products with the centred features; those of two sets of rows add up.
+
+    With T = V Z' - offset, whatever the offsets are about the mean, of shape (K, rows):
+
+    Attributes
+    ----------
+    product : array of shape (K, D)
+        T W Z.
+    squares, totals : array of shape (K,)
+        Weighted sums of the squares of T, and of T.
+    """
+
+    product: NDArray
+    squares: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+    def __iadd__(self, other: Products) -> Products:
+        self.product += other.product
+        self.squares += other.squares
+        self.totals += other.totals
+        return self
+
+
 @dataclass(frozen=True)
 class Sums:
     """How sums over blocks are taken.
@@ -95,6 +120,18 @@ class Sums:
         found = self.zeros(*V.shape)
         for features, _, weight in blocks:
             self.add(found, partial(features.normal, V, weight))
+        return found
+
+    def products(self, blocks: Iterable[StoredRows], V: NDArray, offset: NDArray) -> Products:
+        """Products of V, of shape (K, D), less offsets of shape (K,)."""
+        found = Products(self.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V)))
+        for features, _, weight in blocks:
+            T = features.forward(V)
+            T -= offset[:, np.newaxis].astype(T.dtype)
+            weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
+            found.squares += dots(weighted, T)
+            found.totals += weighted.sum(axis=1, dtype=np.float64)
+            self.add(found.product, partial(features.backward, weighted))
         return found
 
     def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
@@ -165,25 +202,20 @@ class NormalEquations:
     def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
         """Add the product of V to Q, and return the inner products of the rows of V and the product, shape (K,).
 
-        Features that are read in memory twice, there and back, are centred by the rows of V Z' in between, of which the
-        inner products are the sums of squares; others by the outer product of the means.
+        Features that are read twice, there and back, are centred by the rows of V Z' in between, which keeps the digits
+        that a difference of large sums would lose, and whose sums of squares are the inner products; those that are
+        read once, by the outer product of the means.
         """
         V = np.ascontiguousarray(V, self.dtype)
-        if not isinstance(self.blocks, list) or any(block.features.fused for block in self.blocks):
-            product = self._over(self.sums.product, V).astype(self.dtype, copy=False)
+        if isinstance(self.blocks, list) and any(block.features.fused for block in self.blocks):
+            product = self.sums.product(self.blocks, V)
             add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
             Q += product
             return dots(V, product)
-        parts = [(features, features.forward(V), weight) for features, _, weight in self.blocks]
-        totals = [(T if are_unit(weight) else T * weight).sum(axis=1, dtype=np.float64) for _, T, weight in parts]
-        mean = (np.sum(totals, axis=0) / self.weight).astype(self.dtype)[:, np.newaxis]
-        squares = np.zeros(len(V))
-        for features, T, weight in parts:
-            T -= mean
-            weighted = T if are_unit(weight) else T * weight.astype(self.dtype, copy=False)
-            squares += dots(weighted, T)
-            features.backward(weighted, Q)
-        return squares
+        found: Products = self._over(self.sums.products, V, V @ self.feature_mean)
+        add_scaled(found.product, self.feature_mean[np.newaxis], -found.totals)
+        Q += found.product.astype(self.dtype, copy=False)
+        return found.squares - found.totals**2 / self.weight
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""
