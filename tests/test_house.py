@@ -27,6 +27,7 @@ LAYERS = [
     {"kernels", "data"},
     {"features", "vectors", "moments"},
     {"reductions"},
+    {"device"},
     {"design", "normal", "theory"},
     {"solvers"},
     {"tuning"},

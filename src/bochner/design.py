@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.arrays import Place
 from bochner.data.sources import Block
+from bochner.device import SumOnDevice, predict_on_device, stored_on_device
 from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
@@ -18,6 +20,7 @@ from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.hashed import DenseBins, hashed_bins
+from bochner.features.on_device import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 from bochner.moments import Moments
 from bochner.reductions import (
@@ -29,6 +32,7 @@ from bochner.reductions import (
     require_factor_memory,
     typed_blocks,
 )
+from bochner.settings import current
 
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
@@ -54,6 +58,8 @@ class Design:
         Called with the number of rows done after each block.
     fixed : bool, default=False
         Whether the map has its training rows already, and is to take note of no others.
+    place : Place, optional
+        The device that computes moments, stored features and predictions; the map must be one for it.
     """
 
     def __init__(
@@ -63,9 +69,10 @@ class Design:
         dtype: DTypeLike = np.float32,
         advance: Advance = no_advance,
         fixed: bool = False,
+        place: Place | None = None,
     ) -> None:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
-        self.fixed = fixed
+        self.fixed, self.place = fixed, place
 
     @property
     def dense(self) -> DenseFeatures:
@@ -84,7 +91,17 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """The same, which tells of the rows that are done."""
-        return Design(self.source, self.features, self.dtype, advance, self.fixed)
+        return Design(self.source, self.features, self.dtype, advance, self.fixed, self.place)
+
+    def of(self, source: Any, features: FeatureMap | None = None, fixed: bool = False) -> Design:
+        """The same for other rows, and another map where one is given."""
+        features = self.features if features is None else features
+        return Design(source, features, self.dtype, self.advance, fixed, self.place)
+
+    @cached_property
+    def on_device(self) -> DeviceFeatures | None:
+        """The map on the device, where there is one."""
+        return None if self.place is None else on_device(self.features, self.place, self.dtype)
 
     def counted(self) -> Design:
         """The rows that have weight."""
@@ -145,6 +162,8 @@ class Design:
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         sources = [self.source.span(*span) for span in self.spans()]
+        if self.on_device is not None:
+            return self._moments_on_device(self.on_device, sources, keeper)
         rows, shared = max(256, self.block_rows // 2), len(sources) == 1 or self.has_one_sum
         blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
         n_sums = 1 if shared else len(sources).bit_length()
@@ -157,6 +176,27 @@ class Design:
         if not (shared or binned):
             return reduce(LOCAL, sources, work, features, journal)
         return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
+
+    def _moments_on_device(self, features: DeviceFeatures, sources: Sequence[Any], keeper: Keeper | None) -> Moments:
+        """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
+        D, K = self.features.n_features_out, self.source.n_outputs
+        require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
+        settings = features.place, current().precision
+        work = SumOnDevice(D, K, self.dtype, self._device_rows(features), self.advance, *settings)
+        if keeper is None:
+            return work(self.source, self.features)
+        journal = Journal(keeper, Moments.of)
+        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, self.features), journal)
+
+    def _free_bytes(self) -> int | None:
+        """Memory for features that is free, where they are held."""
+        place = None if self.on_device is None else self.on_device.place
+        return available_memory() if place is None or place.is_host else place.free_bytes()
+
+    def _device_rows(self, features: DeviceFeatures) -> int:
+        """Rows of a block for a device."""
+        inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(features.block_rows, inputs, self.n_rows))
 
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
@@ -188,13 +228,15 @@ class Design:
         centres : sequence of array or None, one for each part of the map, optional
             Taken from the features.
         """
-        row = self.features.stored_bytes(self.dtype, packed)
-        free = available_memory()
+        row = self.features.stored_bytes(self.dtype, packed and self.on_device is None)
+        free = self._free_bytes()
         kept = free is None or row * self.n_rows <= STORED_SHARE * free
         if not kept:
             if not self.fixed:
                 self._fit_rows()
             return self.again(centres)
+        if self.on_device is not None:
+            return list(self.stored_blocks(centres))
         store = self.features.store if self.fixed else self.features.fit_store
         blocks = [
             StoredRows(store(X, packed, centres), y, weight) for X, y, weight in self._blocks(self._stored_rows(row))
@@ -221,6 +263,10 @@ class Design:
 
     def stored_blocks(self, centres: Centres | None = None) -> Iterator[StoredRows]:
         """Yield blocks with stored features, without rounding, of a map that has its training rows."""
+        if self.on_device is not None:
+            blocks = self._blocks(self._device_rows(self.on_device))
+            yield from stored_on_device(blocks, self.on_device, self.features.scales, centres)
+            return
         for X, y, weight in self._blocks(self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))):
             yield StoredRows(self.features.store(X, centres=centres), y, weight)
 
@@ -228,11 +274,17 @@ class Design:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
-        for X, _, _ in self._blocks(self.block_rows):
-            result[done : done + X.shape[0]] = self.features.dot(X, coef)
-            done += X.shape[0]
+        for found in self._products(coef):
+            result[done : done + len(found)] = found
+            done += len(found)
         result += intercept
         return result
+
+    def _products(self, coef: NDArray) -> Iterator[NDArray]:
+        """Yield Z coef of the rows, block by block."""
+        if self.on_device is not None:
+            return predict_on_device(self._blocks(self._device_rows(self.on_device)), self.on_device, coef)
+        return (self.features.dot(X, coef) for X, _, _ in self._blocks(self.block_rows))
 
 
 @dataclass(frozen=True)

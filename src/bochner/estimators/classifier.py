@@ -27,6 +27,7 @@ from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import given, large
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 from bochner.tuning.policy import POLICY
 
@@ -215,6 +216,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         )
         self.class_weight = class_weight
 
+    @any_arrays
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the model; by the squared loss, where rows are too many for the memory.
@@ -271,6 +273,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         self.features_, self.intercept_ = found.features, found.intercept
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
 
+    @any_arrays
     @single_threaded_blas()
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
@@ -354,6 +357,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         if len(classes) == n_rows > FEW_ROWS:
             raise ValueError(f"The target has another label in each of the {n_rows} rows: it looks like an identifier.")
 
+    @any_arrays
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes.
 
@@ -372,6 +376,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
+    @any_arrays
     def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict labels.
 
@@ -398,6 +403,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
+    @any_arrays
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Estimate class probabilities, calibrated on scores of rows left out.
 
@@ -430,3 +436,5 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
         return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
+
+    score = any_arrays(ClassifierMixin.score)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metadata_routing import UNUSED
 
+from bochner.features.boundary import any_arrays
 from bochner.solvers.conformal_sets import mass_before, threshold
 
 
@@ -19,6 +20,7 @@ class PredictionSets:
     predict_proba: Any
     classes_: NDArray
 
+    @any_arrays
     def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
         """Predict sets of classes that hold the true one as often as is asked for.
 

@@ -26,6 +26,7 @@ from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.estimators.tables import given, large
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 
 
@@ -209,6 +210,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         self.quantile = quantile
         self.uncertainty = uncertainty
 
+    @any_arrays
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the model.
@@ -280,6 +282,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
             mean, scale = np.zeros_like(mean), np.ones_like(scale)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
 
+    @any_arrays
     @single_threaded_blas()
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
@@ -353,6 +356,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
         return y, weight, *mean_and_scale(moments)
 
+    @any_arrays
     def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict targets, and how far off the predictions may be.
 
@@ -388,6 +392,8 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
             scores = np.exp(scores)
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
+
+    score = any_arrays(RegressorMixin.score)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

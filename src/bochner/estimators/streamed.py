@@ -26,6 +26,7 @@ from bochner.engines.progress import progress
 from bochner.estimators.base import HASHED_COLUMNS, KernelMachine, Prepared
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
+from bochner.estimators.places import place, place_for
 from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
 from bochner.estimators.sizes import sampled_rows
@@ -80,9 +81,9 @@ class StreamedMachine(Planned, KernelMachine):
         design, task = self._plan(rows, choice)
         keep = self._keep_of(stream)
         with self._progress(rows) as advance:
-            passes = Design(source, design.features, design.dtype, advance)
+            passes = design.telling(advance).of(source)
             ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
-            passes = Design(replace(source, ahead=ahead), design.features, design.dtype, advance)
+            passes = passes.of(replace(source, ahead=ahead))
             if self.solver_ == "direct":
                 sums = self._summed(design, task, choice)
                 with keep(sums.digest) as keeper:
@@ -110,7 +111,8 @@ class StreamedMachine(Planned, KernelMachine):
         source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
-            design = Design(source, self.features_, dtype, advance, fixed=True)
+            device = place_for(self.features_, self.solver_, "squared")
+            design = Design(source, self.features_, dtype, advance, fixed=True, place=device)
             fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
         self._keep(fitted)
         self.coef_ = fitted.coef
@@ -201,7 +203,7 @@ class StreamedMachine(Planned, KernelMachine):
     def _add(self, source: Source) -> Self:
         """Add the rows of a source; what was solved before is forgotten."""
         assert self._sums is not None
-        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype))
+        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=place()))
         self._forget()
         return self
 

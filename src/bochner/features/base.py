@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.weights import unit_weights
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import Stored
 from bochner.kernels import Kernel
@@ -56,6 +57,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     n_features_in_: int
 
+    @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the map, and fit what of it depends on the rows.
 
@@ -193,6 +195,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     def check_rows(self, X: Rows) -> None:
         """Raise ValueError where the map does not serve such rows."""
 
+    @any_arrays
     def transform(self, X: Any) -> NDArray:
         """Compute the features.
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.metric import Metric
 from bochner.features.stored import Stored
@@ -128,6 +129,7 @@ class MetricFeatures(FeatureMap):
         dense = self.dense
         return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
 
+    @any_arrays
     def transform(self, X: Any) -> Any:
         """Compute the features.
 

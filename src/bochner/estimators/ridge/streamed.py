@@ -50,7 +50,7 @@ def solve_stream(design: Design, sample: ArraySource, task: RidgeTask, keep: Kee
     share = seen.source.total_weight / design.source.total_weight
     dense, alphas = design.features.is_dense, given_alphas(task.alpha)
     first = solve_iteratively(seen, task if alphas is None or not dense else replace(task, alpha=alphas * share))
-    all_rows = Design(design.source, first.features, design.dtype, design.advance, fixed=True)
+    all_rows = design.of(design.source, first.features, fixed=True)
     n_iter = POLICY.most_iterations if dense else max(2, -(-(first.n_iter or 0) // 2))
     ridge = IterativeRidge(all_rows, task.seed)
     equations = ridge.equations()
