@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Place
 from bochner.data.sources import Block
-from bochner.device import SumOnDevice, predict_on_device, stored_on_device
+from bochner.device import WAITING, SumOnDevice, predict_on_device, stored_on_device
 from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
@@ -38,6 +38,7 @@ STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 SHARD_ROWS = 1024
+DEVICE_BYTES = 512 << 20  # of the blocks that wait for a device
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
@@ -195,7 +196,7 @@ class Design:
 
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
-        inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
+        inputs = limited(DEVICE_BYTES) // (WAITING * self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(features.block_rows, inputs, self.n_rows))
 
     def spans(self) -> list[tuple[int, int]]:
@@ -211,8 +212,13 @@ class Design:
 
     @property
     def has_one_sum(self) -> bool:
-        """Whether several sums would take too much memory, of many rows also those that wait for one another."""
+        """Whether several sums would take too much memory, of many rows also those that wait for one another.
+
+        A device has one.
+        """
         D = self.features.n_features_out
+        if self.on_device is not None:
+            return True
         waiting = 2 if self.n_rows >= MANY_ROWS else 1
         return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 

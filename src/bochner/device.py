@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import Place
-from bochner.data.sources import Block, Source
+from bochner.data.sources import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
+from bochner.engines.local import shards
+from bochner.engines.prefetch import DEPTH, in_turn
 from bochner.features.base import FeatureMap
-from bochner.features.dense import Centres
+from bochner.features.dense import Centres, Rows
 from bochner.features.device_blocks import pieces
 from bochner.features.on_device import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 from bochner.features.stored_on_device import StoredOnDevice
 from bochner.moments import Moments
 from bochner.reductions import Work
+from bochner.settings import current
+
+LANES = 8  # threads that read for a device
+WAITING = LANES * (DEPTH + 2)  # blocks
 
 
 @dataclass(frozen=True)
@@ -37,24 +43,41 @@ class SumOnDevice(Work):
 
     def __call__(self, source: Source, features: FeatureMap) -> Moments:
         """Sum over the blocks."""
-        return self.add(self.empty(), source, features)
+        assert self.place is not None
+        mapped = on_device(features, self.place, self.dtype)
+        assert mapped is not None
+        sums = DeviceSums(mapped, self.n_outputs, self.precision)
+        for X, y, weight in self._read(source):
+            for products in pieces(sums.products, self.place, self.n_features, X, y, weight):
+                sums.add(products)
+        return sums.moments()
 
     def empty(self) -> Moments:
         """Moments of no rows."""
         return Moments(self.n_features, self.n_outputs, self.dtype)
 
     def add(self, moments: Moments, source: Source, features: FeatureMap) -> Moments:
-        """Add all blocks of a source."""
-        assert self.place is not None
-        mapped = on_device(features, self.place, self.dtype)
-        assert mapped is not None
-        sums = DeviceSums(mapped, self.n_outputs, self.precision)
-        for X, y, weight in self.blocks(source):
-            for products in pieces(sums.products, self.place, self.n_features, X, y, weight):
-                sums.add(products)
-            moments.n_rows += int(np.count_nonzero(weight))
-        sums.add_to(moments.matrix)
+        """Add all blocks of a source in place."""
+        moments += self(source, features)
         return moments
+
+    def _read(self, source: Source) -> Iterator[Block]:
+        """Yield the blocks of a source, of which several threads read some parts each, always in the same order."""
+        lanes = 1 if current().memory_limit is not None or isinstance(source, ArraySource) else LANES
+        return in_turn([self.blocks(source.span(*span)) for span in shards(source.n_parts, 1, lanes)])
+
+
+class Products(NamedTuple):
+    """Of the rows of a block: Z'WZ on the device, or where sums are, and Z'WE and E'WE, E = [Y, 1].
+
+    All are over the largest weight, `most`; `n_rows` have one above zero.
+    """
+
+    gram: Any
+    cross: NDArray
+    rest: NDArray
+    most: float
+    n_rows: int
 
 
 class DeviceSums:
@@ -74,10 +97,10 @@ class DeviceSums:
         D, columns = len(features.amplitudes), n_outputs + 1
         self.double = self.place.has_double
         self.gram: Any = self.place.put(np.zeros((D, D))) if self.double else np.zeros((D, D))
-        self.cross, self.rest = np.zeros((D, columns)), np.zeros((columns, columns))
+        self.cross, self.rest, self.n_rows = np.zeros((D, columns)), np.zeros((columns, columns)), 0
 
-    def products(self, X: Any, y: NDArray, weight: NDArray) -> tuple[Any, NDArray, NDArray, float]:
-        """Z'WZ, Z'WE and E'WE of a block, E = [Y, 1], over its largest weight, and this."""
+    def products(self, X: Rows, y: NDArray, weight: NDArray) -> Products:
+        """Products of a block."""
         place, xp, E = self.place, self.place.xp, np.column_stack([y, np.ones(len(y))])
         most, Z = 1.0, self.features.rows(X)
         if not are_unit(weight):
@@ -89,28 +112,24 @@ class DeviceSums:
         gram = place.gram(Z, self.precision)
         del Z
         gram = xp.astype(gram, xp.float64) if self.double else place.host(gram)
-        return gram, place.host(cross), E.T @ E, most
+        return Products(gram, place.host(cross), E.T @ E, most, int(np.count_nonzero(weight)))
 
-    def add(self, products: tuple[Any, NDArray, NDArray, float]) -> None:
+    def add(self, of: Products) -> None:
         """Add the products of a block."""
-        gram, cross, rest, most = products
-        if most != 1:
-            gram = gram * most
-        self.gram += gram
-        self.cross += most * cross
-        self.rest += most * rest
+        self.gram += of.gram if of.most == 1 else of.gram * of.most
+        self.cross += of.most * of.cross
+        self.rest += of.most * of.rest
+        self.n_rows += of.n_rows
 
-    def add_to(self, matrix: NDArray) -> None:
-        """Add the sums to a matrix of shape (D + K + 1, D + K + 1)."""
-        amplitudes, D = self.features.amplitudes, len(self.cross)
-        gram = self.place.host(self.gram) if self.double else self.gram
-        gram = gram * amplitudes
-        gram *= amplitudes[:, np.newaxis]
-        matrix[:D, :D] += gram
-        cross = self.cross * amplitudes[:, np.newaxis]
-        matrix[:D, D:] += cross
-        matrix[D:, :D] += cross.T
-        matrix[D:, D:] += self.rest
+    def moments(self) -> Moments:
+        """The sums so far, of the features with their amplitudes."""
+        amplitudes, (D, columns) = self.features.amplitudes, self.cross.shape
+        matrix = np.empty((D + columns, D + columns))
+        np.multiply(self.place.host(self.gram) if self.double else self.gram, amplitudes, out=matrix[:D, :D])
+        matrix[:D, :D] *= amplitudes[:, np.newaxis]
+        np.multiply(self.cross, amplitudes[:, np.newaxis], out=matrix[:D, D:])
+        matrix[D:, :D], matrix[D:, D:] = matrix[:D, D:].T, self.rest
+        return Moments.holding(matrix, self.n_rows, columns - 1, self.features.dtype)
 
 
 def stored_on_device(

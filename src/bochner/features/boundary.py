@@ -32,7 +32,7 @@ def any_arrays(method: Method) -> Method:
         place = place_of(*(array for array in given.values() if not _is_text(array)))
         if place is None:
             return method(*arguments, **named)
-        bound.arguments |= {name: to_host(array) for name, array in given.items() if place_of(array) is not None}
+        bound.arguments.update((name, to_host(array)) for name, array in given.items() if place_of(array) is not None)
         with nullcontext() if place.is_host else settings(device=place):
             found = method(*bound.args, **bound.kwargs)
         follows = place_of(given.get("X")) is not None

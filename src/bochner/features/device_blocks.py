@@ -34,7 +34,7 @@ def pieces(compute: Callable[..., Any], place: Place, n_features: int, *rows: An
     starts = [(0, n)] if step == n else [(0, n), *((start, min(start + step, n)) for start in range(0, n, step))]
     for start, stop in starts:
         try:
-            found = compute(*(array[start:stop] for array in rows))
+            found = compute(*(array[start:stop, ...] for array in rows))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

@@ -103,7 +103,13 @@ def features_there(features: Any, X: Any, place: Place) -> Any:
     dtype = np.dtype(np.float64 if X.dtype == xp.float64 else np.float32)
     waves, n = Waves.of(features, place, dtype), X.shape[0]
     amplitudes = place.put(waves.amplitudes.astype(dtype))
-    found = list(pieces(lambda rows: waves.rows(rows) * amplitudes, place, len(features.bounds()), X))
+
+    def compute(rows: Any) -> Any:
+        Z = waves.rows(rows)
+        Z *= amplitudes
+        return Z
+
+    found = list(pieces(compute, place, features.n_features_out, X))
     return found[0] if n == found[0].shape[0] else xp.concat(found)
 
 
