@@ -5,9 +5,10 @@ FP16, Z = H + L up to 2^-22 of each column's largest entry, and
 
     Z'Z = H'H + H'L + (H'L)' + L'L,
 
-whose last term is below float32's rounding and is left out: two products in place of one, by symmetry. H'H is taken in
-panels of the lower triangle, since no library has a symmetric product for it. Sums of many rows would lose what this
-keeps, also for how tensor cores round their sums: each 16,384 rows are added in float64.
+whose last term is below float32's rounding and is left out, but for its diagonal, which is of one sign: two products in
+place of one, by symmetry. H'H is taken in panels of the lower triangle, since no library has a symmetric product for
+it. Sums of many rows would lose what this keeps, also for how tensor cores round their sums: each 16,384 rows are added
+in float64.
 """
 
 from __future__ import annotations
@@ -125,6 +126,8 @@ def _add_split(library: Standard, total: Any, Z: Any, precision: str, unit: bool
     if precision == "fast":
         return
     everything = slice(0, Z.shape[1])
+    squares = library.squares(L)
+    _plus_diagonal(library.xp, total, squares if scale is None else squares * scale**2)
     for own, down in _panels(Z.shape[1]):
         cross = _scaled(library.half_product(H.T, L[:, own]), scale, everything, own)
         _plus(total[down, own], cross[down, :])
@@ -152,6 +155,13 @@ def _scaled(product: Any, scale: Any, rows: slice, columns: slice) -> Any:
 def _plus(part: Any, addend: Any) -> None:
     """Add to a part of an array where it lies."""
     part += addend
+
+
+def _plus_diagonal(xp: Any, total: Any, addend: Any) -> None:
+    """Add to the first entries of a square matrix's diagonal."""
+    step, n = total.shape[1] + 1, addend.shape[0]
+    flat = xp.reshape(total, (-1,), copy=False)
+    _plus(flat[: n * step : step], addend)
 
 
 def mirror(total: Any, xp: Any) -> None:

@@ -89,7 +89,7 @@ class Place:
         try:
             L = self.library.cholesky(A)
         except RuntimeError as error:
-            if type(error).__name__ != "LinAlgError":
+            if not type(error).__name__.endswith("LinAlgError"):
                 raise
             raise np.linalg.LinAlgError("The matrix is not positive definite.") from error
         if not self.xp.all(self.xp.isfinite(self.xp.linalg.diagonal(L))):

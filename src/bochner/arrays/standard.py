@@ -49,7 +49,7 @@ class Standard:
 
     def holds(self, value: Any) -> bool:
         """Whether a value is one of its arrays."""
-        return hasattr(value, "__array_namespace__")
+        return type(value).__module__.partition(".")[0] == self.name and hasattr(value, "__array_namespace__")
 
     def devices(self) -> list[str]:
         """Texts that name its devices, the one to take first."""
@@ -115,6 +115,10 @@ class Standard:
     def half_product(self, A: Any, B: Any) -> Any:
         """The product of arrays of FP16, of which all sums are taken in float32."""
         raise NotImplementedError(f"{self.name} has no products of FP16 with sums in float32.")
+
+    def squares(self, L: Any) -> Any:
+        """The sum of squares of each column of FP16, in float32."""
+        raise NotImplementedError(f"{self.name} has no sums of FP16 in float32.")
 
     def free_bytes(self, device: Any) -> int | None:
         """Bytes that are free on the device; None where that is not known."""
