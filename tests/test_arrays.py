@@ -3,6 +3,8 @@
 import pickle
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import array_api_strict
 import numpy as np
@@ -14,6 +16,7 @@ import bochner
 from bochner.arrays import GramSum, Place, is_host, named, place_of, to_host
 from bochner.arrays import gram as gram_module
 from bochner.arrays.places import KNOWN, is_out_of_memory
+from bochner.arrays.pytorch import Torch
 from bochner.arrays.standard import Standard
 
 DEVICE = array_api_strict.Device("device1")
@@ -186,6 +189,42 @@ def test_ahead_puts_what_blocks_are_made_of(place):
     assert [to_host(block).sum() for block in place.ahead([np.ones(3), np.ones(4)])] == [3, 4]
 
 
+class Recorded(Torch):
+    """Torch with a CUDA device that only writes down what is asked of it."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+
+    @property
+    def module(self):
+        return SimpleNamespace(cuda=self)
+
+    def Stream(self, device):
+        return SimpleNamespace(record_event=lambda: f"copy of {self.calls[-1].split()[-1]}")
+
+    def stream(self, stream):
+        return nullcontext()
+
+    def current_stream(self, device):
+        return SimpleNamespace(wait_event=lambda event: self.calls.append(f"wait for {event}"))
+
+    def put(self, array, device):
+        self.calls.append(f"put {array}")
+        return SimpleNamespace(record_stream=lambda stream: self.calls.append(f"keep {array}"))
+
+
+def test_next_block_is_copied_before_the_present_one_is_worked_on():
+    calls = []
+    for k, _ in enumerate(Recorded(calls).ahead(["A", ("B", None), "C"], SimpleNamespace(type="cuda"))):
+        calls.append(f"work {k}")
+    assert calls == [
+        *("put A", "put B", "wait for copy of A", "keep A", "work 0"),
+        *("put C", "wait for copy of B", "keep B", "work 1"),
+        *("wait for copy of C", "keep C", "work 2"),
+    ]
+
+
 def test_history_of_derivatives_is_left_behind():
     torch = pytest.importorskip("torch")
     X = torch.ones(3, requires_grad=True)
@@ -231,6 +270,19 @@ def test_sum_of_grams(place, n_beside, dtype, monkeypatch):
     exact = dtype == np.float64 and place.has_double
     np.testing.assert_allclose(found, A.T.astype(float) @ A, rtol=0, atol=1e-12 if exact else 1e-4)
     found[0, 0] = 0
+    assert total.host()[0, 0] > 1, "the sum is not the caller's to change"
+
+
+def test_sum_of_grams_of_jax_in_double_precision():
+    """On the device itself, where the process has float64."""
+    jax = pytest.importorskip("jax")
+    place, A = named("jax:cpu"), drawn(70, 8).astype(float)
+    assert not place.has_double
+    with jax.enable_x64(True):
+        assert place.has_fast_double
+        total = GramSum(place, 8)
+        total.add(place.put(A))
+        np.testing.assert_allclose(total.host(), A.T @ A, atol=1e-12)
 
 
 class Emulated(Standard):

@@ -55,6 +55,10 @@ class GramSum:
             xp.zeros(shape, dtype=xp.float64, device=place.device) if place.has_double else np.zeros(shape, np.float64)
         )
 
+    @property
+    def _adds_in_place(self) -> bool:
+        return self.place.library.in_place and self.place.has_double
+
     def add(self, Z: Any, beside: Any = None) -> None:
         """Add the products of rows.
 
@@ -71,7 +75,7 @@ class GramSum:
 
     def _add(self, Z: Any, E: Any) -> None:
         place, D = self.place, self.n_columns
-        if place.library.in_place and place.has_double:
+        if self._adds_in_place:
             add_gram(place.library, self._total, Z, self.precision, self.unit)
             if E is not None:
                 _plus(self._total[D:, :D], place.matmul(E.T, Z))
@@ -85,7 +89,12 @@ class GramSum:
 
     def host(self) -> NDArray:
         """The sum as an array of NumPy, of shape (D + K, D + K), symmetric."""
-        total = np.array(self.place.host(self._total))
+        place = self.place
+        if self._adds_in_place:
+            mirror(self._total, place.xp)
+            total = place.host(self._total)
+            return total.copy() if place.library.is_host(place.device) else total
+        total = np.array(place.host(self._total) if place.has_double else self._total)
         mirror(total, np)
         return total
 
