@@ -13,9 +13,9 @@ import pytest
 from scipy import linalg, sparse
 
 import bochner
-from bochner.arrays import GramSum, Place, is_host, named, place_of, to_host
+from bochner.arrays import GramSum, Place, is_host, is_out_of_memory, named, place_of, to_host
 from bochner.arrays import gram as gram_module
-from bochner.arrays.places import KNOWN, is_out_of_memory
+from bochner.arrays.places import KNOWN
 from bochner.arrays.pytorch import Torch
 from bochner.arrays.standard import Standard
 
@@ -393,7 +393,7 @@ def test_products_are_exact_where_the_process_allows_tf32(monkeypatch):
     try:
         for allowed in ("none", "ieee", "tf32"):
             switch.fp32_precision = allowed
-            place.matmul(torch.ones(2, 2), torch.ones(2, 2))
+            place.product(torch.ones(2, 2), torch.ones(2, 2))
             assert switch.fp32_precision == allowed
     finally:
         switch.fp32_precision = before
@@ -404,7 +404,7 @@ def test_products_of_jax_say_their_precision():
     jax = pytest.importorskip("jax")
     place = named("jax:cpu")
     A = place.put(drawn(3, 3))
-    assert "HIGHEST" in str(jax.make_jaxpr(place.matmul)(A, A))
+    assert "HIGHEST" in str(jax.make_jaxpr(place.product)(A, A))
     assert "HIGHEST" in str(jax.make_jaxpr(place.gram)(A))
     assert "HIGHEST" not in str(jax.make_jaxpr(lambda Z: place.gram(Z, "fast"))(A))
 

@@ -5,6 +5,6 @@ else, and all that a model keeps, are arrays of NumPy.
 """
 
 from bochner.arrays.gram import GramSum
-from bochner.arrays.places import Place, is_host, named, place_of, to_host
+from bochner.arrays.places import Place, is_host, is_out_of_memory, named, place_of, to_host
 
-__all__ = ["GramSum", "Place", "is_host", "named", "place_of", "to_host"]
+__all__ = ["GramSum", "Place", "is_host", "is_out_of_memory", "named", "place_of", "to_host"]

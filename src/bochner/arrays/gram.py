@@ -78,8 +78,8 @@ class GramSum:
         if self._adds_in_place:
             add_gram(place.library, self._total, Z, self.precision, self.unit)
             if E is not None:
-                _plus(self._total[D:, :D], place.matmul(E.T, Z))
-                _plus(self._total[D:, D:], place.matmul(E.T, E))
+                _plus(self._total[D:, :D], place.product(E.T, Z))
+                _plus(self._total[D:, D:], place.product(E.T, E))
             return
         A = Z if E is None else place.xp.concat([Z, E], axis=1)
         product = place.gram(A, self.precision)
@@ -93,7 +93,7 @@ class GramSum:
         if self._adds_in_place:
             mirror(self._total, place.xp)
             total = place.host(self._total)
-            return total.copy() if place.library.is_host(place.device) else total
+            return total.copy() if place.is_host else total
         total = np.array(place.host(self._total) if place.has_double else self._total)
         mirror(total, np)
         return total

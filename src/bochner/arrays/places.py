@@ -45,6 +45,11 @@ class Place:
         return KNOWN[parts[0]]
 
     @property
+    def is_host(self) -> bool:
+        """Whether the device's memory is the processor's, where NumPy works as well."""
+        return self.library.is_host(self.device)
+
+    @property
     def has_double(self) -> bool:
         """Whether there is float64."""
         return self.library.has_double(self.device)
@@ -52,7 +57,7 @@ class Place:
     @property
     def has_fast_double(self) -> bool:
         """Whether float64 is fast: in the processor's memory, and on CUDA devices of data centres."""
-        fast = is_host(self) or self.library.capability(self.device) in FAST_DOUBLE
+        fast = self.is_host or self.library.capability(self.device) in FAST_DOUBLE
         return fast and self.has_double
 
     def put(self, array: Any) -> Any:
@@ -70,7 +75,7 @@ class Place:
         """An array of the device as one of NumPy; it may be read-only."""
         return self.library.host(array)
 
-    def matmul(self, A: Any, B: Any) -> Any:
+    def product(self, A: Any, B: Any) -> Any:
         """The product A B in the whole precision of the arrays, never in TF32."""
         return self.library.matmul(A, B)
 
@@ -133,7 +138,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_host(place: Place | None) -> bool:
     """Whether arrays lie in the processor's memory, where NumPy works as well."""
-    return place is None or place.library.is_host(place.device)
+    return place is None or place.is_host
 
 
 def place_of(*values: Any) -> Place | None:
