@@ -60,7 +60,7 @@ class GramSum:
         return self.place.library.in_place and self.place.has_double
 
     def add(self, Z: Any, beside: Any = None) -> None:
-        """Add the products of rows.
+        """Add the products of rows. Where this fails for want of memory, a part of them may have been added.
 
         Parameters
         ----------
@@ -99,12 +99,12 @@ class GramSum:
         return total
 
 
-def gram(library: Standard, Z: Any, precision: str) -> Any:
+def gram(library: Standard, Z: Any, precision: str, unit: bool = False) -> Any:
     """Z'Z of one block, in the precision of Z."""
     if not library.in_place:
         return library.matmul(library.xp.matrix_transpose(Z), Z, precision)
     total = library.xp.zeros((Z.shape[1], Z.shape[1]), dtype=Z.dtype, device=library.device_of(Z))
-    add_gram(library, total, Z, precision)
+    add_gram(library, total, Z, precision, unit)
     mirror(total, library.xp)
     return total
 

@@ -79,9 +79,9 @@ class Place:
         """The product A B in the whole precision of the arrays, never in TF32."""
         return self.library.matmul(A, B)
 
-    def gram(self, Z: Any, precision: str = "full") -> Any:
-        """Z'Z, of shape (D, D), in the precision of Z; see `GramSum` for many rows."""
-        return gram(self.library, Z, precision)
+    def gram(self, Z: Any, precision: str = "full", unit: bool = False) -> Any:
+        """Z'Z, of shape (D, D), in the precision of Z; `GramSum` says what all this means, and sums many rows."""
+        return gram(self.library, Z, precision, unit)
 
     def cholesky(self, A: Any) -> Any:
         """The lower factor L of A = LL', of shape (D, D).
