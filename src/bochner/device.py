@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Place
+from bochner.arrays import GramSum, Place, is_out_of_memory
 from bochner.data.sources import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
 from bochner.engines.local import shards
 from bochner.engines.prefetch import DEPTH, in_turn
 from bochner.features.base import FeatureMap
-from bochner.features.dense import Centres, Rows
-from bochner.features.device_blocks import pieces
+from bochner.features.dense import Centres
+from bochner.features.device_blocks import fewer, pieces, too_much
 from bochner.features.on_device import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 from bochner.features.stored_on_device import StoredOnDevice
@@ -42,14 +43,33 @@ class SumOnDevice(Work):
     precision: str = "full"
 
     def __call__(self, source: Source, features: FeatureMap) -> Moments:
-        """Sum over the blocks."""
+        """Sum over the blocks; over smaller ones, from the beginning, where the device has too little memory.
+
+        Raises
+        ------
+        MemoryError
+            Where it has too little for these, too.
+        """
         assert self.place is not None
-        mapped = on_device(features, self.place, self.dtype)
+        mapped, rows = on_device(features, self.place, self.dtype), fewer(self.rows)
         assert mapped is not None
-        sums = DeviceSums(mapped, self.n_outputs, self.precision)
-        for X, y, weight in self._read(source):
-            for products in pieces(sums.products, self.place, self.n_features, X, y, weight):
-                sums.add(products)
+        try:
+            return self._sum(source, mapped)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        try:
+            return replace(self, rows=rows)._sum(source, mapped)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            sums = 8 * (self.n_features + self.n_outputs + 1) ** 2
+            raise too_much(self.place, rows, mapped.row_bytes, sums) from error
+
+    def _sum(self, source: Source, features: DeviceFeatures) -> Moments:
+        sums = DeviceSums(features, self.n_outputs, self.precision)
+        for block in features.place.ahead(sums.prepared(block) for block in self._read(source)):
+            sums.add(*block)
         return sums.moments()
 
     def empty(self) -> Moments:
@@ -67,23 +87,8 @@ class SumOnDevice(Work):
         return in_turn([self.blocks(source.span(*span)) for span in shards(source.n_parts, 1, lanes)])
 
 
-class Products(NamedTuple):
-    """Of the rows of a block: Z'WZ on the device, or where sums are, and Z'WE and E'WE, E = [Y, 1].
-
-    All are over the largest weight, `most`; `n_rows` have one above zero.
-    """
-
-    gram: Any
-    cross: NDArray
-    rest: NDArray
-    most: float
-    n_rows: int
-
-
 class DeviceSums:
-    """Sums of products of the columns of A = [Z, Y, 1], of which those of Z by itself stay on the device.
-
-    The features are without amplitudes, and weights over the largest of a block: what is multiplied lies in [-1, 1].
+    """Sums of products of the columns of A = [Z, Y, 1] on a device, of features without amplitudes.
 
     Parameters
     ----------
@@ -93,43 +98,40 @@ class DeviceSums:
     """
 
     def __init__(self, features: DeviceFeatures, n_outputs: int, precision: str) -> None:
-        self.features, self.place, self.precision = features, features.place, precision
-        D, columns = len(features.amplitudes), n_outputs + 1
-        self.double = self.place.has_double
-        self.gram: Any = self.place.put(np.zeros((D, D))) if self.double else np.zeros((D, D))
-        self.cross, self.rest, self.n_rows = np.zeros((D, columns)), np.zeros((columns, columns)), 0
+        self.features, self.n_outputs, self.precision = features, n_outputs, precision
+        self.n_rows = 0
+        self.sums: dict[bool, GramSum] = {}
 
-    def products(self, X: Rows, y: NDArray, weight: NDArray) -> Products:
-        """Products of a block."""
-        place, xp, E = self.place, self.place.xp, np.column_stack([y, np.ones(len(y))])
-        most, Z = 1.0, self.features.rows(X)
+    def prepared(self, block: Block) -> tuple[NDArray | None, ...]:
+        """What the device needs of a block: [Y, 1] and roots of weights, None where they are one, and coordinates."""
+        X, y, weight = block
+        E, root = np.column_stack([y, np.ones(len(y))]), None
         if not are_unit(weight):
-            most = float(weight.max(initial=0.0)) or 1.0
-            root = np.sqrt(weight / most)[:, np.newaxis]
-            E = E * root
-            Z = Z * place.put(root.astype(self.features.dtype))
-        cross = place.product(xp.matrix_transpose(Z), place.put(E.astype(self.features.dtype)))
-        gram = place.gram(Z, self.precision)
-        del Z
-        gram = xp.astype(gram, xp.float64) if self.double else place.host(gram)
-        return Products(gram, place.host(cross), E.T @ E, most, int(np.count_nonzero(weight)))
+            root = np.sqrt(weight)[:, np.newaxis]
+            E *= root
+            root = root.astype(self.features.dtype)
+        self.n_rows += int(np.count_nonzero(weight))
+        return E.astype(self.features.dtype), root, *self.features.coordinates(X)
 
-    def add(self, of: Products) -> None:
-        """Add the products of a block."""
-        self.gram += of.gram if of.most == 1 else of.gram * of.most
-        self.cross += of.most * of.cross
-        self.rest += of.most * of.rest
-        self.n_rows += of.n_rows
+    def add(self, E: Any, root: Any, *coordinates: Any) -> None:
+        """Add the products of a block that lies on the device. Where this fails, a part of them may have been added."""
+        Z, unit = self.features.of(*coordinates), root is None
+        if not unit:
+            Z *= root
+        if unit not in self.sums:
+            D = len(self.features.amplitudes)
+            self.sums[unit] = GramSum(self.features.place, D, self.n_outputs + 1, self.precision, unit)
+        self.sums[unit].add(Z, E)
 
     def moments(self) -> Moments:
         """The sums so far, of the features with their amplitudes."""
-        amplitudes, (D, columns) = self.features.amplitudes, self.cross.shape
-        matrix = np.empty((D + columns, D + columns))
-        np.multiply(self.place.host(self.gram) if self.double else self.gram, amplitudes, out=matrix[:D, :D])
-        matrix[:D, :D] *= amplitudes[:, np.newaxis]
-        np.multiply(self.cross, amplitudes[:, np.newaxis], out=matrix[:D, D:])
-        matrix[D:, :D], matrix[D:, D:] = matrix[:D, D:].T, self.rest
-        return Moments.holding(matrix, self.n_rows, columns - 1, self.features.dtype)
+        factors = np.concatenate([self.features.amplitudes, np.ones(self.n_outputs + 1)])
+        matrix = np.zeros((len(factors), len(factors)))
+        for own in self.sums.values():
+            matrix += own.host()
+        matrix *= factors
+        matrix *= factors[:, np.newaxis]
+        return Moments.holding(matrix, self.n_rows, self.n_outputs, self.features.dtype)
 
 
 def stored_on_device(
@@ -151,12 +153,19 @@ def stored_on_device(
         parts = zip(scales, centres, strict=True)
         centre = np.concatenate([scale * own for scale, own in parts if own is not None])
 
-    def store(X: Any) -> StoredOnDevice:
-        return StoredOnDevice(features, features.rows(X), centre)
+    waiting = deque[tuple[NDArray, NDArray]]()
 
-    for X, y, weight in blocks:
-        first = 0
-        for stored in pieces(store, features.place, len(features.amplitudes), X):
+    def sent() -> Iterator[tuple[NDArray, ...]]:
+        for X, y, weight in blocks:
+            waiting.append((y, weight))
+            yield features.coordinates(X)
+
+    def store(*coordinates: Any) -> StoredOnDevice:
+        return StoredOnDevice(features, features.of(*coordinates), centre)
+
+    for coordinates in features.place.ahead(sent()):
+        (y, weight), first = waiting.popleft(), 0
+        for stored in pieces(store, features.place, features.row_bytes, *coordinates):
             rows = slice(first, first + stored.n_rows)
             yield StoredRows(stored, y[rows], weights_of(weight, rows))
             first = rows.stop
@@ -167,8 +176,8 @@ def predict_on_device(blocks: Iterator[Block], features: DeviceFeatures, coef: N
     place = features.place
     V = place.put((coef * features.amplitudes[:, np.newaxis]).astype(features.dtype))
 
-    def predict(X: Any) -> NDArray:
-        return place.host(place.product(features.rows(X), V))
+    def predict(*coordinates: Any) -> NDArray:
+        return place.host(place.product(features.of(*coordinates), V))
 
-    for X, _, _ in blocks:
-        yield from pieces(predict, place, len(coef), X)
+    for coordinates in place.ahead(features.coordinates(X) for X, _, _ in blocks):
+        yield from pieces(predict, place, features.row_bytes, *coordinates)

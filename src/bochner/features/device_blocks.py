@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bochner.arrays import Place, is_out_of_memory
-from bochner.settings import as_size
 
 MOST_ROWS, FEWEST_ROWS = 1 << 14, 256  # of a block, whose products are summed in single precision
 FREE_SHARE = 0.25  # of the free memory, for a block
@@ -21,8 +20,13 @@ def block_rows(place: Place, row: int) -> int:
     return rows
 
 
-def pieces(compute: Callable[..., Any], place: Place, n_features: int, *rows: Any) -> Iterator[Any]:
+def pieces(compute: Callable[..., Any], place: Place, row: int, *rows: Any) -> Iterator[Any]:
     """Yield ``compute(*rows)``, or what it makes of an eighth of the rows at a time where the device has no memory.
+
+    Parameters
+    ----------
+    row : int
+        Bytes that a row takes.
 
     Raises
     ------
@@ -30,26 +34,27 @@ def pieces(compute: Callable[..., Any], place: Place, n_features: int, *rows: An
         Where that is too much, too.
     """
     n = rows[0].shape[0]
-    step = max(n // LESS, 1)
-    starts = [(0, n)] if step == n else [(0, n), *((start, min(start + step, n)) for start in range(0, n, step))]
-    for start, stop in starts:
+    step = fewer(n)
+    for start, stop in ((0, n), *((start, min(start + step, n)) for start in range(0, n, step))):
         try:
             found = compute(*(array[start:stop, ...] for array in rows))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
             if stop - start <= step:
-                raise MemoryError(_too_much(place, stop - start, n_features)) from error
+                raise too_much(place, stop - start, row) from error
             continue
         yield found
         if stop - start == n:
             return
 
 
-def _too_much(place: Place, n_rows: int, n_features: int) -> str:
-    free = place.free_bytes()
-    left = "" if free is None else f", of which {as_size(free)} are free"
-    return (
-        f"The device {place} has too little memory{left}: it ran out with blocks of {n_rows:,} rows of {n_features:,} "
-        "features too. Take a smaller n_components, or leave the device to the processor by device=None."
-    )
+def fewer(rows: int) -> int:
+    """Rows of a block, where so many were too many."""
+    return max(rows // LESS, 1)
+
+
+def too_much(place: Place, rows: int, row: int, beside: int = 0) -> MemoryError:
+    """The error to raise where the device has too little memory even for few rows, of so many bytes each."""
+    what = f"A block of {rows:,} rows"
+    return place.memory_error(rows * row + beside, what, "Take a smaller n_components, or leave device= out.")

@@ -30,45 +30,57 @@ class DeviceFeatures:
     ----------
     place : Place
     dtype : dtype
-    n_columns : int
-        Of the rows.
-    parts : tuple of (metrics, Waves)
+    views : tuple of tuple of Metric
+        What the waves see of the rows: the rows themselves, or coordinates by metrics, one after the other.
+    waves : tuple of (int, Waves)
+        With the numbers of their views.
     amplitudes : array of shape (D,), float64
         With the roots of the weights of the parts.
     """
 
     place: Place
     dtype: np.dtype
-    n_columns: int
-    parts: tuple[tuple[tuple[Metric, ...], Waves], ...]
+    views: tuple[tuple[Metric, ...], ...]
+    waves: tuple[tuple[int, Waves], ...]
     amplitudes: NDArray[np.float64]
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory that a row takes, about."""
+        columns = ARRAYS * len(self.amplitudes) + sum(2 * waves.frequencies.shape[0] for _, waves in self.waves)
+        return columns * self.dtype.itemsize
 
     @property
     def block_rows(self) -> int:
         """Rows of a block, by the memory of the device that is free: a power of two."""
-        return block_rows(self.place, (ARRAYS * len(self.amplitudes) + 2 * self.n_columns) * self.dtype.itemsize)
+        return block_rows(self.place, self.row_bytes)
 
-    def rows(self, X: Rows) -> Any:
-        """Features of rows of the processor, without amplitudes, shape (b, D), on the device."""
-        dense = as_dense(X).astype(self.dtype, copy=False)
-        whole = self.place.put(dense) if any(not metrics for metrics, _ in self.parts) else None
+    def coordinates(self, X: Rows) -> tuple[NDArray, ...]:
+        """What the waves see of rows, each an array of NumPy."""
         found = []
-        for metrics, waves in self.parts:
-            U: Any = dense
+        for metrics in self.views:
+            U = X
             for metric in metrics:
                 U = metric.coordinates(U)
-            found.append(waves.rows(self.place.put(U) if metrics else whole))
+            found.append(as_dense(U).astype(self.dtype, copy=False))
+        return tuple(found)
+
+    def of(self, *coordinates: Any) -> Any:
+        """Features without amplitudes, shape (b, D), of what the waves see, on the device."""
+        found = [waves.rows(coordinates[view]) for view, waves in self.waves]
         return found[0] if len(found) == 1 else self.place.xp.concat(found, axis=1)
 
 
 def on_device(features: Any, place: Place, dtype: DTypeLike) -> DeviceFeatures | None:
     """A drawn map on a device; None where parts of it are no Fourier features, or the device has not the precision."""
-    dtype, parts, amplitudes = np.dtype(dtype), [], []
+    dtype, views, waves, amplitudes = np.dtype(dtype), list[tuple[Metric, ...]](), [], []
     if dtype == np.float64 and not place.has_double:
         return None
     for leaf in leaves(features):
         if not isinstance(leaf.features, FourierFeatures):
             return None
-        parts.append((leaf.metrics, Waves.of(leaf.features, place, dtype)))
+        if leaf.metrics not in views:
+            views.append(leaf.metrics)
+        waves.append((views.index(leaf.metrics), Waves.of(leaf.features, place, dtype)))
         amplitudes.append(np.sqrt(leaf.weight) * leaf.features.bounds())
-    return DeviceFeatures(place, dtype, features.n_features_in_, tuple(parts), np.concatenate(amplitudes))
+    return DeviceFeatures(place, dtype, tuple(views), tuple(waves), np.concatenate(amplitudes))

@@ -57,10 +57,10 @@ class Waves:
         return xp.concat([xp.cos(paired), xp.sin(paired), xp.cos(shifted)], axis=1)
 
     @property
-    def block_rows(self) -> int:
-        """Rows of a block whose features are computed at once."""
+    def row_bytes(self) -> int:
+        """Memory that a row takes, about."""
         d, size = self.frequencies.shape[0], 8 if self.frequencies.dtype == self.place.xp.float64 else 4
-        return block_rows(self.place, (3 * len(self.amplitudes) + d) * size)
+        return (3 * len(self.amplitudes) + d) * size
 
 
 def as_dense(X: Rows) -> NDArray:
@@ -71,14 +71,14 @@ def as_dense(X: Rows) -> NDArray:
 def features_by(features: Any, X: Rows, place: Place) -> NDArray:
     """What FourierFeatures make of checked rows of the processor, computed by a device in blocks."""
     waves, found = Waves.of(features, place, X.dtype), np.empty((X.shape[0], features.n_features_out), X.dtype)
-    amplitudes, rows = waves.amplitudes.astype(X.dtype), waves.block_rows
+    amplitudes, rows = waves.amplitudes.astype(X.dtype), block_rows(place, waves.row_bytes)
 
     def compute(block: Rows) -> NDArray:
         return place.host(waves.rows(place.put(as_dense(block))))
 
     done = 0
     for start in range(0, X.shape[0], rows):
-        for Z in pieces(compute, place, len(amplitudes), X[start : start + rows]):
+        for Z in pieces(compute, place, waves.row_bytes, X[start : start + rows]):
             np.multiply(Z, amplitudes, out=found[done : done + len(Z)])
             done += len(Z)
     return found
@@ -109,7 +109,7 @@ def features_there(features: Any, X: Any, place: Place) -> Any:
         Z *= amplitudes
         return Z
 
-    found = list(pieces(compute, place, features.n_features_out, X))
+    found = list(pieces(compute, place, waves.row_bytes, X))
     return found[0] if n == found[0].shape[0] else xp.concat(found)
 
 
