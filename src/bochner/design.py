@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Place
 from bochner.data.sources import Block
-from bochner.device import WAITING, SumOnDevice, predict_on_device, stored_on_device
+from bochner.device import WAITING, DevicePasses, SumOnDevice, predict_on_device
 from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
@@ -189,10 +189,17 @@ class Design:
         journal = Journal(keeper, Moments.of)
         return accumulate(work.empty, sources, lambda total, source: work.add(total, source, self.features), journal)
 
-    def _free_bytes(self) -> int | None:
-        """Memory for features that is free, where they are held."""
-        place = None if self.on_device is None else self.on_device.place
-        return available_memory() if place is None or place.is_host else place.free_bytes()
+    def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
+        """Blocks with stored features, held by the device where half of what it has free can hold them."""
+        free = available_memory() if features.place.is_host else features.place.free_bytes()
+        passes = self._device_passes(features, centres)
+        kept = free is None or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows <= STORED_SHARE * free
+        return list(passes) if kept else passes
+
+    def _device_passes(self, features: DeviceFeatures, centres: Centres | None) -> DevicePasses:
+        """Blocks with stored features, which the device computes anew in every pass."""
+        rows = self._device_rows(features)
+        return DevicePasses(self.source, features, rows, self.features.scales, centres, self.advance)
 
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
@@ -234,15 +241,15 @@ class Design:
         centres : sequence of array or None, one for each part of the map, optional
             Taken from the features.
         """
-        row = self.features.stored_bytes(self.dtype, packed and self.on_device is None)
-        free = self._free_bytes()
+        if self.on_device is not None:
+            return self._stored_on_device(self.on_device, centres)
+        row = self.features.stored_bytes(self.dtype, packed)
+        free = available_memory()
         kept = free is None or row * self.n_rows <= STORED_SHARE * free
         if not kept:
             if not self.fixed:
                 self._fit_rows()
             return self.again(centres)
-        if self.on_device is not None:
-            return list(self.stored_blocks(centres))
         store = self.features.store if self.fixed else self.features.fit_store
         blocks = [
             StoredRows(store(X, packed, centres), y, weight) for X, y, weight in self._blocks(self._stored_rows(row))
@@ -265,14 +272,12 @@ class Design:
 
     def again(self, centres: Centres | None = None) -> Iterable[StoredRows]:
         """Blocks with stored features, computed anew and without rounding in every pass."""
+        if self.on_device is not None:
+            return self._device_passes(self.on_device, centres)
         return _Passes(self, centres)
 
     def stored_blocks(self, centres: Centres | None = None) -> Iterator[StoredRows]:
         """Yield blocks with stored features, without rounding, of a map that has its training rows."""
-        if self.on_device is not None:
-            blocks = self._blocks(self._device_rows(self.on_device))
-            yield from stored_on_device(blocks, self.on_device, self.features.scales, centres)
-            return
         for X, y, weight in self._blocks(self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))):
             yield StoredRows(self.features.store(X, centres=centres), y, weight)
 

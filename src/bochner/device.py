@@ -15,6 +15,7 @@ from bochner.data.sources import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
 from bochner.engines.local import shards
 from bochner.engines.prefetch import DEPTH, in_turn
+from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres
 from bochner.features.device_blocks import fewer, pieces, too_much
@@ -22,7 +23,7 @@ from bochner.features.on_device import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 from bochner.features.stored_on_device import StoredOnDevice
 from bochner.moments import Moments
-from bochner.reductions import Work
+from bochner.reductions import Work, typed_blocks
 from bochner.settings import current
 
 LANES = 8  # threads that read for a device
@@ -134,41 +135,54 @@ class DeviceSums:
         return Moments.holding(matrix, self.n_rows, self.n_outputs, self.features.dtype)
 
 
-def stored_on_device(
-    blocks: Iterator[Block], features: DeviceFeatures, scales: NDArray, centres: Centres | None
-) -> Iterator[StoredRows]:
-    """Yield blocks with features that the device holds, in the place of X.
+@dataclass(frozen=True)
+class DevicePasses:
+    """Blocks with features that the device holds in the place of X, computed anew in every pass.
 
-    Parameters
+    Attributes
     ----------
-    blocks : iterator of Block
+    source : Source
     features : DeviceFeatures
+    rows : int
+        Of a block.
     scales : array of shape (M,)
         Factors on the features of each part of the map.
-    centres : sequence of array, one for each part, optional
+    centres : sequence of array, one for each part, or None
         Taken from the features of the parts.
+    advance : callable
     """
-    centre = None
-    if centres is not None:
-        parts = zip(scales, centres, strict=True)
-        centre = np.concatenate([scale * own for scale, own in parts if own is not None])
 
-    waiting = deque[tuple[NDArray, NDArray]]()
+    source: Source
+    features: DeviceFeatures
+    rows: int
+    scales: NDArray
+    centres: Centres | None
+    advance: Advance = no_advance
 
-    def sent() -> Iterator[tuple[NDArray, ...]]:
-        for X, y, weight in blocks:
-            waiting.append((y, weight))
-            yield features.coordinates(X)
+    def __iter__(self) -> Iterator[StoredRows]:
+        place, waiting = self.features.place, deque[tuple[NDArray, NDArray]]()
 
-    def store(*coordinates: Any) -> StoredOnDevice:
-        return StoredOnDevice(features, features.of(*coordinates), centre)
+        def sent() -> Iterator[tuple[NDArray, ...]]:
+            for X, y, weight in typed_blocks(self.source, self.rows, self.features.dtype, self.advance):
+                waiting.append((y, weight))
+                yield self.features.coordinates(X)
 
-    for coordinates in features.place.ahead(sent()):
-        (y, weight), first = waiting.popleft(), 0
-        for stored in pieces(store, features.place, features.row_bytes, *coordinates):
-            rows = slice(first, first + stored.n_rows)
-            yield StoredRows(stored, y[rows], weights_of(weight, rows))
-            first = rows.stop
+        for coordinates in place.ahead(sent()):
+            (y, weight), first = waiting.popleft(), 0
+            for stored in pieces(self._stored, place, self.features.row_bytes, *coordinates):
+                rows = slice(first, first + stored.n_rows)
+                yield StoredRows(stored, y[rows], weights_of(weight, rows))
+                first = rows.stop
+
+    def _stored(self, *coordinates: Any) -> StoredOnDevice:
+        return StoredOnDevice(self.features, self.features.of(*coordinates), self._centre)
+
+    @property
+    def _centre(self) -> NDArray | None:
+        if self.centres is None:
+            return None
+        parts = zip(self.scales, self.centres, strict=True)
+        return np.concatenate([scale * own for scale, own in parts if own is not None])
 
 
 def predict_on_device(blocks: Iterator[Block], features: DeviceFeatures, coef: NDArray) -> Iterator[NDArray]:
