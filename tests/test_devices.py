@@ -29,6 +29,8 @@ from bochner.features.metric import Metric
 from bochner.features.on_device import on_device
 from bochner.kernels import Cauchy, Gaussian, Hamming
 from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.shifted import CholeskyInverse
+from bochner.solvers.shifted_on_device import DeviceInverse
 
 N, D = 1200, 150
 DEVICE = array_api_strict.Device("device1")
@@ -224,6 +226,38 @@ def test_labels_that_are_text_stay_numpys():
     assert model.predict_set(on_strict(X)).dtype == array_api_strict.bool
 
 
+def test_inverses_on_a_device():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 60))
+    matrix, alphas, B = A @ A.T, np.array([0.5, 3.0]), rng.standard_normal((3, 40))
+    inverse = DeviceInverse(place_or_skip("torch:cpu"), matrix, 1e-9)
+    exact = np.array([np.linalg.inv(matrix + alpha * np.eye(40)) for alpha in alphas])
+    np.testing.assert_allclose(inverse.solve(alphas, B), B @ exact, atol=1e-10)
+    np.testing.assert_allclose(inverse.forms(alphas, B), np.einsum("ij,ajk,ik->ai", B, exact, B), atol=1e-10)
+    np.testing.assert_allclose(inverse.traces(alphas), CholeskyInverse(matrix, 1e-9).traces(alphas), atol=1e-9)
+
+
+def test_a_singular_matrix_on_a_device():
+    place, ones = place_or_skip("torch:cpu"), np.ones((5, 5))
+    assert DeviceInverse(place, ones, 1e-6).solve(np.zeros(1), np.ones((1, 5))).sum() == pytest.approx(1, abs=1e-3)
+    with pytest.raises(np.linalg.LinAlgError, match="no numbers"):
+        DeviceInverse(place, np.full((2, 2), np.nan), 1e-6)
+
+
+def test_the_device_factorises_large_matrices(monkeypatch):
+    X, y, _ = data()
+    monkeypatch.setattr("bochner.solvers.shifted.TRIDIAGONAL_LIMIT", 0)
+    model = machine(KernelMachineRegressor, **WAYS["direct"]).fit(X, y)
+    monkeypatch.setattr("bochner.solvers.shifted_on_device.FEWEST", D)
+    used, half = [], DeviceInverse._half
+    monkeypatch.setattr(DeviceInverse, "_half", lambda self, *rest: used.append(rest) or half(self, *rest))
+    with bochner.settings(device=place_or_skip("torch:cpu")):
+        other = machine(KernelMachineRegressor, **WAYS["direct"]).fit(X, y)
+    assert used
+    assert other.alpha_ == pytest.approx(model.alpha_)
+    np.testing.assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
+
+
 @pytest.mark.parametrize("solver", ["direct", "cg"])
 def test_files_on_a_device(tmp_path, solver, monkeypatch):
     X, y, weight = data(n=4000)
@@ -241,6 +275,16 @@ def test_files_on_a_device(tmp_path, solver, monkeypatch):
     assert len(used) > 5
     np.testing.assert_allclose(found, model.predict(tmp_path / "rows.parquet"), atol=1e-4)
     np.testing.assert_allclose(again, found, atol=1e-4)
+
+
+def test_checkpoints_of_sums_on_a_device(tmp_path):
+    X, y, _ = data(n=4000)
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y}), tmp_path / "rows.parquet")
+    source = bochner.open_source(tmp_path / "rows.parquet", sample=1500)
+    model = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
+    with bochner.settings(device=named(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
+        other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
 
 
 def test_partial_fits_on_a_device():

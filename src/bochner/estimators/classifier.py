@@ -167,7 +167,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
+        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
         nothing of new rows; where a label is -1 beside 0, 1, ..., which may be meant to mark rows without one.
 
     References
@@ -225,6 +225,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
+            Arrays of PyTorch, CuPy and JAX are taken too: Fourier features of them are computed on their device.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
@@ -392,7 +393,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         Returns
         -------
         array of shape (n,), or Path
-            The path of the file where there is one.
+            Of the library of X, where X lies, unless labels are text; the path of the file where there is one.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -419,7 +420,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`; the path of the file where there is one.
+            In the order of `classes_`, of the library of X, where X lies; the path of the file where there is one.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)

@@ -159,7 +159,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
+        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
         nothing of new rows.
 
     References
@@ -219,6 +219,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
+            Arrays of PyTorch, CuPy and JAX are taken too: Fourier features of them are computed on their device.
         y : array of shape (n,) or (n, K), or str or list of str
             Targets, or the columns of X that hold them; of several, each is scaled to unit variance for the choice of
             alpha and kernel.
@@ -374,7 +375,7 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            The path of the file where there is one.
+            Of the library of X, where X lies and in its precision; the path of the file where there is one.
         std : array of the same shape
             With `return_std`, where there is none.
 

@@ -87,7 +87,7 @@ class StreamedMachine(Planned, KernelMachine):
             if self.solver_ == "direct":
                 sums = self._summed(design, task, choice)
                 with keep(sums.digest) as keeper:
-                    fitted = sums.plus(passes, keeper).solve(design.features)
+                    fitted = sums.plus(passes, keeper).solve(design.features, design.place)
             else:
                 fitted = solve_stream(passes, rows.source, task, keep)
         self._keep_solution(fitted, choice)
@@ -232,7 +232,7 @@ class StreamedMachine(Planned, KernelMachine):
         assert self._sums is not None
         if not self._sums.n_rows:
             raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
-        self._keep_solution(self._sums.solve(self.features_), None)
+        self._keep_solution(self._sums.solve(self.features_, place()), None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sums is not None

@@ -91,7 +91,7 @@ def solve_stream_again(design: Design, coef: NDArray, task: RidgeTask, direct: b
         n_iter = POLICY.most_iterations if dense or task.n_iter is None else task.n_iter
         return _solved(ridge, ridge.equations(), float(alphas[0]), (task.tol if dense else 0.0, n_iter), coef, keep)
     with keep(_digest(coef)) as keeper:
-        factor = PrimalFactor(design.moments(keeper), 1, overwrite=True)
+        factor = PrimalFactor(design.moments(keeper), 1, overwrite=True, place=design.place)
     coef = factor.coef(float(alphas[0])).astype(design.dtype)
     return Fitted(design.features, coef, factor.intercept(coef), float(alphas[0]), alphas, None, None)
 
