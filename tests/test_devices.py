@@ -287,6 +287,13 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
     np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
 
 
+def test_partial_fits_of_classes_on_a_device():
+    X, y, _ = data()
+    model = machine(KernelMachineClassifier, **WAYS["given"])
+    model.partial_fit(on_strict(X), on_strict((y > 1).astype(int)), classes=np.array([0, 1, 2]))
+    assert to_host(model.predict_proba(on_strict(X))).shape == (N, 3)
+
+
 def test_partial_fits_on_a_device():
     X, y, _ = data()
     model = machine(KernelMachineRegressor, **WAYS["given"]).prepare(X, y)

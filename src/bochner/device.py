@@ -23,7 +23,7 @@ from bochner.features.on_device import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 from bochner.features.stored_on_device import StoredOnDevice
 from bochner.moments import Moments
-from bochner.reductions import Work, typed_blocks
+from bochner.reductions import READING_BYTES, Work, typed_blocks
 from bochner.settings import current
 
 LANES = 8  # threads that read for a device
@@ -42,6 +42,11 @@ class SumOnDevice(Work):
 
     place: Place | None = None
     precision: str = "full"
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of a call, beside that of the device."""
+        return 2 * 8 * (self.n_features + self.n_outputs + 1) ** 2 + LANES * READING_BYTES
 
     def __call__(self, source: Source, features: FeatureMap) -> Moments:
         """Sum over the blocks; over smaller ones, from the beginning, where the device has too little memory.

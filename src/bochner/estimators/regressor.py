@@ -159,8 +159,8 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
-        nothing of new rows.
+        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are
+        alone in their bins, which then tell nothing of new rows.
 
     References
     ----------

@@ -29,7 +29,7 @@ def any_arrays(method: Method) -> Method:
     def call(*arguments: Any, **named: Any) -> Any:
         bound = takes.bind_partial(*arguments, **named)
         given = {name: bound.arguments[name] for name in ARRAYS if name in bound.arguments}
-        place = place_of(*(array for array in given.values() if not _is_text(array)))
+        place = place_of(*(array for name, array in given.items() if name != "classes"))
         if place is None:
             return method(*arguments, **named)
         bound.arguments.update((name, to_host(array)) for name, array in given.items() if place_of(array) is not None)
@@ -41,15 +41,10 @@ def any_arrays(method: Method) -> Method:
     return cast(Method, call)
 
 
-def _is_text(array: Any) -> bool:
-    """Whether it is an array that other libraries have no type for."""
-    return isinstance(array, np.ndarray) and array.dtype.kind not in "biuf"
-
-
 def _returned(found: Any, place: Place, single: bool) -> Any:
     """What a method has found, where it is asked for, in single precision or as it is."""
     if isinstance(found, tuple):
         return tuple(_returned(one, place, single) for one in found)
-    if not isinstance(found, np.ndarray) or _is_text(found):
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
         return found
     return place.put(found.astype(np.float32) if single and found.dtype == np.float64 else found)
