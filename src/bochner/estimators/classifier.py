@@ -168,8 +168,8 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
         At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are
-        alone in their bins, which then tell nothing of new rows; where a label is -1 beside 0, 1, ..., which may be meant to mark rows
-        without one.
+        alone in their bins, which then tell nothing of new rows; where a label is -1 beside 0, 1, ..., which may be
+        meant to mark rows without one.
 
     References
     ----------
