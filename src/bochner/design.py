@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bochner.arrays import Place
 from bochner.data.sources import Block
+from bochner.device import WAITING, DevicePasses, SumOnDevice, predict_on_device
 from bochner.engines.base import Engine, accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
 from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
@@ -18,6 +20,7 @@ from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres, DenseFeatures
 from bochner.features.hashed import DenseBins, hashed_bins
+from bochner.features.on_device import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 from bochner.moments import Moments
 from bochner.passes import Groups, OnSpan, Passes
@@ -30,12 +33,14 @@ from bochner.reductions import (
     require_factor_memory,
     typed_blocks,
 )
+from bochner.settings import current
 
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
 GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 SHARD_ROWS = 1024
+DEVICE_BYTES = 512 << 20  # of the blocks that wait for a device
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
@@ -56,6 +61,8 @@ class Design:
         Called with the number of rows done after each block.
     fixed : bool, default=False
         Whether the map has its training rows already, and is to take note of no others.
+    place : Place, optional
+        The device that computes moments, stored features and predictions; the map must be one for it.
     engine : Engine, optional
         What runs the passes; one that is remote takes rows that are read part by part, and maps that are fixed.
     """
@@ -67,10 +74,11 @@ class Design:
         dtype: DTypeLike = np.float32,
         advance: Advance = no_advance,
         fixed: bool = False,
+        place: Place | None = None,
         engine: Engine = LOCAL,
     ) -> None:
         self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
-        self.fixed, self.engine = fixed, engine
+        self.fixed, self.place, self.engine = fixed, place, engine
 
     @property
     def dense(self) -> DenseFeatures:
@@ -89,7 +97,21 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """The same, which tells of the rows that are done."""
-        return Design(self.source, self.features, self.dtype, advance, self.fixed, self.engine)
+        return Design(self.source, self.features, self.dtype, advance, self.fixed, self.place, self.engine)
+
+    def by(self, engine: Engine) -> Design:
+        """The same, whose passes another engine runs."""
+        return Design(self.source, self.features, self.dtype, self.advance, self.fixed, self.place, engine)
+
+    def of(self, source: Any, features: FeatureMap | None = None, fixed: bool = False) -> Design:
+        """The same for other rows, and another map where one is given."""
+        features = self.features if features is None else features
+        return Design(source, features, self.dtype, self.advance, fixed, self.place, self.engine)
+
+    @cached_property
+    def on_device(self) -> DeviceFeatures | None:
+        """The map on the device, where there is one."""
+        return None if self.place is None else on_device(self.features, self.place, self.dtype)
 
     def counted(self) -> Design:
         """The rows that have weight."""
@@ -151,6 +173,8 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit the memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
+        if self.on_device is not None:
+            return self._moments_on_device(self.on_device, keeper)
         spans, remote = self.spans(), self.engine.is_remote
         rows, shared = max(256, self.block_rows // 2), len(spans) == 1 or (self.has_one_sum and not remote)
         blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
@@ -176,6 +200,38 @@ class Design:
         found = reduce(self.engine, items, OnSpan(work), shared, advance=lambda k: self.advance(items[k].n_rows))
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
 
+    def _moments_on_device(self, features: DeviceFeatures, keeper: Keeper | None) -> Moments:
+        """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
+        D, K = self.features.n_features_out, self.source.n_outputs
+        require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
+        settings = features.place, current().precision
+        remote = self.engine.is_remote
+        advance = no_advance if remote else self.advance
+        work = SumOnDevice(D, K, self.dtype, self._device_rows(features), advance, *settings)
+        if remote:
+            return self._summed_elsewhere(self.spans(), work, self.features)
+        if keeper is None:
+            return work(self.source, self.features)
+        sources, journal = [self.source.span(*span) for span in self.spans()], Journal(keeper, Moments.of)
+        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, self.features), journal)
+
+    def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
+        """Blocks with stored features, held by the device where half of what it has free can hold them."""
+        free = available_memory() if features.place.is_host else features.place.free_bytes()
+        passes = self._device_passes(features, centres)
+        kept = free is None or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows <= STORED_SHARE * free
+        return list(passes) if kept else passes
+
+    def _device_passes(self, features: DeviceFeatures, centres: Centres | None) -> DevicePasses:
+        """Blocks with stored features, which the device computes anew in every pass."""
+        rows = self._device_rows(features)
+        return DevicePasses(self.source, features, rows, self.features.scales, centres, self.advance)
+
+    def _device_rows(self, features: DeviceFeatures) -> int:
+        """Rows of a block for a device."""
+        inputs = limited(DEVICE_BYTES) // (WAITING * self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(features.block_rows, inputs, self.n_rows))
+
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
 
@@ -192,8 +248,13 @@ class Design:
 
     @property
     def has_one_sum(self) -> bool:
-        """Whether several sums would take too much memory, of many rows also those that wait for one another."""
+        """Whether several sums would take too much memory, of many rows also those that wait for one another.
+
+        A device has one.
+        """
         D = self.features.n_features_out
+        if self.on_device is not None:
+            return True
         waiting = 2 if self.n_rows >= MANY_ROWS else 1
         return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
 
@@ -216,6 +277,8 @@ class Design:
         """
         if self.engine.is_remote and (self.fixed or self.features.is_dense):
             return self._groups(centres)
+        if self.on_device is not None:
+            return self._stored_on_device(self.on_device, centres)
         row = self.features.stored_bytes(self.dtype, packed)
         free = available_memory()
         kept = free is None or row * self.n_rows <= STORED_SHARE * free
@@ -243,14 +306,19 @@ class Design:
         inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
-    def again(self, centres: Centres | None = None) -> Passes:
+    def again(self, centres: Centres | None = None) -> Passes | DevicePasses:
         """Blocks with stored features, computed anew and without rounding in every pass."""
+        if self.on_device is not None:
+            return self._device_passes(self.on_device, centres)
+        return self._passes(centres)
+
+    def _passes(self, centres: Centres | None) -> Passes:
         rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
         return Passes(self.source, self.features, self.dtype, rows, centres, self.advance)
 
     def _groups(self, centres: Centres | None) -> Groups:
         """The blocks on the workers of the engine, held there where it and their memory allow it."""
-        engine, passes = self.engine, self.again(centres)
+        engine, passes = self.engine, self._passes(centres)
         n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
         spans = self.source.groups(n_groups)
         row = self.features.stored_bytes(self.dtype, packed=False)
@@ -264,11 +332,17 @@ class Design:
         """Predictions Z coef + intercept of all rows, shape (n, K)."""
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
-        for X, _, _ in self._blocks(self.block_rows):
-            result[done : done + X.shape[0]] = self.features.dot(X, coef)
-            done += X.shape[0]
+        for found in self._products(coef):
+            result[done : done + len(found)] = found
+            done += len(found)
         result += intercept
         return result
+
+    def _products(self, coef: NDArray) -> Iterator[NDArray]:
+        """Yield Z coef of the rows, block by block."""
+        if self.on_device is not None:
+            return predict_on_device(self._blocks(self._device_rows(self.on_device)), self.on_device, coef)
+        return (self.features.dot(X, coef) for X, _, _ in self._blocks(self.block_rows))
 
 
 def _shard_rows(n_features: int) -> tuple[int, int]:

@@ -17,6 +17,8 @@ from importlib import import_module
 from numbers import Real
 from typing import Any
 
+from bochner.arrays.places import named
+
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
 PRECISIONS = "full", "fast"
@@ -118,7 +120,10 @@ def settings(
     Raises
     ------
     ValueError
-        Where a size or a number of seconds cannot be meant, or `resume` comes without a checkpoint.
+        Where a size or a number of seconds cannot be meant, `resume` comes without a checkpoint, or there is no such
+        device.
+    ImportError
+        Where there is no library of arrays for the device.
 
     Examples
     --------
@@ -161,6 +166,8 @@ def _check(inside: Settings) -> None:
         raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
     if inside.precision not in PRECISIONS:
         raise ValueError(f"precision must be 'full' or 'fast', got {inside.precision!r}.")
+    if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
+        named(inside.device)
 
 
 def as_bytes(size: int | float | str) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from contextvars import copy_context
 from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
+
+from bochner.engines.local import at_most
 
 T = TypeVar("T")
 DEPTH = 2
@@ -43,6 +46,27 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
         stop.set()
         _empty(ready)
         thread.join()
+
+
+def in_turn(lanes: Sequence[Iterator[T]], depth: int = DEPTH) -> Generator[T]:
+    """Yield an item of each lane in turn until all are at their end, of which each has a thread that reads ahead.
+
+    Their order is the same however fast the threads are.
+    """
+    with ExitStack() as stack:
+        left = [stack.enter_context(closing(prefetched(_alone(lane), depth))) for lane in lanes]
+        while left:
+            for lane in list(left):
+                try:
+                    yield next(lane)
+                except StopIteration:
+                    left.remove(lane)
+
+
+def _alone(items: Iterator[T]) -> Iterator[T]:
+    """The items, for which the thread that asks for them works alone."""
+    with at_most(1):
+        yield from items
 
 
 def _fill(items: Iterator[Any], ready: Queue, stop: Event) -> None:

@@ -27,6 +27,7 @@ from bochner.estimators.exclusions import BINNED, CRITERIA
 from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
+from bochner.estimators.places import place, place_for
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
@@ -172,7 +173,7 @@ class KernelMachine(Interpretation, KernelParameter):
         if self.solver_ == "direct":
             D = features.n_features_out
             require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
-        return Design(source, features, dtype), task
+        return Design(source, features, dtype, place=place_for(features, self.solver_, self.loss)), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -205,7 +206,7 @@ class KernelMachine(Interpretation, KernelParameter):
         task = RidgeTask(
             alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain, merges=merges
         )
-        design = Design(source, features, self.coef_.dtype)
+        design = Design(source, features, self.coef_.dtype, place=place_for(features, self.solver_, self.loss))
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._keep(fitted)
@@ -248,7 +249,7 @@ class KernelMachine(Interpretation, KernelParameter):
             warnings.warn(
                 f"metric='full' learned no linear map: {unmapped}. The scales of the columns were learned, as "
                 "by metric='ard'.",
-                stacklevel=4,
+                stacklevel=5,
             )
         return choice
 
@@ -331,7 +332,7 @@ class KernelMachine(Interpretation, KernelParameter):
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)
         with at_most(threads):
-            return Design(source, self.features_, self.coef_.dtype).predict(coef, intercept)
+            return Design(source, self.features_, self.coef_.dtype, place=place()).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""

@@ -77,7 +77,7 @@ def caution_unlabelled(classes: NDArray) -> None:
         warnings.warn(
             "The label -1 among others counts as a class of its own. Where it marks rows without a label, as for the "
             "semi-supervised estimators of scikit-learn, drop these rows.",
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

@@ -19,6 +19,7 @@ from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
 from bochner.estimators.tables import ClassWeighted, Stream, given, given_batch
 from bochner.estimators.targets import Signs
+from bochner.features.boundary import any_arrays
 from bochner.tuning.choose import Choice
 
 
@@ -40,6 +41,7 @@ class ClassesInParts(StreamedMachine):
     def _keep_classes(self, found: ClassFit) -> None:
         """Keep what the loss decides."""
 
+    @any_arrays
     def prepare(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
 
@@ -97,6 +99,7 @@ class ClassesInParts(StreamedMachine):
         return self
 
     @available_if(StreamedMachine._can_sum)
+    @any_arrays
     @single_threaded_blas()
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the fit, exactly as if all had come at once.

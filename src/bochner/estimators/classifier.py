@@ -30,6 +30,7 @@ from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import given, large
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 from bochner.tuning.policy import POLICY
 
@@ -174,8 +175,9 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
-        nothing of new rows; where a label is -1 beside 0, 1, ..., which may be meant to mark rows without one.
+        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are
+        alone in their bins, which then tell nothing of new rows; where a label is -1 beside 0, 1, ..., which may be
+        meant to mark rows without one.
 
     References
     ----------
@@ -223,6 +225,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         )
         self.class_weight = class_weight
 
+    @any_arrays
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the model; by the squared loss, where rows are too many for the memory.
@@ -231,6 +234,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
+            Arrays of PyTorch, CuPy and JAX are taken too: Fourier features of them are computed on their device.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
@@ -279,6 +283,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         self.features_, self.intercept_ = found.features, found.intercept
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
 
+    @any_arrays
     @single_threaded_blas()
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
         """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
@@ -363,6 +368,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             raise ValueError(f"The target has another label in each of the {n_rows} rows: it looks like an identifier.")
 
     @lazy
+    @any_arrays
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes.
 
@@ -381,6 +387,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
+    @any_arrays
     def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict labels.
 
@@ -396,8 +403,8 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         Returns
         -------
         array of shape (n,), or Path
-            The path of the file where there is one. Of a Dask array such an array, of a Dask data frame a series with
-            its index, not computed yet.
+            Of the library of X, where X lies, unless labels are text. Of a Dask array such an array, of a Dask data
+            frame a series with its index, not computed yet. The path of the file where there is one.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -408,6 +415,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
+    @any_arrays
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Estimate class probabilities, calibrated on scores of rows left out.
 
@@ -423,8 +431,9 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`; the path of the file where there is one. Of a Dask array such an array, of a
-            Dask data frame a data frame with its index and a column for each class, not computed yet.
+            In the order of `classes_`, of the library of X, where X lies. Of a Dask array such an array, of a Dask data
+            frame one with its index and a column for each class, not computed yet. The path of the file where there is
+            one.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -441,3 +450,5 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
         return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
+
+    score = any_arrays(ClassifierMixin.score)

@@ -20,6 +20,7 @@ from bochner.estimators.model import encoded_source, rows_to_map
 from bochner.estimators.posterior import Posterior
 from bochner.estimators.posterior_fit import refit_posterior
 from bochner.estimators.targets import Standardised
+from bochner.features.boundary import any_arrays
 
 
 class GaussianProcess(KernelMachine):
@@ -32,6 +33,7 @@ class GaussianProcess(KernelMachine):
     target_scale_: NDArray[np.float64]
     _one_target: bool
 
+    @any_arrays
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[np.float64]:
         """Draw functions from the posterior, and evaluate them; they are without the noise of targets.
 

@@ -13,6 +13,7 @@ from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.coordinates import MetricFeatures
 from bochner.features.metric import Metric
 from bochner.features.relevance import with_relevance
@@ -41,6 +42,7 @@ class Interpretation:
             raise AttributeError("feature_importances_ needs a kernel with lengthscales, or a learned metric.")
         return np.bincount(self.encoder_.sources(), shares, self.encoder_.n_features_in_).astype(np.float64)
 
+    @any_arrays
     def average_gradient(self, X: Any) -> NDArray[np.float64]:
         """Mean size of the gradient of the fitted function, by finite differences.
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.streams.lazily import lazy
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.ridge.spread import Affine, Spread
+from bochner.features.boundary import any_arrays
 from bochner.solvers.conformal import require_coverage
 
 
@@ -28,6 +29,7 @@ class Intervals:
     _one_target: bool
 
     @lazy
+    @any_arrays
     def predict_interval(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Predict intervals that hold the target of a new row with a given probability.
 
@@ -100,6 +102,7 @@ class Intervals:
         return self._quantiles(X, np.array([(1 - coverage) / 2, (1 + coverage) / 2]), n_jobs)
 
     @lazy
+    @any_arrays
     def predict_quantile(self, X: Any, q: float | Sequence[float], n_jobs: int | None = None) -> NDArray[np.float64]:
         """Predict quantiles of the target of new rows.
 

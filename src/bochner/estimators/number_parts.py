@@ -17,6 +17,7 @@ from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
 from bochner.estimators.tables import given, given_batch
 from bochner.estimators.targets import Standardised
+from bochner.features.boundary import any_arrays
 from bochner.tuning.choose import Choice
 
 CheckedTarget = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]
@@ -47,6 +48,7 @@ class NumbersInParts(StreamedMachine):
     def _keep_scale(self, y: NDArray, mean: NDArray, scale: NDArray) -> None:
         """Keep how predictions become targets."""
 
+    @any_arrays
     def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
 
@@ -95,6 +97,7 @@ class NumbersInParts(StreamedMachine):
         return self
 
     @available_if(StreamedMachine._can_sum)
+    @any_arrays
     @single_threaded_blas()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the fit, exactly as if all had come at once.

@@ -20,6 +20,7 @@ from bochner.estimators.ways import Map, block_rows, held_way, look, reading, st
 from bochner.estimators.work import Plan, Rows, Way
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.leaves import leaves
 from bochner.kernels import Gaussian, Laplacian
 from bochner.settings import as_size, current
@@ -71,6 +72,7 @@ class Planned:
     solver: str
     tol: float
 
+    @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Tell what `fit` would read, hold and compute, before any of it.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metadata_routing import UNUSED
 
 from bochner.data.streams.lazily import lazy
+from bochner.features.boundary import any_arrays
 from bochner.solvers.conformal_sets import mass_before, threshold
 
 
@@ -21,6 +22,7 @@ class PredictionSets:
     classes_: NDArray
 
     @lazy
+    @any_arrays
     def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
         """Predict sets of classes that hold the true one as often as is asked for.
 

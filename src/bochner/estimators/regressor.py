@@ -29,6 +29,7 @@ from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.estimators.tables import given, large
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 
 
@@ -166,8 +167,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     ConvergenceWarning
         At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
     UserWarning
-        At fit, where metric="full" learns no linear map; where most rows are alone in their bins, which then tell
-        nothing of new rows.
+        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are
+        alone in their bins, which then tell nothing of new rows.
 
     References
     ----------
@@ -217,6 +218,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         self.quantile = quantile
         self.uncertainty = uncertainty
 
+    @any_arrays
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the model.
@@ -225,6 +227,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
             Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
+            Arrays of PyTorch, CuPy and JAX are taken too: Fourier features of them are computed on their device.
         y : array of shape (n,) or (n, K), or str or list of str
             Targets, or the columns of X that hold them; of several, each is scaled to unit variance for the choice of
             alpha and kernel.
@@ -288,6 +291,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
             mean, scale = np.zeros_like(mean), np.ones_like(scale)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
 
+    @any_arrays
     @single_threaded_blas()
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
         """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
@@ -361,6 +365,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
         return y, weight, *mean_and_scale(moments)
 
+    @any_arrays
     def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict targets, and how far off the predictions may be.
 
@@ -378,8 +383,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            The path of the file where there is one. Of a Dask array such an array, of a Dask data frame a series or a
-            data frame with its index, not computed yet.
+            Of the library of X, where X lies and in its precision. Of a Dask array such an array, of a Dask data frame
+            a series or a data frame with its index, not computed yet. The path of the file where there is one.
         std : array of the same shape
             With `return_std`, where there is none.
 
@@ -400,6 +405,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
             scores = np.exp(scores)
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
+
+    score = any_arrays(RegressorMixin.score)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

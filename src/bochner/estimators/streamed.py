@@ -26,6 +26,7 @@ from bochner.engines.progress import progress
 from bochner.estimators.base import HASHED_COLUMNS, KernelMachine, Prepared
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
+from bochner.estimators.places import place, place_for
 from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
 from bochner.estimators.sizes import sampled_rows
@@ -87,14 +88,13 @@ class StreamedMachine(Planned, KernelMachine):
         design, task = self._plan(rows, choice)
         keep = self._keep_of(stream)
         with self._progress(rows) as advance:
-            passes = Design(source, design.features, design.dtype, advance, engine=engine)
-            if self.solver_ == "cg" or passes.has_one_sum:  # else each thread reads for itself
-                source = replace(source, ahead=True)
-                passes = Design(source, design.features, design.dtype, advance, engine=engine)
+            passes = design.telling(advance).of(source).by(engine)
+            ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
+            passes = passes.of(replace(source, ahead=ahead))
             if self.solver_ == "direct":
                 sums = self._summed(design, task, choice)
                 with keep(sums.digest) as keeper:
-                    fitted = sums.plus(passes, keeper).solve(design.features)
+                    fitted = sums.plus(passes, keeper).solve(design.features, design.place)
             else:
                 fitted = solve_stream(passes, rows.source, task, keep)
         self._keep_solution(fitted, choice)
@@ -122,7 +122,8 @@ class StreamedMachine(Planned, KernelMachine):
         source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
-            design = Design(source, self.features_, dtype, advance, fixed=True, engine=engine)
+            device = place_for(self.features_, self.solver_, "squared")
+            design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
             fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
         self._keep(fitted)
         self.coef_ = fitted.coef
@@ -213,7 +214,7 @@ class StreamedMachine(Planned, KernelMachine):
     def _add(self, source: Source) -> Self:
         """Add the rows of a source; what was solved before is forgotten."""
         assert self._sums is not None
-        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype))
+        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=place()))
         self._forget()
         return self
 
@@ -242,7 +243,7 @@ class StreamedMachine(Planned, KernelMachine):
         assert self._sums is not None
         if not self._sums.n_rows:
             raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
-        self._keep_solution(self._sums.solve(self.features_), None)
+        self._keep_solution(self._sums.solve(self.features_, place()), None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sums is not None

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.arrays import Place
 from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.engines.journal import Keeper
@@ -99,12 +100,12 @@ class Sums:
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
 
-    def solve(self, features: FeatureMap) -> Fitted:
-        """Solve for the rows that are summed."""
+    def solve(self, features: FeatureMap, place: Place | None = None) -> Fitted:
+        """Solve for the rows that are summed, on a device where one is given."""
         moments = Moments.holding(self.matrix, self.n_rows, self.judges.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
         task = RidgeTask(alpha, 0.0, self.seed, self.calibrated, uncertain=self.uncertain)
-        return solve_moments(moments, Design(self.judges.source, features, self.dtype), task)
+        return solve_moments(moments, Design(self.judges.source, features, self.dtype, place=place), task)
 
 
 def _digest(features: FeatureMap, judges: Judges, facts: tuple) -> str:

@@ -16,6 +16,7 @@ from bochner.data.streams.lazily import lazy
 from bochner.data.streams.partitions import blocks_of, first_blocks
 from bochner.data.streams.rows import stacked
 from bochner.data.weights import unit_weights
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import Stored
 from bochner.kernels import Kernel
@@ -61,6 +62,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     n_features_in_: int
 
+    @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the map, and fit what of it depends on the rows.
 
@@ -214,6 +216,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
         """Raise ValueError where the map does not serve such rows."""
 
     @lazy
+    @any_arrays
     def transform(self, X: Any) -> NDArray:
         """Compute the features.
 

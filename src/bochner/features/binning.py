@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.streams.lazily import lazy
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, Rows
 from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
 from bochner.features.stored import StoredBins, require_length
@@ -232,7 +233,7 @@ class BinningFeatures(FeatureMap):
             warnings.warn(
                 f"{self.singleton_share_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per "
                 "bin): such bins tell nothing of new rows. Take larger lengthscales, at first twice as large.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:
@@ -267,6 +268,7 @@ class BinningFeatures(FeatureMap):
         return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
 
     @lazy
+    @any_arrays
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.streams.lazily import lazy
 from bochner.engines.local import for_rows
 from bochner.features.base import REMEDY, FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
@@ -187,6 +188,7 @@ class ConcatenatedFeatures(FeatureMap):
         return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
     @lazy
+    @any_arrays
     def transform(self, X: Any) -> NDArray | sp.csr_matrix:
         """Compute the features.
 

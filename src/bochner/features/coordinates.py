@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.streams.lazily import lazy
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.metric import Metric
 from bochner.features.stored import Stored
@@ -130,6 +131,7 @@ class MetricFeatures(FeatureMap):
         return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
 
     @lazy
+    @any_arrays
     def transform(self, X: Any) -> Any:
         """Compute the features.
 

@@ -11,14 +11,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.arrays import named, place_of
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Rows
 from bochner.features.leverage import POOL, draw_by_leverage
 from bochner.features.sampling import SAMPLINGS, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
+from bochner.features.waves import features_by, features_there
 from bochner.kernels import Gaussian, Kernel
+from bochner.settings import current
 
 
 class FourierFeatures(DenseFeatureMap):
@@ -208,6 +212,36 @@ class FourierFeatures(DenseFeatureMap):
         if len(offsets):
             angles = _turns(X, rest if pairs else first, may_be_far)
             cos_offset(angles, offsets, amplitudes[pairs:], out, 2 * pairs)
+
+    def transform(self, X: Any) -> Any:
+        """Compute the features, on the device where X lies, or on that of the settings.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            float32 gives float32; everything else float64. Sparse rows are not made dense as a whole.
+
+        Returns
+        -------
+        array of shape (n, D)
+            Of the library of X, where X lies.
+        """
+        place = place_of(X)
+        if place is not None and not place.is_host:
+            check_is_fitted(self)
+            return features_there(self, X, place)
+        return self._from_host(X)
+
+    @any_arrays
+    def _from_host(self, X: Any) -> NDArray:
+        """Features of rows that lie in the processor's memory."""
+        device = named(current().device)
+        if device is None:
+            return super().transform(X)
+        X = self._checked(X, reset=False)
+        self.check_rows(X)
+        self.require_output(X, self.remedy)
+        return self.rows(X) if X.dtype == np.float64 and not device.has_double else features_by(self, X, device)
 
     def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray, float]:
         """Frequencies of the pairs and of the rest in turns, amplitudes, offsets in turns, the longest frequency."""

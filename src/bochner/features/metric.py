@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import Rows
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Metric:
         mixed = f", {self.linear_.shape[1]} mixed" if self.linear_.size else ""
         return f"<Metric: {self.n_features_out_} coordinates of {self.n_features_in_} columns{warped}{mixed}>"
 
+    @any_arrays
     def transform(self, X: Any) -> Rows:
         """Compute the coordinates.
 

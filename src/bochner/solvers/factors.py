@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from bochner.arrays import Place
 from bochner.engines.algebra import gram, product
 from bochner.moments import Moments
 from bochner.solvers.shifted import ShiftedInverse, shifted_inverse
+from bochner.solvers.shifted_on_device import DeviceInverse, serves
 
 if TYPE_CHECKING:
     from bochner.design import Design
@@ -141,14 +143,20 @@ class PrimalFactor(FeatureFactor):
         How many are to be tried.
     overwrite : bool, default=False
         Whether a large factorisation may take the place of the moments, which are lost.
+    place : Place, optional
+        A device that factorises, where the matrix is large and float64 fast there.
     """
 
-    def __init__(self, moments: Moments, n_alphas: int, overwrite: bool = False) -> None:
+    def __init__(self, moments: Moments, n_alphas: int, overwrite: bool = False, place: Place | None = None) -> None:
         self.n_rows, self.weight, self.trace = moments.n_rows, moments.weight, moments.centred_trace()
         centred = moments.centred(overwrite and moments.n_features > LARGE)
         self.cross, self.total = centred.cross, centred.total
         self.feature_mean, self.target_mean = centred.feature_mean, centred.target_mean
-        self.inverse = shifted_inverse(centred.gram, n_alphas, self.trace * ROUNDING[moments.dtype])
+        rounding = self.trace * ROUNDING[moments.dtype]
+        if place is not None and serves(place, len(centred.gram)):
+            self.inverse = DeviceInverse(place, centred.gram, rounding)
+        else:
+            self.inverse = shifted_inverse(centred.gram, n_alphas, rounding)
 
     def degrees_of_freedom(self, alphas: ArrayLike) -> NDArray:
         alphas = np.atleast_1d(alphas)

@@ -89,7 +89,7 @@ class IterativeRidge:
         X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
         self.centres = features.centres(X, weight)
         self.blocks = design.store(entries > PACKED_ENTRIES, self.centres)
-        self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list)
+        self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list) and design.on_device is None
         self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
         self._sampled: list[Sample | None] | None = None
 

@@ -32,7 +32,7 @@ def solve_moments(moments: Moments, design: Design, task: RidgeTask, overwrite: 
     overwrite : bool, default=False
         Whether the moments may be lost, to save memory.
     """
-    factor = PrimalFactor(moments, _n_alphas(task), overwrite=overwrite)
+    factor = PrimalFactor(moments, _n_alphas(task), overwrite=overwrite, place=design.place)
     return _solve(factor, _scored(design, factor, task), design, task)
 
 

@@ -134,7 +134,7 @@ def _distinct(design: Design, task: RidgeTask) -> Distinct:
         held_out = rows_held_out(design.row_hashes, source.weights, task.seed)
         first_duplicate = source.first_duplicates(design.row_hashes, held_out | (source.weights <= 0))
     merged, leads = source.merged(first_duplicate)
-    design = Design(merged, design.features, design.dtype, design.advance)
+    design = design.of(merged)
     number = np.arange(source.n_rows) if leads.all() else (np.cumsum(leads) - 1)[first_duplicate]
     return Distinct(design, None if held_out is None else held_out[leads], number)
 

@@ -50,7 +50,7 @@ def solve_stream(design: Design, sample: ArraySource, task: RidgeTask, keep: Kee
     share = seen.source.total_weight / design.source.total_weight
     dense, alphas = design.features.is_dense, given_alphas(task.alpha)
     first = solve_iteratively(seen, task if alphas is None or not dense else replace(task, alpha=alphas * share))
-    all_rows = Design(design.source, first.features, design.dtype, design.advance, True, design.engine)
+    all_rows = design.of(design.source, first.features, fixed=True)
     n_iter = POLICY.most_iterations if dense else max(2, -(-(first.n_iter or 0) // 2))
     ridge = IterativeRidge(all_rows, task.seed)
     equations = ridge.equations()
@@ -91,7 +91,7 @@ def solve_stream_again(design: Design, coef: NDArray, task: RidgeTask, direct: b
         n_iter = POLICY.most_iterations if dense or task.n_iter is None else task.n_iter
         return _solved(ridge, ridge.equations(), float(alphas[0]), (task.tol if dense else 0.0, n_iter), coef, keep)
     with keep(_digest(coef)) as keeper:
-        factor = PrimalFactor(design.moments(keeper), 1, overwrite=True)
+        factor = PrimalFactor(design.moments(keeper), 1, overwrite=True, place=design.place)
     coef = factor.coef(float(alphas[0])).astype(design.dtype)
     return Fitted(design.features, coef, factor.intercept(coef), float(alphas[0]), alphas, None, None)
 

@@ -1,0 +1,37 @@
+"""Which device an estimator computes on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from bochner.arrays import Place, named
+from bochner.features.fourier import FourierFeatures
+from bochner.features.leaves import leaves
+from bochner.settings import current
+
+SQUARED = "squared", "auto"
+
+
+def place() -> Place | None:
+    """The device of the settings; None for the processor."""
+    return named(current().device)
+
+
+def place_for(features: Any, solver: str, loss: str) -> Place | None:
+    """The device for a fit; None, with a warning that says why, for one that stays on the processor."""
+    device = place()
+    if device is None:
+        return None
+    others = {type(leaf.features).__name__ for leaf in leaves(features)} - {FourierFeatures.__name__}
+    reasons = {
+        f"{' and '.join(sorted(others))} are no Fourier features": bool(others),
+        "weights of several maps are learned": features.learns_weights,
+        "solver='exact' compares all rows": solver == "exact",
+        f"loss={loss!r} is no squared one": loss not in SQUARED,
+    }
+    why = next((reason for reason, holds in reasons.items() if holds), None)
+    if why is not None:
+        warnings.warn(f"The fit stays on the processor, and the device {device} is not used: {why}.", stacklevel=6)
+        return None
+    return device

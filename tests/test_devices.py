@@ -1,0 +1,405 @@
+"""Arrays of other libraries, and fits whose features lie on a device."""
+
+import subprocess
+import sys
+from functools import partial
+
+import array_api_strict
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import bochner
+from bochner import (
+    BinningFeatures,
+    ConcatenatedFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    LinearFeatures,
+)
+from bochner.arrays import Place, named, to_host
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.features import MetricFeatures
+from bochner.features.metric import Metric
+from bochner.features.on_device import on_device
+from bochner.kernels import Cauchy, Gaussian, Hamming
+from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.shifted import CholeskyInverse
+from bochner.solvers.shifted_on_device import DeviceInverse
+
+N, D = 1200, 150
+DEVICE = array_api_strict.Device("device1")
+
+
+def data(dtype=np.float64, n=N):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n, 3))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(n)
+    return X.astype(dtype), y, rng.uniform(0.2, 2.0, n)
+
+
+def on_strict(array):
+    return array_api_strict.asarray(array, device=DEVICE)
+
+
+PLACES = ["array_api_strict:device1", "array_api_strict:no_float64", "torch:cpu", "jax:cpu"]
+
+
+def place_or_skip(name):
+    pytest.importorskip(name.partition(":")[0])
+    return named(name)
+
+
+WAYS = {
+    "direct": {"solver": "direct", "metric": "isotropic"},
+    "cg": {"solver": "cg", "metric": "isotropic", "tol": 1e-4},
+    "learned": {"metric": "ard"},
+    "given": {"kernel": Gaussian(0.4), "alpha": 1e-2},
+}
+
+
+def machine(kind, **parameters):
+    return kind(features="fourier", n_components=D, random_state=0, **parameters)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", [KernelMachineRegressor, KernelMachineClassifier])
+def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way):
+    X, y, weight = data()
+    y = y if kind is KernelMachineRegressor else (y > 0.7).astype(int) + (y > 1.2)
+    model, other = (machine(kind, **WAYS[way]) for _ in range(2))
+    model.fit(X, y, weight)
+    other.fit(on_strict(X), on_strict(y), sample_weight=on_strict(weight))
+    names = ["predict"] if kind is KernelMachineRegressor else ["predict_proba", "decision_function"]
+    for name in names:
+        found = getattr(other, name)(on_strict(X))
+        assert found.device == DEVICE
+        np.testing.assert_allclose(to_host(found), getattr(model, name)(X), atol=1e-4)
+        np.testing.assert_allclose(getattr(other, name)(X), to_host(found), atol=1e-10)
+    assert type(other.coef_) is np.ndarray
+    assert abs(other.score(on_strict(X), on_strict(y)) - model.score(X, y)) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+@pytest.mark.parametrize("place", PLACES)
+def test_designs_on_a_device_are_those_of_the_processor(place, solver, dtype):
+    """Weights, some of them zero, several targets, and all forms of the features."""
+    place = place_or_skip(place)
+    X, y, weight = data(dtype, 400)
+    source = ArraySource(X, np.column_stack([y, y**2]), np.where(np.arange(400) % 7, weight, 0))
+    metric = Metric(3, [0, 1, 2], [1.0, 2.0, 0.5], linear=[[1.0, 0.5, 0.0]])
+    maps = [FourierFeatures(Cauchy(2.0), 61, random_state=0), FourierFeatures(paired=False, n_components=30)]
+    features = ConcatenatedFeatures([*maps, MetricFeatures(metric, FourierFeatures(n_components=20))], [1.0, 0.5, 2.0])
+    features.fit(X)
+    here, there = Design(source, features, dtype), Design(source, features, dtype, place=place)
+    if dtype == np.float64 and not place.has_double:
+        assert there.on_device is None
+    close = partial(np.testing.assert_allclose, rtol=0, atol=1e-3 if dtype == np.float32 else 1e-10)
+    coef = np.random.default_rng(1).standard_normal((features.n_features_out, 2))
+    close(there.predict(coef, np.ones(2)), here.predict(coef, np.ones(2)))
+    if solver == "direct":
+        close(there.moments().matrix, here.moments().matrix)
+        assert there.moments().n_rows == here.moments().n_rows
+        return
+    ridges = [IterativeRidge(design, 0) for design in (here, there)]
+    for ridge in ridges:
+        ridge.blocks = list(ridge.design.again(ridge.centres))
+    equations = [ridge.equations() for ridge in ridges]
+    close(equations[0].rhs, equations[1].rhs)
+    close(equations[0](coef.T), equations[1](coef.T))
+    close(equations[0].diagonal(), equations[1].diagonal())
+    close(ridges[0].predict(equations[0], coef.T), ridges[1].predict(equations[1], coef.T))
+
+
+@pytest.mark.parametrize("features", ["few", "odd", "alone", "structured", "leverage", "far"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fourier_features_on_a_device(features, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 20)).astype(dtype)
+    made = {
+        "few": FourierFeatures(n_components=10, random_state=0),
+        "odd": FourierFeatures(n_components=11, random_state=0),
+        "alone": FourierFeatures(n_components=10, paired=False, random_state=0),
+        "structured": FourierFeatures(n_components=200, sampling="structured", random_state=0),
+        "leverage": FourierFeatures(n_components=30, sampling="leverage", random_state=0),
+        "far": FourierFeatures(Gaussian(1e-3), n_components=30, random_state=0),
+    }[features]
+    expected = made.fit(X).transform(X.astype(np.float64))
+    far = 1e3 if features == "far" else 1.0  # angles are known to so many digits less
+    found = made.transform(on_strict(X))
+    assert found.device == DEVICE
+    assert to_host(found).dtype == dtype
+    tolerance = far * (1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(to_host(found), expected, rtol=0, atol=tolerance)
+    with bochner.settings(device=named(PLACES[0])):
+        again = made.transform(X)
+    assert type(again) is np.ndarray
+    np.testing.assert_allclose(again, to_host(found), rtol=0, atol=1e-6)
+
+
+def test_transforms_of_other_maps_come_back():
+    X, _, _ = data()
+    for features in (LinearFeatures(), ConcatenatedFeatures([FourierFeatures(random_state=0), LinearFeatures()])):
+        found = features.fit_transform(on_strict(X))
+        assert found.device == DEVICE
+        np.testing.assert_allclose(to_host(found), features.transform(X), atol=1e-12)
+    assert BinningFeatures(random_state=0).fit_transform(on_strict(X)).shape[0] == N
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((2, 5)), "expecting 3 features"),
+        (np.zeros(3), "expecting 3 features"),
+        (np.full((2, 3), np.nan), "NaN or infinity"),
+    ],
+)
+def test_bad_rows_on_a_device(X, message):
+    features = FourierFeatures(random_state=0).fit(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=message):
+        features.transform(on_strict(X))
+
+
+def test_kernels_of_codes_look_at_rows_on_a_device():
+    features = FourierFeatures(Hamming(), random_state=0).fit(np.zeros((2, 1)))
+    with pytest.raises(ValueError, match=r"differ by 0\.5"):
+        features.transform(on_strict(np.array([[0.0], [0.5]])))
+
+
+def test_whole_numbers_become_double_precision():
+    features = FourierFeatures(random_state=0).fit(np.zeros((2, 1)))
+    codes = np.arange(4)[:, np.newaxis]
+    found = to_host(features.transform(on_strict(codes)))
+    np.testing.assert_allclose(found, features.transform(codes), atol=1e-12)
+
+
+def test_torch_on_the_processor():
+    """Where they lie in its memory, NumPy's path is taken, to the bit; results have the precision of X."""
+    torch = pytest.importorskip("torch")
+    X, y, _ = data()
+    model = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True)
+    other = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True)
+    model.fit(X, y)
+    other.fit(torch.as_tensor(X), torch.as_tensor(y))
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    found, deviations = other.predict(torch.as_tensor(X), return_std=True)
+    assert isinstance(found, torch.Tensor)
+    assert isinstance(deviations, torch.Tensor)
+    np.testing.assert_array_equal(found.numpy(), model.predict(X))
+    single = other.predict(torch.as_tensor(X, dtype=torch.float32))
+    assert single.dtype == torch.float32
+    assert isinstance(other.predict_interval(torch.as_tensor(X)), torch.Tensor)
+    X = torch.as_tensor(X, dtype=torch.float64).requires_grad_()
+    assert FourierFeatures(random_state=0).fit_transform(X).shape == (N, 1000)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_numpy_on_the_device_of_the_settings(place):
+    place = place_or_skip(place)
+    X, y, _ = data(np.float32, 3000)
+    for kind in (KernelMachineRegressor, KernelMachineClassifier):
+        target = y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
+        model = machine(kind, **WAYS["given"]).fit(X, target)
+        with bochner.settings(device=place):
+            other = machine(kind, **WAYS["given"]).fit(X, target)
+            found = other.predict(X)
+        assert type(found) is np.ndarray
+        if kind is KernelMachineRegressor:
+            np.testing.assert_allclose(found, model.predict(X), atol=1e-4)
+        else:
+            assert (found == model.predict(X)).mean() > 0.999
+
+
+def test_labels_that_are_text_stay_numpys():
+    X, y, _ = data()
+    labels = np.where(y > 0.7, "high", "low")
+    model = machine(KernelMachineClassifier, **WAYS["given"]).fit(on_strict(X), labels)
+    assert type(model.predict(on_strict(X))) is np.ndarray
+    assert model.predict_proba(on_strict(X)).device == DEVICE
+    assert model.score(on_strict(X), labels) > 0.9
+    assert model.predict_set(on_strict(X)).dtype == array_api_strict.bool
+
+
+def test_inverses_on_a_device():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 60))
+    matrix, alphas, B = A @ A.T, np.array([0.5, 3.0]), rng.standard_normal((3, 40))
+    inverse = DeviceInverse(place_or_skip("torch:cpu"), matrix, 1e-9)
+    exact = np.array([np.linalg.inv(matrix + alpha * np.eye(40)) for alpha in alphas])
+    np.testing.assert_allclose(inverse.solve(alphas, B), B @ exact, atol=1e-10)
+    np.testing.assert_allclose(inverse.forms(alphas, B), np.einsum("ij,ajk,ik->ai", B, exact, B), atol=1e-10)
+    np.testing.assert_allclose(inverse.traces(alphas), CholeskyInverse(matrix, 1e-9).traces(alphas), atol=1e-9)
+
+
+def test_a_singular_matrix_on_a_device():
+    place, ones = place_or_skip("torch:cpu"), np.ones((5, 5))
+    assert DeviceInverse(place, ones, 1e-6).solve(np.zeros(1), np.ones((1, 5))).sum() == pytest.approx(1, abs=1e-3)
+    with pytest.raises(np.linalg.LinAlgError, match="no numbers"):
+        DeviceInverse(place, np.full((2, 2), np.nan), 1e-6)
+
+
+def test_the_device_factorises_large_matrices(monkeypatch):
+    X, y, _ = data()
+    monkeypatch.setattr("bochner.solvers.shifted.TRIDIAGONAL_LIMIT", 0)
+    model = machine(KernelMachineRegressor, **WAYS["direct"]).fit(X, y)
+    monkeypatch.setattr("bochner.solvers.shifted_on_device.FEWEST", D)
+    used, half = [], DeviceInverse._half
+    monkeypatch.setattr(DeviceInverse, "_half", lambda self, *rest: used.append(rest) or half(self, *rest))
+    with bochner.settings(device=place_or_skip("torch:cpu")):
+        other = machine(KernelMachineRegressor, **WAYS["direct"]).fit(X, y)
+    assert used
+    assert other.alpha_ == pytest.approx(model.alpha_)
+    np.testing.assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+def test_files_on_a_device(tmp_path, solver, monkeypatch):
+    X, y, weight = data(n=4000)
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y, "w": weight})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=300)
+    source = bochner.open_source(tmp_path / "rows.parquet", sample=1500)
+    parameters = {"solver": solver, "kernel": Gaussian(0.4), "alpha": 1e-2, "tol": 1e-5}
+    model = machine(KernelMachineRegressor, **parameters).fit(source, "y", "w")
+    used = []
+    monkeypatch.setattr(Place, "product", lambda self, A, B: used.append(1) or self.xp.matmul(A, B))
+    with bochner.settings(device=named(PLACES[0])):
+        other = machine(KernelMachineRegressor, **parameters).fit(source, "y", "w")
+        found = other.predict(tmp_path / "rows.parquet")
+        again = other.refit(source, "y", "w").predict(tmp_path / "rows.parquet")
+    assert len(used) > 5
+    np.testing.assert_allclose(found, model.predict(tmp_path / "rows.parquet"), atol=1e-4)
+    np.testing.assert_allclose(again, found, atol=1e-4)
+
+
+def test_checkpoints_of_sums_on_a_device(tmp_path):
+    X, y, _ = data(n=4000)
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y}), tmp_path / "rows.parquet")
+    source = bochner.open_source(tmp_path / "rows.parquet", sample=1500)
+    model = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
+    with bochner.settings(device=named(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
+        other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+
+
+def test_partial_fits_of_classes_on_a_device():
+    X, y, _ = data()
+    model = machine(KernelMachineClassifier, **WAYS["given"])
+    model.partial_fit(on_strict(X), on_strict((y > 1).astype(int)), classes=np.array([0, 1, 2]))
+    assert to_host(model.predict_proba(on_strict(X))).shape == (N, 3)
+
+
+def test_partial_fits_on_a_device():
+    X, y, _ = data()
+    model = machine(KernelMachineRegressor, **WAYS["given"]).prepare(X, y)
+    other = machine(KernelMachineRegressor, **WAYS["given"]).prepare(on_strict(X), on_strict(y))
+    for rows in (slice(0, 700), slice(700, N)):
+        model.partial_fit(X[rows], y[rows])
+        other.partial_fit(on_strict(X[rows]), on_strict(y[rows]))
+    np.testing.assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
+
+
+def test_passes_where_the_device_holds_little(monkeypatch):
+    X, y, _ = data()
+    model = machine(KernelMachineRegressor, **WAYS["cg"]).fit(X, y)
+    monkeypatch.setattr(Place, "free_bytes", lambda self: 1 << 20)
+    other = machine(KernelMachineRegressor, **WAYS["cg"]).fit(on_strict(X), on_strict(y))
+    np.testing.assert_allclose(other.predict(X), model.predict(X), atol=1e-4)
+
+
+class OutOfMemoryError(Exception):
+    """As of a library of arrays."""
+
+
+def scarce(rows):
+    """A product for which so many rows are too many."""
+
+    def product(self, A, B):
+        if max(A.shape[0], B.shape[0]) > rows:
+            raise OutOfMemoryError
+        return self.xp.matmul(A, B)
+
+    return product
+
+
+def test_smaller_blocks_are_tried_once(monkeypatch):
+    X, y, weight = data()
+    for way in ("direct", "cg"):
+        model = machine(KernelMachineRegressor, **WAYS[way]).fit(X, y, weight)
+        with monkeypatch.context() as patch:
+            patch.setattr(Place, "product", scarce(N // 8))
+            other = machine(KernelMachineRegressor, **WAYS[way])
+            other.fit(on_strict(X), on_strict(y), on_strict(weight))
+            found, features = other.predict(on_strict(X)), FourierFeatures(random_state=0).fit(X)
+            assert features.transform(on_strict(X)).shape == (N, 1000)
+        np.testing.assert_allclose(to_host(found), model.predict(X), atol=1e-4)
+    monkeypatch.setattr(Place, "product", scarce(N // 8 - 1))
+    with pytest.raises(MemoryError, match=r"block of 150 rows needs 0\.00 GB on array_api_strict:device1"):
+        machine(KernelMachineRegressor, **WAYS["direct"]).fit(on_strict(X), on_strict(y))
+
+
+CPU_ALONE = {
+    "BinningFeatures are no Fourier features": {"features": "binning", "n_components": 50},
+    "solver='exact' compares all rows": {"solver": "exact", "kernel": Gaussian(0.4)},
+    "loss='huber' is no squared one": {"loss": "huber", "features": "fourier", "metric": "isotropic"},
+}
+
+
+@pytest.mark.parametrize("why", CPU_ALONE)
+def test_what_stays_on_the_processor_says_so(why):
+    X, y, _ = data(n=400)
+    model = KernelMachineRegressor(random_state=0, **CPU_ALONE[why]).fit(X, y)
+    other = KernelMachineRegressor(random_state=0, **CPU_ALONE[why])
+    with pytest.warns(UserWarning, match=why) as caught:
+        other.fit(on_strict(X), on_strict(y))
+    assert [warning.filename for warning in caught] == [__file__]
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_allclose(to_host(other.predict(on_strict(X))), model.predict(X), atol=1e-6)
+
+
+def test_mixed_arrays():
+    X, y, _ = data()
+    model = machine(KernelMachineRegressor)
+    with pytest.raises(TypeError, match="numpy"):
+        model.fit(on_strict(X), y)
+    with pytest.raises(ValueError, match="device"):
+        model.fit(on_strict(X), array_api_strict.asarray(y))
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="torch"):
+        model.fit(on_strict(X), torch.as_tensor(y))
+
+
+def test_a_device_that_is_not_there():
+    pytest.importorskip("torch")
+    X, y, _ = data()
+    with pytest.raises(ValueError, match="cuda:7"), bochner.settings(device="torch:cuda:7"):
+        machine(KernelMachineRegressor, **WAYS["given"]).fit(X, y)
+
+
+def test_pipelines_pass_arrays_through():
+    X, y, _ = data()
+    model = make_pipeline(FunctionTransformer(), machine(KernelMachineRegressor, **WAYS["given"]))
+    assert model.fit(on_strict(X), on_strict(y)).predict(on_strict(X)).device == DEVICE
+
+
+def test_maps_that_no_device_computes():
+    X, _, _ = data()
+    for features in (LinearFeatures(), BinningFeatures(), ConcatenatedFeatures([FourierFeatures(), LinearFeatures()])):
+        assert on_device(features.fit(X), named(PLACES[0]), np.float32) is None
+
+
+def test_numpy_loads_no_other_library():
+    code = """
+import sys, numpy as np, bochner
+X = np.random.default_rng(0).uniform(size=(200, 2))
+bochner.KernelMachineRegressor(random_state=0).fit(X, X[:, 0]).predict(X)
+bochner.FourierFeatures().fit_transform(X)
+print([name for name in ("torch", "jax", "cupy", "array_api_compat", "array_api_strict") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stderr
