@@ -318,7 +318,7 @@ def test_a_path_is_the_same_wherever_a_worker_works(folder, monkeypatch, tmp_pat
 
 def test_progress_is_told_here(folder):
     source, done = encoded(folder), []
-    blocks = Design(source, clone(MAPS["dense"]).draw(D), np.float64, done.append, True, Farm()).store(False)
+    blocks = Design(source, clone(MAPS["dense"]).draw(D), np.float64, done.append, True, engine=Farm()).store(False)
     NormalEquations(blocks, 40, 3, np.float64)
     assert sum(done) == N
 

@@ -124,15 +124,15 @@ class Sums:
 
     def products(self, blocks: Iterable[StoredRows], V: NDArray, offset: NDArray) -> Products:
         """Products of V, of shape (K, D), less offsets of shape (K,)."""
-        found = Products(self.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V)))
+        product, squares, totals = self.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V))
         for features, _, weight in blocks:
             T = features.forward(V)
             T -= offset[:, np.newaxis].astype(T.dtype)
             weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
-            found.squares += dots(weighted, T)
-            found.totals += weighted.sum(axis=1, dtype=np.float64)
-            self.add(found.product, partial(features.backward, weighted))
-        return found
+            squares += dots(weighted, T)
+            totals += weighted.sum(axis=1, dtype=np.float64)
+            self.add(product, partial(features.backward, weighted))
+        return Products(product, squares, totals)
 
     def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
         """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""

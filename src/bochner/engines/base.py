@@ -23,7 +23,8 @@ class Engine(Protocol):
     Work and its arguments are plain objects that can be pickled, where they have to travel. Work may say with an
     attribute `n_bytes` what memory a call takes, and with ``whole_worker = True`` that it uses all threads of its
     worker; any other has one. An engine may have a method ``watch(handle, done)``, which lets it call ``done()`` in the
-    thread that waits for a result, once that of the handle is there.
+    thread that waits for a result, once that of the handle is there; an attribute `n_processes`, the workers that keep
+    results each for itself; and `worker_memory`, the bytes that work may take on each of these, or None.
 
     Attributes
     ----------
