@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from bochner.data.streams.clusters import is_collection
+from bochner.features.boundary import any_arrays
 
 
 class LazyScore:
@@ -14,6 +15,7 @@ class LazyScore:
 
     predict: Any
 
+    @any_arrays
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score predictions: the share of right labels, or R2 of numbers.
 
