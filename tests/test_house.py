@@ -33,6 +33,7 @@ LAYERS = [
     {"solvers"},
     {"tuning"},
     {"estimators"},
+    {"unsupervised", "semisupervised", "online", "hypotheses"},
     {"persistence", "display"},
     {"cli"},
 ]

@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.sources import ArraySource
-from bochner.data.table_input import check_frame, is_frame
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
-from bochner.estimators.checks import refuse_infinite, refuse_unencoded, threads_of
+from bochner.estimators.checks import threads_of
 from bochner.estimators.exclusions import BINNED, CRITERIA
 from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.places import place, place_for
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
+from bochner.estimators.rows import checked_rows
 from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
@@ -336,14 +336,7 @@ class KernelMachine(Interpretation, KernelParameter):
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
-        if is_frame(X):
-            check_frame(X)
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        refuse_unencoded(X)
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-        refuse_infinite(X)
-        return X
+        return checked_rows(self, X, reset=reset)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")

@@ -1,0 +1,22 @@
+"""Rows as estimators take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.validation import validate_data
+
+from bochner.data.table_input import check_frame, is_frame
+from bochner.estimators.checks import refuse_infinite, refuse_unencoded
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+    if is_frame(X):
+        check_frame(X)
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
+    refuse_unencoded(X)
+    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+    refuse_infinite(X)
+    return X

@@ -1,0 +1,1 @@
+"""What can be learned of rows without targets, by the same maps and sums."""

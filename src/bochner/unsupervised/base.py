@@ -1,0 +1,149 @@
+"""What all models of rows without targets share: rows of any kind, encoded, seen through a drawn map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.data.sources import ArraySource, as_it_is
+from bochner.data.streams.encoded import StreamSource
+from bochner.data.streams.overview import look
+from bochner.data.table import TableEncoder
+from bochner.data.table_statistic import TableStatistic
+from bochner.design import Design
+from bochner.engines.local import LOCAL
+from bochner.engines.progress import progress
+from bochner.estimators.checks import checked_weight
+from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
+from bochner.estimators.rows import checked_rows
+from bochner.estimators.sizes import sampled_rows
+from bochner.estimators.tables import Stream, engine_of, given, large
+from bochner.features.base import FeatureMap, KernelParameter
+from bochner.settings import current
+
+FEWEST_COLUMNS, NEAR = 16, 0.5  # of a common unit: columns, and the share of them and of the greatest value
+
+
+class Opened(NamedTuple):
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    source : Source
+        All of them, encoded block by block; read in passes where they are many.
+    sample : ArraySource
+        The same, or a sample of them in memory, by which choices are made.
+    n_rows : int
+    engine : Engine
+        What runs the passes.
+    """
+
+    source: Any
+    sample: ArraySource
+    n_rows: int
+    engine: Any = LOCAL
+
+
+class RowModel(KernelParameter):
+    """A model of rows, without targets, seen through a feature map.
+
+    Subclasses have the parameters `random_state` and `verbose`, and may have `standardize`.
+    """
+
+    random_state: Any
+    verbose: int = 0
+    standardize: bool | str = "auto"
+
+    def _begin(self) -> None:
+        """Forget an earlier fit, so that a fit that fails leaves no mixture behind."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _open(self, X: Any, sample_weight: Any, seed: int, dtype: DTypeLike = np.float32) -> Opened:
+        """Rows of any kind to learn from: arrays, frames, sparse matrices, files, collections.
+
+        Parameters
+        ----------
+        X : what `fit` takes
+        sample_weight : array of shape (n,), str or None
+        seed : int
+            Of the sample.
+        dtype : dtype
+            Of the encoded rows.
+        """
+        X, _, weight, stream = given(X, None, sample_weight)
+        if stream is None:
+            X = checked_rows(self, X, reset=True)
+            weight = checked_weight(weight, X)
+            stream = large(X, np.empty((X.shape[0], 0)), weight)
+            if stream is None:
+                self.encoder_ = self._scaled(encode(X, weight, with_std=True))
+                source = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
+                return Opened(source, source, source.n_rows)
+        return self._opened_stream(stream, seed, np.dtype(dtype))
+
+    def _opened_stream(self, stream: Stream, seed: int, dtype: np.dtype) -> Opened:
+        """Rows that are read in passes, after a look at all of them."""
+        size, engine = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit), engine_of(stream)
+        with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
+            overview = look(stream.table, stream.roles, False, seed, size, advance, engine)
+        X, _, weight = overview.sample
+        validate_data(self, X, reset=True, skip_check_array=True)
+        self.encoder_ = self._scaled(encoder_of(overview.table, True))
+        n_rows = overview.n_rows or stream.table.expected or overview.n_seen
+        sample = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is).encoded(dtype)
+        if stream.table.sample is None and overview.n_rows == sample.n_rows:
+            return Opened(sample, sample, sample.n_rows)
+        read, checks = partial(self.encoder_.encode, dtype=dtype), overview.checksums
+        counts, sums = tuple(overview.counts), None if checks is None else tuple(checks)
+        total = overview.weight * n_rows / overview.n_seen
+        source = StreamSource(stream.table, stream.roles, read, as_it_is, counts, sums, sample, total)
+        return Opened(source, sample, n_rows, engine)
+
+    def _scaled(self, encoder: TableEncoder) -> TableEncoder:
+        """The encoder, which scales columns to unit variance unless that is not wanted."""
+        wanted = not has_common_unit(encoder.statistic_) if self.standardize == "auto" else bool(self.standardize)
+        return encoder if wanted else encoder_of(encoder.statistic_, False)
+
+    def _drawn(self, features: FeatureMap, rows: Opened, seed: int) -> FeatureMap:
+        """Draw a map for the encoded columns, and show it a sample of the rows."""
+        draw(features, self.encoder_, rows.sample, seed)
+        return features
+
+    def _design(self, rows: Opened, features: FeatureMap, dtype: DTypeLike = np.float32, label: str = "") -> Design:
+        """All rows seen through a map."""
+        return Design(rows.source, features, dtype, engine=rows.engine)
+
+    def _mapped(self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32) -> NDArray:
+        """What ``work(rows)`` makes of blocks of encoded rows, one after the other."""
+        check_is_fitted(self)
+        X = checked_rows(self, X, reset=False)
+        source = rows_to_map(self.encoder_, X, dtype)
+        return np.concatenate([work(block.X) for block in source.blocks(1 << 16)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def has_common_unit(statistic: TableStatistic) -> bool:
+    """Whether all columns are numbers in one unit, as pixels and counts are, so that none is to be scaled by itself.
+
+    There are many columns, with the same least value, and half of them reach half of the greatest one.
+    """
+    summary = statistic.summary
+    varies = summary.low < summary.high
+    if set(statistic.kinds) - {"number"} or varies.sum() < FEWEST_COLUMNS or statistic.missing.any():
+        return False
+    low, high = summary.low[varies], summary.high[varies]
+    return bool((low == low[0]).all() and np.mean(high - low[0] >= NEAR * (high.max() - low[0])) >= NEAR)
