@@ -450,5 +450,3 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
         return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
-
-    score = any_arrays(ClassifierMixin.score)

@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from bochner.data.streams.clusters import is_collection
+from bochner.features.boundary import any_arrays
 
 
 class LazyScore:
@@ -14,12 +15,14 @@ class LazyScore:
 
     predict: Any
 
+    @any_arrays
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score predictions: the share of right labels, or R2 of numbers.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
+            Arrays of PyTorch, CuPy and JAX too.
         y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
         sample_weight : array of shape (n,), optional
 

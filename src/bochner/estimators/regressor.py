@@ -406,8 +406,6 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
 
-    score = any_arrays(RegressorMixin.score)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
