@@ -15,13 +15,13 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource
-from bochner.data.table_input import check_frame, is_frame
+from bochner.data.table_input import check_frame, is_frame, refuse_text, require_finite
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
-from bochner.estimators.checks import refuse_infinite, refuse_unencoded, threads_of
+from bochner.estimators.checks import refuse_lazy, threads_of
 from bochner.estimators.exclusions import BINNED, CRITERIA
 from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
@@ -339,9 +339,10 @@ class KernelMachine(Interpretation, KernelParameter):
             check_frame(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        refuse_unencoded(X)
+        refuse_lazy(X)
+        refuse_text(X)
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-        refuse_infinite(X)
+        require_finite(X)
         return X
 
     def __sklearn_is_fitted__(self) -> bool:
