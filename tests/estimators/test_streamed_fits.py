@@ -15,6 +15,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 import bochner
@@ -27,11 +28,15 @@ N, D, SAMPLE = 6000, 4, 2000
 NAMES = [f"x{j}" for j in range(D)]
 
 
-@pytest.fixture(scope="module")
-def data():
-    rng = np.random.default_rng(0)
+def drawn(seed):
+    rng = np.random.default_rng(seed)
     X = rng.uniform(size=(N, D)).astype(np.float32)
     return X, np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(N)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return drawn(0)
 
 
 @pytest.fixture
@@ -116,12 +121,14 @@ def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)
     frame, noiseless = pl.DataFrame(X, schema=NAMES), np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
-    model = KernelMachineRegressor(features=features, n_components=60, random_state=0).fit(source, target)
+    machines = [KernelMachineRegressor(features=features, n_components=60, random_state=seed) for seed in range(3)]
+    models = [clone(machine).fit(source, target) for machine in machines]
     monkeypatch.undo()
-    whole = KernelMachineRegressor(features=features, n_components=60, random_state=0).fit(frame, y)
-    errors = [np.sqrt(np.mean((one.predict(frame) - noiseless) ** 2)) for one in (model, whole)]
-    assert errors[0] < 1.25 * errors[1] + 0.005
-    assert model.report_ is not None
+    whole = [machine.fit(frame, y) for machine in machines]
+    errors = [[np.sqrt(np.mean((one.predict(frame) - noiseless) ** 2)) for one in own] for own in (models, whole)]
+    streamed, held = np.median(errors, axis=1)
+    assert streamed < 1.25 * held + 0.005
+    assert all(model.report_ is not None for model in models)
 
 
 def test_dense_features_by_conjugate_gradients(data, streams, tmp_path):
@@ -276,9 +283,10 @@ def test_what_cannot_be_streamed_is_refused(data, streams, tmp_path):
 def test_intervals_are_calibrated_by_the_sample(data, streams, tmp_path):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)
-    model = regressor(alpha="auto", uncertainty="intervals").fit(source, target)
-    ends = model.predict_interval(pl.DataFrame(X, schema=NAMES), coverage=0.9)
-    assert 0.86 < np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])) < 0.94
+    machines = [regressor(alpha="auto", uncertainty="intervals", random_state=seed) for seed in range(4)]
+    X, y = drawn(1)
+    ends = [machine.fit(source, target).predict_interval(pl.DataFrame(X, schema=NAMES), 0.9) for machine in machines]
+    assert 0.87 < np.mean([(low <= y) & (y <= high) for low, high in (own.T for own in ends)]) < 0.93
 
 
 SCRIPT = """

@@ -16,6 +16,9 @@ from bochner.data.columns import PARTS, column_name, missing, read_column, refus
 BLOCK_ENTRIES = 1 << 17
 """Entries of the float64 temporaries."""
 
+DIGITS = 32
+"""Binary ones, to which sums over parts are rounded."""
+
 MOST_CATEGORIES = 1 << 20
 """Categories of a column that are counted."""
 
@@ -107,9 +110,27 @@ class Summary:
         many = self.many | other.many | _some_between(extremes, low, high)
         return Summary(weight, mean, squares, low, high, many)
 
+    def rounded(self) -> "Summary":
+        """The same with 32 binary digits of each moment: those that the order of additions does not change, as a rule.
+
+        Means are rounded on the scale of their variable; variables of one value stay as they are.
+        """
+        varies = (self.low < self.high) & np.isfinite(self.squares)
+        spread = np.sqrt(np.divide(self.squares, self.weight, out=np.zeros_like(self.mean), where=self.weight > 0))
+        mean = np.where(varies, rounded(self.mean, np.abs(self.mean) + spread), self.mean)
+        squares = np.where(varies, rounded(self.squares, self.squares), self.squares)
+        return Summary(rounded(self.weight, self.weight), mean, squares, self.low, self.high, self.many)
+
     def take(self, part: Any) -> "Summary":
         """Summary of some of the variables."""
         return Summary(**{name: array[part] for name, array in vars(self).items()})
+
+
+def rounded(values: Any, scale: Any) -> Any:
+    """Values as multiples of the 2^-32th part of the power of two above their scale; finite ones."""
+    unit = np.ldexp(1.0, np.frexp(scale)[1] - DIGITS)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(unit > 0, np.rint(values / unit) * unit, values)
 
 
 def _total(weight: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -37,6 +36,7 @@ from bochner.features.hashed import hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
+from bochner.notices import warn
 from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice, choose
@@ -246,10 +246,9 @@ class KernelMachine(Interpretation, KernelParameter):
             )
         unmapped = None if choice is None else choice.model.unmapped
         if unmapped is not None:
-            warnings.warn(
+            warn(
                 f"metric='full' learned no linear map: {unmapped}. The scales of the columns were learned, as "
-                "by metric='ard'.",
-                stacklevel=5,
+                "by metric='ard'."
             )
         return choice
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from bochner.data.targets import first_row, missing_targets
+from bochner.notices import warn
 
 
 def refuse_lazy(X: Any) -> None:
@@ -53,10 +53,9 @@ def require_target(estimator: Any, y: Any) -> None:
 def caution_unlabelled(classes: NDArray) -> None:
     """Warn where -1 stands among labels 0, 1, ..., as scikit-learn marks rows without a label."""
     if len(classes) > 2 and classes.dtype.kind in "if" and classes[0] == -1 and classes[1] in (0, 1):
-        warnings.warn(
+        warn(
             "The label -1 among others counts as a class of its own. Where it marks rows without a label, as for the "
-            "semi-supervised estimators of scikit-learn, drop these rows.",
-            stacklevel=6,
+            "semi-supervised estimators of scikit-learn, drop these rows."
         )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from bochner.arrays import Place, named
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import leaves
+from bochner.notices import warn
 from bochner.settings import current
 
 SQUARED = "squared", "auto"
@@ -32,6 +32,6 @@ def place_for(features: Any, solver: str, loss: str) -> Place | None:
     }
     why = next((reason for reason, holds in reasons.items() if holds), None)
     if why is not None:
-        warnings.warn(f"The fit stays on the processor, and the device {device} is not used: {why}.", stacklevel=6)
+        warn(f"The fit stays on the processor, and the device {device} is not used: {why}.")
         return None
     return device

@@ -173,6 +173,7 @@ def look(
     if partly:
         overview.cut_short(counts if roles.without == "refuse" else [None] * len(counts))
     _require_rows(overview, source)
+    overview.settle()
     return overview
 
 

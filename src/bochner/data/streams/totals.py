@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.roles import Rows
 from bochner.data.streams.samples import RowSample
-from bochner.data.table_statistic import Summary, TableStatistic
+from bochner.data.table_statistic import Summary, TableStatistic, rounded
 from bochner.data.weights import unit_weights
 
 MOST_LABELS = 1 << 16
@@ -90,6 +90,14 @@ class Overview:
     def cut_short(self, counts: list[int | None]) -> None:
         """Note that not all rows have been looked at, and the rows of each part that are known without."""
         self.counts, self.checksums = counts, None
+
+    def settle(self) -> None:
+        """Round what was added up, so that neither parts nor their order change anything that is chosen by it."""
+        self.table = replace(self.table, summary=self.table.summary.rounded())
+        self.targets = None if self.targets is None else self.targets.rounded()
+        if self.classes is not None:
+            self.classes = {label: float(rounded(weight, weight)) for label, weight in self.classes.items()}
+        self.weight = float(rounded(self.weight, self.weight))
 
     def __iadd__(self, other: Overview) -> Overview:
         self.table += other.table
