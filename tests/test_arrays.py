@@ -146,6 +146,31 @@ def test_first_library_that_has_the_device(monkeypatch, text, device):
     assert named(text).device == device
 
 
+def test_no_library_is_asked_beyond_the_first_that_has_the_device(monkeypatch):
+    """JAX would take most of a GPU's memory."""
+    monkeypatch.setitem(KNOWN, "torch", Accelerated("torch", ["cuda:0"]))
+    monkeypatch.setitem(KNOWN, "jax", Accelerated("jax", None))
+    assert named("cuda").device == "torch cuda:0"
+
+
+def test_a_platform_that_the_process_leaves_out(monkeypatch):
+    jax = pytest.importorskip("jax")
+
+    def devices(kind=None):
+        raise RuntimeError(f"Unknown backend {kind}")
+
+    monkeypatch.setattr(jax, "devices", devices)
+    with pytest.raises(ValueError, match=r"device='jax:gpu' is not there: jax has none\. Name one that is, install"):
+        named("jax:gpu")
+
+
+def test_devices_of_torch_name_themselves():
+    torch = pytest.importorskip("torch")
+    assert named(torch.device("cpu")) == named("torch:cpu")
+    with pytest.raises(ValueError, match="device='torch:cuda:99' is not there"):
+        named(torch.device("cuda", 99))
+
+
 def test_processor_needs_no_place():
     assert named(None) is None
     assert named("cpu") is None
