@@ -99,13 +99,13 @@ def rows_on_gpu(n: int, seed: int = 0) -> tuple[Any, Any]:
     return X, function(X) + NOISE * torch.randn(n, device=DEVICE, generator=generator)
 
 
-def machine(n_components: int = FEATURES, **parameters: Any) -> Any:
+def machine() -> Any:
     """A regressor of which nothing is to be chosen."""
     from bochner import FourierFeatures, KernelMachineRegressor
     from bochner.kernels import Gaussian
 
-    features = FourierFeatures(Gaussian(LENGTHSCALE), n_components, sampling="orthogonal")
-    return KernelMachineRegressor(features=features, alpha=ALPHA, solver="direct", random_state=0, **parameters)
+    features = FourierFeatures(Gaussian(LENGTHSCALE), FEATURES, sampling="orthogonal")
+    return KernelMachineRegressor(features=features, alpha=ALPHA, solver="direct", random_state=0)
 
 
 @on_gpu

@@ -298,6 +298,15 @@ def test_sum_of_grams(place, n_beside, dtype, monkeypatch):
     assert total.host()[0, 0] > 1, "the sum is not the caller's to change"
 
 
+def test_sums_of_columns_beside_keep_their_digits():
+    """Also where the library adds row after row."""
+    place = place_or_skip("torch:cpu")
+    Z, E = drawn(5000, 20) + 3, np.ones((5000, 1), np.float32)
+    total = GramSum(place, 20, 1)
+    total.add(place.put(Z), place.put(E))
+    np.testing.assert_allclose(total.host()[-1, :-1], Z.sum(axis=0, dtype=float), rtol=3e-7)
+
+
 def test_sum_of_grams_of_jax_in_double_precision():
     """On the device itself, where the process has float64."""
     jax = pytest.importorskip("jax")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import array_api_strict
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -31,6 +33,7 @@ from bochner.kernels import Cauchy, Gaussian, Hamming
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.shifted import CholeskyInverse
 from bochner.solvers.shifted_on_device import DeviceInverse
+from bochner.tuning.policy import POLICY
 
 N, D = 1200, 150
 DEVICE = array_api_strict.Device("device1")
@@ -225,12 +228,15 @@ def test_torch_on_the_processor():
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_numpy_on_the_device_of_the_settings(place):
+def test_numpy_on_the_device_of_the_settings(place, monkeypatch):
+    """In single precision, as where there are many rows."""
     place = place_or_skip(place)
     X, y, _ = data(np.float32, 3000)
+    monkeypatch.setattr("bochner.estimators.base.POLICY", replace(POLICY, double_seconds=0.0))
     for kind in (KernelMachineRegressor, KernelMachineClassifier):
         target = y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
         model = machine(kind, **WAYS["given"]).fit(X, target)
+        assert model.coef_.dtype == np.float32
         with bochner.settings(device=place):
             other = machine(kind, **WAYS["given"]).fit(X, target)
             found = other.predict(X)
@@ -239,6 +245,16 @@ def test_numpy_on_the_device_of_the_settings(place):
             np.testing.assert_allclose(found, model.predict(X), atol=1e-4)
         else:
             assert (found == model.predict(X)).mean() > 0.999
+
+
+def test_small_fits_say_that_the_device_has_no_double_precision():
+    X, y, _ = data(n=400)
+    model = machine(KernelMachineRegressor, **WAYS["given"])
+    other = clone(model.fit(X, y))
+    with bochner.settings(device="array_api_strict:no_float64"):
+        with pytest.warns(UserWarning, match="it has no double precision, which so small a fit"):
+            other.fit(X, y)
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
 
 
 def test_labels_that_are_text_stay_numpys():
