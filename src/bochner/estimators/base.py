@@ -173,7 +173,7 @@ class KernelMachine(Interpretation, KernelParameter):
         if self.solver_ == "direct":
             D = features.n_features_out
             require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
-        return Design(source, features, dtype, place=place_for(features, self.solver_, self.loss)), task
+        return Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype)), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -206,7 +206,8 @@ class KernelMachine(Interpretation, KernelParameter):
         task = RidgeTask(
             alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain, merges=merges
         )
-        design = Design(source, features, self.coef_.dtype, place=place_for(features, self.solver_, self.loss))
+        dtype = self.coef_.dtype
+        design = Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype))
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._keep(fitted)

@@ -122,7 +122,7 @@ class StreamedMachine(Planned, KernelMachine):
         source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
-            device = place_for(self.features_, self.solver_, "squared")
+            device = place_for(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
             fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
         self._keep(fitted)
