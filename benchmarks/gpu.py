@@ -25,6 +25,7 @@ from datasets import load as load_data
 from report import Row
 from runner import repeats, run, size
 
+DEVICE = "cuda"
 ROWS, COLUMNS, FEATURES = 10_000_000, 100, 8192
 LENGTHSCALE, ALPHA, NOISE = 14.0, 1.0, 0.1
 EXACT_ROWS, UNSEEN, FILE_ROWS = 1_000_000, 100_000, 1_000_000
@@ -69,7 +70,7 @@ def product_peaks() -> dict[str, float]:
 
     found, n = {}, PEAK_SIZE
     for name, dtype in (("FP16", torch.float16), ("FP32", torch.float32), ("FP64", torch.float64)):
-        A = torch.randn(n, n, device="cuda").to(dtype)
+        A = torch.randn(n, n, device=DEVICE).to(dtype)
         found[name] = 2 * n**3 / clocked(lambda A=A: A @ A)
     return found
 
@@ -78,7 +79,7 @@ def bandwidth() -> float:
     """Bytes a second that a copy on the GPU reads and writes."""
     import torch
 
-    A = torch.empty(COPY_BYTES // 4, device="cuda")
+    A = torch.empty(COPY_BYTES // 4, device=DEVICE)
     B = torch.empty_like(A)
     return 2 * COPY_BYTES / clocked(lambda: B.copy_(A))
 
@@ -93,18 +94,18 @@ def rows_on_gpu(n: int, seed: int = 0) -> tuple[Any, Any]:
     """Seeded rows and targets on the GPU."""
     import torch
 
-    generator = torch.Generator("cuda").manual_seed(seed)
-    X = torch.randn(n, COLUMNS, device="cuda", generator=generator)
-    return X, function(X) + NOISE * torch.randn(n, device="cuda", generator=generator)
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    X = torch.randn(n, COLUMNS, device=DEVICE, generator=generator)
+    return X, function(X) + NOISE * torch.randn(n, device=DEVICE, generator=generator)
 
 
-def machine(n_components: int = FEATURES, **parameters: Any) -> Any:
+def machine() -> Any:
     """A regressor of which nothing is to be chosen."""
     from bochner import FourierFeatures, KernelMachineRegressor
     from bochner.kernels import Gaussian
 
-    features = FourierFeatures(Gaussian(LENGTHSCALE), n_components, sampling="orthogonal")
-    return KernelMachineRegressor(features=features, alpha=ALPHA, solver="direct", random_state=0, **parameters)
+    features = FourierFeatures(Gaussian(LENGTHSCALE), FEATURES, sampling="orthogonal")
+    return KernelMachineRegressor(features=features, alpha=ALPHA, solver="direct", random_state=0)
 
 
 @on_gpu
@@ -165,16 +166,16 @@ def in_double(model: Any, X: Any, y: Any, unseen: Any) -> Any:
     """Ridge regression by PyTorch alone, in double precision, on the frequencies of a fitted model."""
     import torch
 
-    encoded = [torch.from_numpy(model.encoder_.transform(A.cpu().numpy().astype(np.float64))) for A in (X, unseen)]
-    W = torch.from_numpy(model.features_.frequencies_).cuda()
-    amplitudes = torch.from_numpy(model.features_.amplitudes_).cuda()
+    encoded = [torch.from_numpy(model.encoder_.transform(A.cpu().numpy())).double() for A in (X, unseen)]
+    W = torch.from_numpy(model.features_.frequencies_).to(DEVICE)
+    amplitudes = torch.from_numpy(model.features_.amplitudes_).to(DEVICE)
 
     def features(A: Any) -> Any:
-        angles = A.cuda() @ W
+        angles = A.to(DEVICE) @ W
         return torch.cat([angles.cos() * amplitudes, angles.sin() * amplitudes], dim=1)
 
     D = 2 * W.shape[1]
-    gram, cross, mean = (torch.zeros(shape, device="cuda", dtype=torch.float64) for shape in ((D, D), (D,), (D,)))
+    gram, cross, mean = (torch.zeros(shape, device=DEVICE, dtype=torch.float64) for shape in ((D, D), (D,), (D,)))
     target = y.double()
     centred = (target - target.mean()) / target.std(correction=0)
     for start in range(0, len(encoded[0]), 20_000):
@@ -206,7 +207,7 @@ def parquet() -> list[Row]:
                 pass
 
     reading = clocked(read, 1)
-    with bochner.settings(device="cuda"):
+    with bochner.settings(device=DEVICE):
         seconds = clocked(lambda: machine().fit(source, "target"), 1)
     what = f"{n:,} x {COLUMNS} float32 in Parquet files, D = {FEATURES:,}, fit"
     return [Row(f"{what}: seconds", f"{seconds:.1f}", "", "decoding alone, one thread", seconds / reading)]
@@ -236,7 +237,7 @@ def forest() -> list[Row]:
     model = KernelMachineClassifier(
         features="fourier", n_components=FOREST_FEATURES, solver="direct", loss="squared", random_state=0
     )
-    with bochner.settings(device="cuda"):
+    with bochner.settings(device=DEVICE):
         start = time.perf_counter()
         model.fit(data.X, y)
         seconds = time.perf_counter() - start

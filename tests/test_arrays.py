@@ -146,6 +146,31 @@ def test_first_library_that_has_the_device(monkeypatch, text, device):
     assert named(text).device == device
 
 
+def test_no_library_is_asked_beyond_the_first_that_has_the_device(monkeypatch):
+    """JAX would take most of a GPU's memory."""
+    monkeypatch.setitem(KNOWN, "torch", Accelerated("torch", ["cuda:0"]))
+    monkeypatch.setitem(KNOWN, "jax", Accelerated("jax", None))
+    assert named("cuda").device == "torch cuda:0"
+
+
+def test_a_platform_that_the_process_leaves_out(monkeypatch):
+    jax = pytest.importorskip("jax")
+
+    def devices(kind=None):
+        raise RuntimeError(f"Unknown backend {kind}")
+
+    monkeypatch.setattr(jax, "devices", devices)
+    with pytest.raises(ValueError, match=r"device='jax:gpu' is not there: jax has none\. Name one that is, install"):
+        named("jax:gpu")
+
+
+def test_devices_of_torch_name_themselves():
+    torch = pytest.importorskip("torch")
+    assert named(torch.device("cpu")) == named("torch:cpu")
+    with pytest.raises(ValueError, match="device='torch:cuda:99' is not there"):
+        named(torch.device("cuda", 99))
+
+
 def test_processor_needs_no_place():
     assert named(None) is None
     assert named("cpu") is None
@@ -271,6 +296,15 @@ def test_sum_of_grams(place, n_beside, dtype, monkeypatch):
     np.testing.assert_allclose(found, A.T.astype(float) @ A, rtol=0, atol=1e-12 if exact else 1e-4)
     found[0, 0] = 0
     assert total.host()[0, 0] > 1, "the sum is not the caller's to change"
+
+
+def test_sums_of_columns_beside_keep_their_digits():
+    """Also where the library adds row after row."""
+    place = place_or_skip("torch:cpu")
+    Z, E = drawn(5000, 20) + 3, np.ones((5000, 1), np.float32)
+    total = GramSum(place, 20, 1)
+    total.add(place.put(Z), place.put(E))
+    np.testing.assert_allclose(total.host()[-1, :-1], Z.sum(axis=0, dtype=float), rtol=3e-7)
 
 
 def test_sum_of_grams_of_jax_in_double_precision():

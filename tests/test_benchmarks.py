@@ -247,3 +247,15 @@ def test_four_million_rows_of_files_take_little_memory(report, monkeypatch, tmp_
     assert not took.refused
     assert found.peak - found.base < 1e9
     assert took.error < 1
+
+
+def test_what_the_gpu_is_held_to_is_the_same_ridge_regression(report, monkeypatch):
+    """Here both on the processor."""
+    pytest.importorskip("torch")
+    gpu = importlib.import_module("gpu")
+    for name, value in {"DEVICE": "cpu", "EXACT_ROWS": 3000, "UNSEEN": 100, "COLUMNS": 5, "FEATURES": 40}.items():
+        monkeypatch.setattr(gpu, name, value)
+    monkeypatch.setattr(gpu, "LENGTHSCALE", 2.0)
+    errors = [float(row.measured) for row in gpu.accuracy.__wrapped__()]
+    assert len(errors) == 4
+    assert max(errors) < 1e-6

@@ -2,7 +2,9 @@
 
 import gzip
 import os
+from contextlib import nullcontext
 from dataclasses import replace
+from socket import socket
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,9 @@ from sklearn.datasets import dump_svmlight_file
 
 from bochner import KernelMachineRegressor, load
 from bochner.data.files import read_table
+from bochner.engines.base import EngineError
 from bochner.estimators import sizes
+from farm import Farm
 
 N, FILES = 1500, 3
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.01")
@@ -270,3 +274,32 @@ def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkey
     assert again["scores"] == whole["scores"]
     np.testing.assert_array_equal(load("model.safetensors").coef_, before)
     assert "rows.ckpt.scored" not in os.listdir()
+
+
+def test_a_cluster_reads_what_it_can_and_its_failures_are_one_line(large, done, refused, run, monkeypatch):
+    class Lost(Farm):
+        def result(self, handle):
+            raise EngineError("The scheduler was lost.")
+
+    whole = fit(done, "all.parquet", "--test-size", "0")
+    farm, lost = Farm(), Lost()
+    monkeypatch.setattr(
+        "bochner.cli.fitting.dask_client", lambda address: nullcontext(farm if "good" in address else lost)
+    )
+    found = fit(done, "all.parquet", "--test-size", "0", "--dask", "tcp://good:8786")
+    assert farm.n_done > 1
+    assert found["model"]["n_features"] == whole["model"]["n_features"]
+    arguments = ("fit", "all.parquet", "--target", "y", "--exclude", "big", *FAST, "--dask")
+    assert refused(*arguments, "tcp://bad:8786") == "error: The scheduler was lost.\n"
+    for address in ("bad", "", "foo://bad:8786", "tcp://bad"):
+        assert "no address of a scheduler" in refused(*arguments, address, code=2)
+
+
+def test_a_scheduler_that_does_not_answer(large, refused, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("bochner.cli.fitting.CONNECTING", 0.2)
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        line = refused("fit", "rows", "--target", "y", "--exclude", "big", *FAST, "--dask", address)
+    assert f"no Dask scheduler answers at {address}" in line

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import array_api_strict
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -24,13 +26,14 @@ from bochner import (
 from bochner.arrays import Place, named, to_host
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.features import MetricFeatures
+from bochner.features import MetricFeatures, waves
 from bochner.features.metric import Metric
 from bochner.features.on_device import on_device
 from bochner.kernels import Cauchy, Gaussian, Hamming
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.shifted import CholeskyInverse
 from bochner.solvers.shifted_on_device import DeviceInverse
+from bochner.tuning.policy import POLICY
 
 N, D = 1200, 150
 DEVICE = array_api_strict.Device("device1")
@@ -88,9 +91,10 @@ def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("solver", ["direct", "cg"])
 @pytest.mark.parametrize("place", PLACES)
-def test_designs_on_a_device_are_those_of_the_processor(place, solver, dtype):
+def test_designs_on_a_device_are_those_of_the_processor(place, solver, dtype, monkeypatch):
     """Weights, some of them zero, several targets, and all forms of the features."""
     place = place_or_skip(place)
+    monkeypatch.setattr(waves, "TILE", 5000)
     X, y, weight = data(dtype, 400)
     source = ArraySource(X, np.column_stack([y, y**2]), np.where(np.arange(400) % 7, weight, 0))
     metric = Metric(3, [0, 1, 2], [1.0, 2.0, 0.5], linear=[[1.0, 0.5, 0.0]])
@@ -172,6 +176,30 @@ def test_kernels_of_codes_look_at_rows_on_a_device():
         features.transform(on_strict(np.array([[0.0], [0.5]])))
 
 
+@pytest.mark.parametrize("parameters", [{}, {"n_components": 11}, {"paired": False}], ids=["even", "odd", "alone"])
+def test_features_of_tensors_are_written_where_they_stay(parameters, monkeypatch):
+    """As on a GPU: a few rows at a time, of tensors with a history and of any precision."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(waves, "TILE", 64)
+    X, _, _ = data(n=50)
+    features = FourierFeatures(**{"n_components": 10, "random_state": 0, **parameters}).fit(X)
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-3)):
+        given = torch.as_tensor(X).to(dtype).requires_grad_()
+        found = waves.features_there(features, given, named("torch:cpu"))
+        assert not found.requires_grad
+        assert found.dtype == (torch.float32 if dtype == torch.float32 else torch.float64)
+        np.testing.assert_allclose(found.numpy(), features.transform(X), rtol=0, atol=tolerance)
+
+
+def test_features_that_the_device_has_no_memory_for(monkeypatch):
+    torch = pytest.importorskip("torch")
+    X, _, _ = data(n=50)
+    features = FourierFeatures(random_state=0).fit(X)
+    monkeypatch.setattr(Place, "product", scarce(10))
+    with pytest.raises(MemoryError, match=r"array of 50 x 1,000 features needs 0\.00 GB on torch:cpu\. Transform in"):
+        waves.features_there(features, torch.as_tensor(X), named("torch:cpu"))
+
+
 def test_whole_numbers_become_double_precision():
     features = FourierFeatures(random_state=0).fit(np.zeros((2, 1)))
     codes = np.arange(4)[:, np.newaxis]
@@ -200,12 +228,15 @@ def test_torch_on_the_processor():
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_numpy_on_the_device_of_the_settings(place):
+def test_numpy_on_the_device_of_the_settings(place, monkeypatch):
+    """In single precision, as where there are many rows."""
     place = place_or_skip(place)
     X, y, _ = data(np.float32, 3000)
+    monkeypatch.setattr("bochner.estimators.base.POLICY", replace(POLICY, double_seconds=0.0))
     for kind in (KernelMachineRegressor, KernelMachineClassifier):
         target = y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
         model = machine(kind, **WAYS["given"]).fit(X, target)
+        assert model.coef_.dtype == np.float32
         with bochner.settings(device=place):
             other = machine(kind, **WAYS["given"]).fit(X, target)
             found = other.predict(X)
@@ -214,6 +245,16 @@ def test_numpy_on_the_device_of_the_settings(place):
             np.testing.assert_allclose(found, model.predict(X), atol=1e-4)
         else:
             assert (found == model.predict(X)).mean() > 0.999
+
+
+def test_small_fits_say_that_the_device_has_no_double_precision():
+    X, y, _ = data(n=400)
+    model = machine(KernelMachineRegressor, **WAYS["given"])
+    other = clone(model.fit(X, y))
+    with bochner.settings(device="array_api_strict:no_float64"):
+        with pytest.warns(UserWarning, match="it has no double precision, which so small a fit"):
+            other.fit(X, y)
+        np.testing.assert_array_equal(other.predict(X), model.predict(X))
 
 
 def test_labels_that_are_text_stay_numpys():
@@ -285,6 +326,21 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
     with bochner.settings(device=named(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
         other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
     np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+
+
+def test_predictions_go_to_files_alone():
+    X, y, _ = data()
+    model = machine(KernelMachineRegressor, **WAYS["given"]).fit(on_strict(X), on_strict(y))
+    with pytest.raises(TypeError, match="out must be the path of a CSV or Parquet file to write to, got ndarray"):
+        model.predict(on_strict(X), out=np.empty(N))
+
+
+def test_quantiles_that_lie_on_a_device():
+    X, y, _ = data()
+    model = machine(KernelMachineRegressor, **WAYS["given"], uncertainty=True).fit(on_strict(X), on_strict(y))
+    q = np.array([0.1, 0.5])
+    found = model.predict_quantile(on_strict(X), on_strict(q))
+    np.testing.assert_allclose(to_host(found), to_host(model.predict_quantile(on_strict(X), q)), rtol=0, atol=0)
 
 
 def test_partial_fits_of_classes_on_a_device():

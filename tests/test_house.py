@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
 LAYERS = [
-    {"arrays"},
+    {"arrays", "notices"},
     {"settings"},
     {"engines", "loops", "scores"},
     {"kernels", "data"},

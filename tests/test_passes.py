@@ -18,6 +18,7 @@ from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, Metr
 from bochner.data.sources import ArraySource
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.encoded import StreamSource
+from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.overview import look
 from bochner.data.streams.roles import Roles
 from bochner.data.table import TableEncoder
@@ -294,8 +295,9 @@ def test_a_worker_that_does_not_see_the_files(folder):
     os.rename(folder, folder.with_name("elsewhere"))
     with pytest.raises(SourceError, match=r"0\.parquet: a worker on .* cannot see this file.*all\s+workers see it"):
         source.stripped().filled(span)
-    with pytest.raises(SourceError, match="cannot see this file"):
-        look(source.table, ROLES, False, 0, 500, engine=Farm())
+    for table in (source.table, kept_rows(source.table, Rule(0.0, 0.5))):
+        with pytest.raises(SourceError, match="cannot see this file"):
+            look(table, ROLES, False, 0, 500, engine=Farm())
 
 
 def test_a_worker_that_does_not_see_a_mapped_file(tmp_path):

@@ -47,26 +47,14 @@ class Totals:
 
 @dataclass
 class Products:
-    """Sums over rows of products with the centred features; those of two sets of rows add up.
-
-    With T = V Z' - offset, whatever the offsets are about the mean, of shape (K, rows):
-
-    Attributes
-    ----------
-    product : array of shape (K, D)
-        T W Z.
-    squares, totals : array of shape (K,)
-        Weighted sums of the squares of T, and of T.
-    """
+    """A product with the centred matrix, shape (K, D), and inner products, shape (K,), of some of the rows."""
 
     product: NDArray
     squares: NDArray[np.float64]
-    totals: NDArray[np.float64]
 
     def __iadd__(self, other: Products) -> Products:
         self.product += other.product
         self.squares += other.squares
-        self.totals += other.totals
         return self
 
 
@@ -122,18 +110,6 @@ class Sums:
             self.add(found, partial(features.normal, V, weight))
         return found
 
-    def products(self, blocks: Iterable[StoredRows], V: NDArray, offset: NDArray) -> Products:
-        """Products of V, of shape (K, D), less offsets of shape (K,)."""
-        product, squares, totals = self.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V))
-        for features, _, weight in blocks:
-            T = features.forward(V)
-            T -= offset[:, np.newaxis].astype(T.dtype)
-            weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
-            squares += dots(weighted, T)
-            totals += weighted.sum(axis=1, dtype=np.float64)
-            self.add(product, partial(features.backward, weighted))
-        return Products(product, squares, totals)
-
     def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
         """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""
         found = np.zeros(n_features, self.dtype)
@@ -142,7 +118,73 @@ class Sums:
         return found
 
 
-class NormalEquations:
+class Centred:
+    """V -> V (Z'WZ about a mean row) of some blocks.
+
+    Parameters
+    ----------
+    blocks : iterable of StoredRows, or Groups
+    feature_mean : array of shape (D,)
+        Of all rows, which these blocks need not be.
+    weight : float
+        Sum of the weights of the blocks.
+    sums : Sums
+    """
+
+    def __init__(self, blocks: Iterable[StoredRows] | Groups, feature_mean: NDArray, weight: float, sums: Sums) -> None:
+        self.blocks, self.feature_mean, self.weight, self.sums = blocks, feature_mean, weight, sums
+
+    def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
+        """Add the product of V to Q, and return the inner products of the rows of V and the product, shape (K,).
+
+        Features that are read twice, there and back, are centred by the rows of V Z' in between, which keeps the digits
+        that a difference of large sums would lose, and whose sums of squares are the inner products; those that are
+        read once, by the outer product of the means.
+        """
+        V, mean = np.ascontiguousarray(V, self.sums.dtype), self.feature_mean[np.newaxis]
+        if isinstance(self.blocks, Groups):
+            found: Products = self.blocks.total(Share(self.feature_mean, self.sums), V)
+            Q += found.product.astype(Q.dtype, copy=False)
+            return found.squares
+        if isinstance(self.blocks, list) and any(block.features.fused for block in self.blocks):
+            product = self.sums.product(self.blocks, V)
+            add_scaled(product, mean, -self.weight * (V @ self.feature_mean))
+            Q += product
+            return dots(V, product)
+        product, squares, left = self.sums.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V))
+        offset = (V @ self.feature_mean)[:, np.newaxis]
+        for features, _, weight in self.blocks:
+            T = features.forward(V)
+            T -= offset.astype(T.dtype, copy=False)
+            weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
+            squares += dots(weighted, T)
+            left += weighted.sum(axis=1, dtype=np.float64)
+            self.sums.add(product, partial(features.backward, weighted))
+        add_scaled(product, mean, -left)
+        Q += product.astype(Q.dtype, copy=False)
+        return squares
+
+
+@dataclass(frozen=True)
+class Share:
+    """The work of a group: its part of a product.
+
+    Attributes
+    ----------
+    feature_mean : array of shape (D,)
+    sums : Sums
+    """
+
+    feature_mean: NDArray
+    sums: Sums
+
+    def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> Products:
+        """The product of V with the rows of some blocks about the mean of all."""
+        product = self.sums.zeros(*V.shape)
+        return Products(product, Centred(blocks, self.feature_mean, 0.0, self.sums).add(V, product))
+
+
+class NormalEquations(Centred):
     """V -> V Z'WZ about the weighted mean, which is what an unpenalised intercept leaves of the problem.
 
     With m = Z'w / sum(w) the mean row of Z, the operator is V -> V (Z'WZ - sum(w) m m'), one pass over the features.
@@ -172,13 +214,13 @@ class NormalEquations:
     def __init__(
         self, blocks: Iterable[StoredRows] | Groups, n_features: int, n_outputs: int, dtype: DTypeLike
     ) -> None:
-        self.blocks, self.dtype = blocks, np.dtype(dtype)
+        self.dtype, self.blocks = np.dtype(dtype), blocks
         self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
         found: Totals = self._over(self.sums.totals, n_features, n_outputs)
         sums, weights, self.n_rows = found.sums, found.weights, found.n_rows
         self._squares = found.squares if self.sums.many else None
-        self.weight = float(weights[-1])
-        self.feature_mean = (sums[-1] / self.weight).astype(self.dtype)
+        weight = float(weights[-1])
+        super().__init__(blocks, (sums[-1] / weight).astype(self.dtype), weight, self.sums)
         self.target_mean = weights[:-1] / self.weight
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1].astype(self.dtype, copy=False)
@@ -198,24 +240,6 @@ class NormalEquations:
         Q = np.zeros(V.shape, self.dtype)
         self.add(V, Q)
         return Q
-
-    def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
-        """Add the product of V to Q, and return the inner products of the rows of V and the product, shape (K,).
-
-        Features that are read twice, there and back, are centred by the rows of V Z' in between, which keeps the digits
-        that a difference of large sums would lose, and whose sums of squares are the inner products; those that are
-        read once, by the outer product of the means.
-        """
-        V = np.ascontiguousarray(V, self.dtype)
-        if isinstance(self.blocks, list) and any(block.features.fused for block in self.blocks):
-            product = self.sums.product(self.blocks, V)
-            add_scaled(product, self.feature_mean[np.newaxis], -self.weight * (V @ self.feature_mean))
-            Q += product
-            return dots(V, product)
-        found: Products = self._over(self.sums.products, V, V @ self.feature_mean)
-        add_scaled(found.product, self.feature_mean[np.newaxis], -found.totals)
-        Q += found.product.astype(self.dtype, copy=False)
-        return found.squares - found.totals**2 / self.weight
 
     def diagonal(self) -> NDArray:
         """Diagonal of the centred matrix, shape (D,), not negative."""

@@ -17,8 +17,6 @@ from importlib import import_module
 from numbers import Real
 from typing import Any
 
-from bochner.arrays.places import named
-
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
 PRECISIONS = "full", "fast"
@@ -167,7 +165,7 @@ def _check(inside: Settings) -> None:
     if inside.precision not in PRECISIONS:
         raise ValueError(f"precision must be 'full' or 'fast', got {inside.precision!r}.")
     if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
-        named(inside.device)
+        import_module("bochner.arrays").named(inside.device)
 
 
 def as_bytes(size: int | float | str) -> int:

@@ -14,7 +14,10 @@ from distributed import Client, LocalCluster
 import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
 from bochner.data.streams.base import SourceError
+from bochner.data.streams.clusters import active_engine
 from bochner.data.streams.partitions import pieces
+from bochner.engines.local import LOCAL
+from bochner.engines.remote import Call, is_away
 from bochner.kernels import Gaussian, Laplacian
 from bochner.tuning import policy
 
@@ -128,3 +131,12 @@ def test_unequal_partitions(client, frame):
     X, y = rows_of(frame, "array")
     with client.as_current(), pytest.raises(SourceError, match="partition 3 of y has 600 rows"):
         regressor().fit(X[:2800], y[:2700])
+
+
+def test_work_of_another_process_has_no_client_of_it(client):
+    """A process that was forked has a copy of the client, and none of its threads."""
+    call = Call(active_engine)
+    with client.as_current():
+        assert call.do().client is client
+        assert replace(call, process=-1).do() is LOCAL
+        assert not is_away()

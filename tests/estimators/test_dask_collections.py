@@ -8,6 +8,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
@@ -146,12 +147,68 @@ class TestFits:
             ((X[X[:, 0] > 2], y[X[:, 0] > 2]), "there are no rows"),
             ((X, None), "requires y"),
             ((X, y[: N // 2]), "y has 2 partitions, but X has 3"),
+            ((X[:, :0], y), "the Dask array has no columns"),
+            ((X, y, da.stack([y, y], axis=1)), "weights must be one number for each row, not an array of 2 dimensions"),
+            ((X, y, (y > 1).astype("U5")), "the weights must be numbers: could not convert"),
             ((X, y, -y), "partition 0 of the Dask array: the weight is"),
             ((X, da.where(y > 1, np.nan, y)), "partition 0 of the Dask array: the target is missing in row"),
             ((lazy(frame, 2), "z"), "there is no column 'z'"),
         ]:
             with pytest.raises(ValueError, match=error):
                 regressor().fit(*wrong)
+
+    @pytest.mark.parametrize("way", ["in memory", "gathered", "passes", "batches"])
+    @pytest.mark.parametrize(
+        ("value", "error"),
+        [
+            (np.nan, "X contains NaN in row 5, column 1. Pass a data frame"),
+            (None, "X contains NaN in row 5, column 1. Pass a data frame"),
+            (np.inf, r"X contains infinity \(inf\) in row 5, column 1. Drop or clip"),
+            ("a", "X is an array of text; pass a data frame"),
+            (1j, "Complex data not supported"),
+            (np.datetime64(1, "D"), "X is an array of dates"),
+        ],
+    )
+    def test_arrays_hold_finite_numbers_whatever_the_way(self, frame, value, error, way, request):
+        X, y = frame[NAMES[:3]].to_numpy(float), frame["y"].to_numpy()
+        if isinstance(value, np.datetime64):
+            X = np.full(X.shape, value)
+        else:
+            X = X.astype(object if isinstance(value, str | None) else type(value))
+            X[5, 1] = value
+        if way in ("passes", "batches"):
+            request.getfixturevalue("streams")
+        given = {
+            "in memory": (X, y),
+            "batches": (lambda: iter([(X[:3000], y[:3000]), (X[3000:], y[3000:])]), None),
+        }.get(way, (da.from_array(X, chunks=(1500, 2)), da.from_array(y, chunks=1500)))
+        with pytest.raises(ValueError, match=error):
+            regressor().fit(*given)
+
+    def test_sparse_blocks_hold_finite_numbers(self, frame, streams):
+        X = sp.csr_matrix(frame[NAMES[:3]].to_numpy())
+        X.data[3001] = np.nan
+        parts = [dask.delayed(X[:2000]), dask.delayed(X[2000:])]
+        with pytest.raises(SourceError, match=r"partition 0 of .* NaN in row 1000, column 1"):
+            regressor().fit(parts, frame["y"].to_numpy())
+        model = regressor().fit([dask.delayed(abs(X[:1000])), dask.delayed(abs(X[1100:]))], frame["y"][100:].to_numpy())
+        with pytest.raises(SourceError, match=r"partition 1 of .* NaN in row 0, column 1"):
+            model.refit([dask.delayed(X[:1000]), dask.delayed(X[1000:])], frame["y"].to_numpy())
+
+    @pytest.mark.parametrize("labels", ["fractions", "bytes", "mixed"])
+    def test_labels_that_are_none(self, frame, streams, labels):
+        X, low = frame[NAMES[:3]].to_numpy(), frame["y"] < 1
+        y = {
+            "fractions": 0.5 * low,
+            "bytes": low.map({True: b"a", False: b"b"}),
+            "mixed": low.map({True: "a", False: 1}),
+        }
+        y = y[labels].to_numpy()
+        with pytest.raises((ValueError, TypeError)) as held:
+            KernelMachineClassifier().fit(X, y)
+        with pytest.raises(held.type) as found:
+            KernelMachineClassifier().fit(da.from_array(X, chunks=(1000, 3)), da.from_array(y, chunks=1000))
+        assert labels == "mixed" or str(found.value) == str(held.value)  # which says what it compares first
 
 
 class TestResults:

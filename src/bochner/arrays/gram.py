@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROWS = 2**14  # of which sums are taken in float32
 PANEL = 2048  # columns
+STRIP = 256  # rows
 
 
 class GramSum:
@@ -78,8 +79,8 @@ class GramSum:
         if self._adds_in_place:
             add_gram(place.library, self._total, Z, self.precision, self.unit)
             if E is not None:
-                _plus(self._total[D:, :D], place.product(E.T, Z))
-                _plus(self._total[D:, D:], place.product(E.T, E))
+                _plus(self._total[D:, :D], products_beside(place, E, Z))
+                _plus(self._total[D:, D:], products_beside(place, E, E))
             return
         A = Z if E is None else place.xp.concat([Z, E], axis=1)
         product = place.gram(A, self.precision)
@@ -97,6 +98,19 @@ class GramSum:
         total = np.array(place.host(self._total) if place.has_double else self._total)
         mirror(total, np)
         return total
+
+
+def products_beside(place: Place, E: Any, Z: Any) -> Any:
+    """E'Z in float64 for few columns E, of strips of rows each in their precision.
+
+    Products of so few columns are sums row after row in some libraries, which lose a digit of long columns of ones.
+    """
+    xp, whole = place.xp, Z.shape[0] // STRIP * STRIP
+    found = xp.astype(place.product(E[whole:, :].T, Z[whole:, :]), xp.float64)
+    if whole:
+        left, right = (xp.reshape(A[:whole, :], (-1, STRIP, A.shape[1])) for A in (E, Z))
+        found += xp.sum(place.product(xp.matrix_transpose(left), right), axis=0, dtype=xp.float64)
+    return found
 
 
 def gram(library: Standard, Z: Any, precision: str, unit: bool = False) -> Any:

@@ -29,8 +29,15 @@ class Jax(Standard):
 
     def devices(self) -> list[str]:
         """Those of the default platform, and the processor."""
-        found = [self.text(device) for device in (*self.module.devices(), *self.module.devices(self.home))]
+        found = [self.text(device) for kind in (None, self.home) for device in self._devices(kind)]
         return list(dict.fromkeys(found))
+
+    def _devices(self, kind: str | None) -> list[Any]:
+        """Of a platform, or of the default one; none where the process leaves it out, as by JAX_PLATFORMS."""
+        try:
+            return self.module.devices(kind)
+        except RuntimeError:
+            return []
 
     def device(self, text: str) -> Any:
         """One of its devices."""

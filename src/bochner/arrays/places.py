@@ -198,7 +198,7 @@ def named(device: Any) -> Place | None:
 
     Parameters
     ----------
-    device : str, Place or None
+    device : str, torch.device, Place or None
         "cuda", "cuda:1", "gpu", "mps", where the first installed library that has it is taken; or after a library's
         name, "torch:cuda", "torch:cpu", "cupy:cuda:1", "jax:gpu"; or a library alone for its first accelerator.
 
@@ -211,6 +211,8 @@ def named(device: Any) -> Place | None:
     """
     if device is None or isinstance(device, Place) or device == "cpu":
         return device if isinstance(device, Place) else None
+    if _module(device) == "torch":
+        device = f"torch:{device}"
     library, wanted = _parsed(device)
     installed = [KNOWN[name] for name in ([library] if library else LIBRARIES) if KNOWN[name].is_installed]
     if not installed:
@@ -218,13 +220,17 @@ def named(device: Any) -> Place | None:
             f"device={device!r} needs {library or 'a library of arrays'}: python -m pip install {library or 'torch'}, "
             f"and {EXTRA}."
         )
-    there = {one: one.devices() for one in installed}
-    for one, texts in there.items():
+    there = []
+    for one in installed:  # up to the first, as JAX takes most of a GPU's memory when it is asked for its devices
+        texts = one.devices()
         for text in texts:
             if _matches(one, text, wanted):
                 return Place(one.xp, one.device(text))
-    lists = "; ".join(f"{one.name} has {', '.join(texts) or 'none'}" for one, texts in there.items())
-    raise ValueError(f"device={device!r} is not there: {lists}.")
+        there.append(f"{one.name} has {', '.join(texts) or 'none'}")
+    raise ValueError(
+        f"device={device!r} is not there: {'; '.join(there)}. Name one that is, install a build of the library for it, "
+        "or leave device= out."
+    )
 
 
 def _parsed(device: Any) -> tuple[str | None, str]:

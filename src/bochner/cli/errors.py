@@ -11,6 +11,8 @@ from typing import Any
 
 import typer
 
+from bochner.engines.base import EngineError
+
 FAILED, INTERRUPTED = 1, 130
 printed_errors: list[str] = []  # lines on standard error, for whoever must know whether there was one
 
@@ -76,7 +78,7 @@ def guarded(traceback: bool) -> Iterator[None]:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:
         raise
-    except (CommandError, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
+    except (CommandError, EngineError, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
         _leave(f"error: {_line(error)}", FAILED)
 
 

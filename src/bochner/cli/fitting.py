@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ def dask_client(address: str) -> Any:
         from dask.distributed import Client
     except ImportError:
         raise CommandError("--dask needs Dask: pip install 'bochner[dask]'") from None
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what is wrong is said by the error
     try:
         return Client(address, timeout=CONNECTING, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,8 @@ import typer
 
 from bochner.estimators.parameters import PARAMETERS, read_parameter
 from bochner.settings import as_bytes
+
+ADDRESS = re.compile(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:\d+")  # of a scheduler
 
 
 class Task(StrEnum):
@@ -71,6 +74,12 @@ def _size(size: str | None) -> str | None:
     return size
 
 
+def _address(address: str | None) -> str | None:
+    if address is not None and not ADDRESS.fullmatch(address):
+        raise typer.BadParameter(f"{address!r} is no address of a scheduler such as tcp://host:8786")
+    return address
+
+
 Data = Annotated[
     Path,
     typer.Argument(
@@ -114,7 +123,10 @@ Sample = Annotated[
 Dask = Annotated[
     str | None,
     typer.Option(
-        "--dask", metavar="SCHEDULER", help="Dask scheduler, as tcp://host:8786, whose workers read and sum the rows."
+        "--dask",
+        metavar="SCHEDULER",
+        callback=_address,
+        help="Dask scheduler, as tcp://host:8786, whose workers read and sum the rows.",
     ),
 ]
 Device = Annotated[

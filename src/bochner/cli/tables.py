@@ -16,6 +16,7 @@ from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
 from bochner.data.streams.rows import stacked
 from bochner.data.streams.text_rows import whole_span
+from bochner.engines.chosen import chosen
 from bochner.estimators.described import estimated_rows
 from bochner.estimators.sizes import gathers
 from bochner.settings import current
@@ -52,7 +53,7 @@ def open_table(
     if source.sample is not None or source.names is None:
         return source
     n_rows = source.n_rows
-    if n_rows is None or not gathers(n_rows, len(source.names), current().memory_limit):
+    if n_rows is None or not _gathers(n_rows, len(source.names)):
         return source
     return gathered_table(source, path)
 
@@ -113,7 +114,11 @@ def _is_small_file(path: Path) -> bool:
         return True
     first = head.partition(b"\n")[0]
     columns = 1 + max(map(first.count, (b",", b"\t", b";", b"|"))) if kind == "text" else 20
-    return gathers(estimated_rows(path), columns, current().memory_limit)
+    return _gathers(estimated_rows(path), columns)
+
+
+def _gathers(n_rows: int, n_columns: int) -> bool:
+    return gathers(n_rows, n_columns, current().memory_limit, chosen().is_remote)
 
 
 def _is_small_parquet(path: Path) -> bool:
@@ -121,7 +126,7 @@ def _is_small_parquet(path: Path) -> bool:
 
     try:
         with ParquetFile(path) as file:
-            return gathers(file.metadata.num_rows, file.metadata.num_columns, current().memory_limit)
+            return _gathers(file.metadata.num_rows, file.metadata.num_columns)
     except (pa.ArrowException, OSError, TableFileError):
         return True
 

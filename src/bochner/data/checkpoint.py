@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from bochner.data.arrays import Damaged, read_arrays, write_arrays
 from bochner.data.lock import FileLock, InUse
 from bochner.data.replacing import replacing
+from bochner.notices import warn
 
 SHARE = 0.01  # of the time, that writing may take
 FRESH = "delete it, or take another name for the checkpoint"
@@ -190,7 +190,7 @@ class Checkpoint:
         self._warned = True
         cause = f"{type(error).__name__}: {error.strerror or error}"
         cure = "the work goes on, and the file stays as it was before; make room on the disk"
-        warnings.warn(f"The checkpoint {self.path} cannot be written ({cause}): {cure}.", UserWarning, stacklevel=5)
+        warn(f"The checkpoint {self.path} cannot be written ({cause}): {cure}.")
 
     def _on_signal(self, number: int, frame: object) -> None:
         """Write now; or, where this came amid a change in the same thread, at the end of that."""

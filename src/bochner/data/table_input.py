@@ -5,6 +5,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
 
 NUMBER_TYPES = (
@@ -66,3 +67,49 @@ def as_array(X: Any) -> np.ndarray:
             "single sample."
         )
     return array
+
+
+def refuse_text(X: Any) -> None:
+    """Raise ValueError where X is an array of text or dates, which only data frames may hold."""
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    text = kind == "O" and any(isinstance(value, str) for value in np.ravel(X)[:1000])
+    if text or kind in tuple("USMm"):
+        what = "dates" if kind in tuple("Mm") else "text"
+        raise ValueError(f"X is an array of {what}; pass a data frame, whose columns of {what} are encoded.")
+
+
+def finite_numbers(X: Any, start: int = 0) -> Any:
+    """An array or sparse matrix, objects in it as numbers; ValueError where it is not of finite real numbers.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (b, p)
+    start : int
+        Number of its first row, for messages.
+    """
+    refuse_text(X)
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported; give real and imaginary parts as columns.")
+    if X.dtype.kind == "O":
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X is an array of objects that are no numbers ({error}); pass a data frame.") from error
+    require_finite(X, start)
+    return X
+
+
+def require_finite(X: Any, start: int = 0) -> None:
+    """Raise ValueError at the first NaN or infinity of an array or sparse matrix whose first row is row `start`."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+            return
+    bad = int(np.argmin(np.isfinite(values)))
+    row, column = (int(i[bad]) for i in X.tocoo().coords) if sp.issparse(X) else divmod(bad, X.shape[1])
+    nan = np.isnan(np.ravel(values)[bad])
+    what = "NaN" if nan else "infinity (inf)"
+    cure = (
+        "Pass a data frame, whose missing values are encoded, or impute them." if nan else "Drop or clip such values."
+    )
+    raise ValueError(f"Input X contains {what} in row {start + row}, column {column}. {cure}")

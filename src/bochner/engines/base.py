@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bochner.engines.journal import Journal
+if TYPE_CHECKING:
+    from bochner.engines.journal import Journal
 
 T = TypeVar("T")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,6 +14,13 @@ from bochner import __version__
 from bochner.engines.base import EngineError
 from bochner.engines.local import at_most
 from bochner.settings import current, settings
+
+_AWAY: ContextVar[bool] = ContextVar("away", default=False)
+
+
+def is_away() -> bool:
+    """Whether this is work that another process has given away, whose connections a fork may have copied."""
+    return _AWAY.get()
 
 
 def _carried() -> dict[str, Any]:
@@ -32,12 +41,15 @@ class Call:
         Of who gave the work away.
     version : str
         Of bochner there.
+    process : int
+        Who that was.
     """
 
     work: Callable[..., Any]
     arguments: tuple = ()
     settings: dict[str, Any] = field(default_factory=_carried)
     version: str = __version__
+    process: int = field(default_factory=os.getpid)
 
     @property
     def takes_worker(self) -> bool:
@@ -58,8 +70,12 @@ class Call:
                 "everywhere."
             )
         own: dict[str, Any] = {"engine": None, "memory_limit": None, "checkpoint": None, "resume": False}
-        with at_most(threads), settings(**own, **self.settings):
-            return self.work(*self.arguments)
+        token = _AWAY.set(os.getpid() != self.process)
+        try:
+            with at_most(threads), settings(**own, **self.settings):
+                return self.work(*self.arguments)
+        finally:
+            _AWAY.reset(token)
 
 
 @contextmanager

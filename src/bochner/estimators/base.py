@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -37,6 +36,7 @@ from bochner.features.hashed import hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
+from bochner.notices import warn
 from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice, choose
@@ -173,7 +173,7 @@ class KernelMachine(Interpretation, KernelParameter):
         if self.solver_ == "direct":
             D = features.n_features_out
             require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
-        return Design(source, features, dtype, place=place_for(features, self.solver_, self.loss)), task
+        return Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype)), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -206,7 +206,8 @@ class KernelMachine(Interpretation, KernelParameter):
         task = RidgeTask(
             alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain, merges=merges
         )
-        design = Design(source, features, self.coef_.dtype, place=place_for(features, self.solver_, self.loss))
+        dtype = self.coef_.dtype
+        design = Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype))
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._keep(fitted)
@@ -246,10 +247,9 @@ class KernelMachine(Interpretation, KernelParameter):
             )
         unmapped = None if choice is None else choice.model.unmapped
         if unmapped is not None:
-            warnings.warn(
+            warn(
                 f"metric='full' learned no linear map: {unmapped}. The scales of the columns were learned, as "
-                "by metric='ard'.",
-                stacklevel=5,
+                "by metric='ard'."
             )
         return choice
 

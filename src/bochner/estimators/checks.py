@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from bochner.data.targets import first_row, missing_targets
+from bochner.notices import warn
 
 
-def refuse_unencoded(X: Any) -> None:
-    """Raise where X is a lazy frame, or an array of text or dates, which only data frames may hold."""
+def refuse_lazy(X: Any) -> None:
+    """Raise TypeError where X is a lazy frame."""
     if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    text = kind == "O" and any(isinstance(value, str) for value in np.ravel(X)[:1000])
-    if text or kind in tuple("USMm"):
-        what = "dates" if kind in tuple("Mm") else "text"
-        raise ValueError(f"X is an array of {what}; pass a data frame, whose columns of {what} are encoded.")
-
-
-def refuse_infinite(X: Any) -> None:
-    """Raise ValueError naming the first row and column of an array or sparse matrix with NaN or infinity."""
-    values = X.data if sp.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return
-    bad = int(np.argmin(np.isfinite(values)))
-    row, column = (int(i[bad]) for i in X.tocoo().coords) if sp.issparse(X) else divmod(bad, X.shape[1])
-    nan = np.isnan(np.ravel(values)[bad])
-    cure = (
-        "Pass a data frame, whose missing values are encoded, or impute them." if nan else "Drop or clip such values."
-    )
-    raise ValueError(f"Input X contains {'NaN' if nan else 'infinity (inf)'} in row {row}, column {column}. {cure}")
 
 
 def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
@@ -74,10 +53,9 @@ def require_target(estimator: Any, y: Any) -> None:
 def caution_unlabelled(classes: NDArray) -> None:
     """Warn where -1 stands among labels 0, 1, ..., as scikit-learn marks rows without a label."""
     if len(classes) > 2 and classes.dtype.kind in "if" and classes[0] == -1 and classes[1] in (0, 1):
-        warnings.warn(
+        warn(
             "The label -1 among others counts as a class of its own. Where it marks rows without a label, as for the "
-            "semi-supervised estimators of scikit-learn, drop these rows.",
-            stacklevel=6,
+            "semi-supervised estimators of scikit-learn, drop these rows."
         )
 
 

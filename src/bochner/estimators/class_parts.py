@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 
 from bochner.data.streams.base import Batch
 from bochner.data.streams.overview import Overview
@@ -154,7 +155,9 @@ class ClassesInParts(StreamedMachine):
     def _targets_of(self, overview: Overview) -> Signs:
         labels = list(overview.classes or {})
         text = any(isinstance(label, str) for label in labels)
-        self._take_classes(np.sort(np.array(labels, dtype=object if text else None)), overview.n_rows or 0)
+        classes = np.array(labels, dtype=object if text else None)
+        check_classification_targets(np.repeat(classes, 2))  # which warns of a single row for each class
+        self._take_classes(np.sort(classes), overview.n_rows or 0)
         return Signs(self.classes_)
 
     def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:

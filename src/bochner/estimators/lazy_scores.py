@@ -22,6 +22,7 @@ class LazyScore:
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
+            Arrays of PyTorch, CuPy and JAX too.
         y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
         sample_weight : array of shape (n,), optional
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
+
+import numpy as np
 
 from bochner.arrays import Place, named
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import leaves
+from bochner.notices import warn
 from bochner.settings import current
 
 SQUARED = "squared", "auto"
@@ -18,7 +20,7 @@ def place() -> Place | None:
     return named(current().device)
 
 
-def place_for(features: Any, solver: str, loss: str) -> Place | None:
+def place_for(features: Any, solver: str, loss: str, dtype: np.dtype) -> Place | None:
     """The device for a fit; None, with a warning that says why, for one that stays on the processor."""
     device = place()
     if device is None:
@@ -29,9 +31,11 @@ def place_for(features: Any, solver: str, loss: str) -> Place | None:
         "weights of several maps are learned": features.learns_weights,
         "solver='exact' compares all rows": solver == "exact",
         f"loss={loss!r} is no squared one": loss not in SQUARED,
+        "it has no double precision, which so small a fit, tol or alpha takes": dtype == np.float64
+        and not device.has_double,
     }
     why = next((reason for reason, holds in reasons.items() if holds), None)
     if why is not None:
-        warnings.warn(f"The fit stays on the processor, and the device {device} is not used: {why}.", stacklevel=6)
+        warn(f"The fit stays on the processor, and the device {device} is not used: {why}.")
         return None
     return device

@@ -139,9 +139,8 @@ class Planned:
 
     def _case(self, rows: Rows, limit: int | None) -> Case:
         """What a limit leads to."""
-        gathered = rows.sample is None and gathers(rows.n_rows, rows.n_columns, limit)
-        if gathered and not rows.held and chosen().is_remote:
-            gathered = rows.n_rows <= sampled_rows(rows.n_columns, limit)
+        elsewhere = not rows.held and chosen().is_remote
+        gathered = rows.sample is None and gathers(rows.n_rows, rows.n_columns, limit, elsewhere)
         sample = rows.n_rows if gathered else min(rows.sample or sampled_rows(rows.n_columns, limit), rows.n_rows)
         rows = replace(rows, sample=sample)
         features, learned, why = self._planned_map(rows)

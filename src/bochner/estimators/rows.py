@@ -6,8 +6,8 @@ from typing import Any
 
 from sklearn.utils.validation import validate_data
 
-from bochner.data.table_input import check_frame, is_frame
-from bochner.estimators.checks import refuse_infinite, refuse_unencoded
+from bochner.data.table_input import check_frame, is_frame, refuse_text, require_finite
+from bochner.estimators.checks import refuse_lazy
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -16,7 +16,8 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
         check_frame(X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
-    refuse_unencoded(X)
+    refuse_lazy(X)
+    refuse_text(X)
     X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-    refuse_infinite(X)
+    require_finite(X)
     return X

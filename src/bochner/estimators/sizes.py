@@ -16,7 +16,7 @@ def row_bytes(n_columns: int) -> int:
     return CELL_BYTES * n_columns + ROW_BYTES
 
 
-def gathers(n_rows: int, n_columns: int, limit: int | None = None) -> bool:
+def gathers(n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bool = False) -> bool:
     """Whether a table is small enough to be read into memory as a whole, and fitted there.
 
     Parameters
@@ -24,7 +24,11 @@ def gathers(n_rows: int, n_columns: int, limit: int | None = None) -> bool:
     n_rows, n_columns : int
     limit : int, optional
         Bytes that the fit may take.
+    elsewhere : bool, default=False
+        Whether others can read the table: it is gathered then only if a sample would be all of it.
     """
+    if elsewhere and n_rows > sampled_rows(n_columns, limit):
+        return False
     if n_rows > POLICY.gathered_rows or n_rows * n_columns > POLICY.gathered_entries:
         return False
     return limit is None or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -35,6 +34,7 @@ from bochner.estimators.tables import Stream, engine_of
 from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
+from bochner.notices import warn
 from bochner.settings import current
 from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice
@@ -122,7 +122,7 @@ class StreamedMachine(Planned, KernelMachine):
         source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
-            device = place_for(self.features_, self.solver_, "squared")
+            device = place_for(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
             fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
         self._keep(fitted)
@@ -225,10 +225,9 @@ class StreamedMachine(Planned, KernelMachine):
     def _started(self) -> None:
         """Warn where a fit has kept no sums that others could be added to."""
         if self._sums is None and "coef_" in vars(self):
-            warnings.warn(
+            warn(
                 "partial_fit begins anew, for fit keeps no sums to add rows to. To fit in parts, call prepare with a "
-                "sample of the rows, then partial_fit with all of them.",
-                stacklevel=5,
+                "sample of the rows, then partial_fit with all of them."
             )
 
     def __getattr__(self, name: str) -> Any:

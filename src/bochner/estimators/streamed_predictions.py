@@ -79,6 +79,8 @@ def predicted(
     -------
     What `predict` gives, of all rows, or the path of the file; of a collection of Dask what `lazily` makes of it
     """
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise TypeError(f"out must be the path of a CSV or Parquet file to write to, got {type(out).__name__}.")
     if out is None and is_collection(X):
         return lazily(X, predict, names, columns_of)
     source = _opened(X, names)

@@ -20,7 +20,7 @@ from bochner.data.streams.roles import Roles, Rows
 from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine
 from bochner.engines.chosen import chosen
-from bochner.estimators.sizes import gathers, sampled_rows
+from bochner.estimators.sizes import gathers
 from bochner.settings import current
 
 AnyRows = TypeVar("AnyRows", Rows, Batch)
@@ -81,15 +81,17 @@ class Stream:
     @property
     def is_small(self) -> bool:
         """Whether it is known to be small enough to be read into memory as a whole."""
-        n_rows = self.table.n_rows
-        small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit)
-        return small and self.table.sample is None
+        return self._is_within(elsewhere=False)
 
     @property
     def is_gathered(self) -> bool:
-        """Whether it is read into memory as a whole; where others can read it only if a sample would be all of it."""
-        sampled = sampled_rows(self.n_columns, current().memory_limit)
-        return self.is_small and (not engine_of(self).is_remote or (self.table.n_rows or 0) <= sampled)
+        """Whether it is read into memory as a whole, and not by others."""
+        return self._is_within(elsewhere=engine_of(self).is_remote)
+
+    def _is_within(self, elsewhere: bool) -> bool:
+        n_rows = self.table.n_rows
+        small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit, elsewhere)
+        return small and self.table.sample is None
 
     def gather(self) -> Batch:
         """All rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,6 +20,7 @@ from bochner.features.dense import Centres, Rows
 from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
 from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
+from bochner.notices import warn
 
 REMEDY = "Transform in blocks of rows, or take fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
@@ -230,10 +230,9 @@ class BinningFeatures(FeatureMap):
         """Warn where most rows are alone in their bins."""
         rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
         if self.singleton_share_ > MANY_ALONE and rows >= FEW_ROWS:
-            warnings.warn(
+            warn(
                 f"{self.singleton_share_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per "
-                "bin): such bins tell nothing of new rows. Take larger lengthscales, at first twice as large.",
-                stacklevel=4,
+                "bin): such bins tell nothing of new rows. Take larger lengthscales, at first twice as large."
             )
 
     def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:

@@ -14,7 +14,8 @@ from bochner.arrays import Place, place_of, to_host
 from bochner.settings import settings
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-ARRAYS = "X", "y", "sample_weight", "classes"
+ARRAYS = "X", "y", "sample_weight", "classes", "q"
+ASIDE = "classes", "q"  # few numbers, which may lie elsewhere
 
 
 def any_arrays(method: Method) -> Method:
@@ -29,7 +30,7 @@ def any_arrays(method: Method) -> Method:
     def call(*arguments: Any, **named: Any) -> Any:
         bound = takes.bind_partial(*arguments, **named)
         given = {name: bound.arguments[name] for name in ARRAYS if name in bound.arguments}
-        place = place_of(*(array for name, array in given.items() if name != "classes"))
+        place = place_of(*(array for name, array in given.items() if name not in ASIDE))
         if place is None:
             return method(*arguments, **named)
         bound.arguments.update((name, to_host(array)) for name, array in given.items() if place_of(array) is not None)

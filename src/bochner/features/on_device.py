@@ -67,8 +67,16 @@ class DeviceFeatures:
 
     def of(self, *coordinates: Any) -> Any:
         """Features without amplitudes, shape (b, D), of what the waves see, on the device."""
-        found = [waves.rows(coordinates[view]) for view, waves in self.waves]
-        return found[0] if len(found) == 1 else self.place.xp.concat(found, axis=1)
+        if len(self.waves) == 1 or not self.place.library.in_place:
+            found = [waves.rows(coordinates[view]) for view, waves in self.waves]
+            return found[0] if len(found) == 1 else self.place.xp.concat(found, axis=1)
+        X, first = coordinates[0], 0
+        Z = self.place.xp.empty((X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device)
+        for view, waves in self.waves:
+            last = first + len(waves.amplitudes)
+            waves.write(coordinates[view], Z[:, first:last])
+            first = last
+        return Z
 
 
 def on_device(features: Any, place: Place, dtype: DTypeLike) -> DeviceFeatures | None:

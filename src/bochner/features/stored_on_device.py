@@ -19,7 +19,7 @@ class StoredOnDevice(Stored):
     ----------
     features : DeviceFeatures
     Z : array of shape (n, D), on the device
-        Without amplitudes.
+        Without amplitudes; the centre is taken from it in place.
     centre : array of shape (D,), optional
         What is taken from each column, in the units of the map.
     """
@@ -29,11 +29,9 @@ class StoredOnDevice(Stored):
     def __init__(self, features: DeviceFeatures, Z: Any, centre: NDArray | None = None) -> None:
         self.place, self.dtype, self.amplitudes = features.place, features.dtype, features.amplitudes
         self.n_rows = int(Z.shape[0])
-        if centre is None:
-            self.Z = Z
-        else:
-            unit = np.divide(centre, self.amplitudes, out=np.zeros(len(centre)), where=self.amplitudes > 0)
-            self.Z = Z - self._put(unit)
+        if centre is not None:
+            Z -= self._put(np.divide(centre, self.amplitudes, out=np.zeros(len(centre)), where=self.amplitudes > 0))
+        self.Z = Z
 
     def forward(self, V: NDArray) -> NDArray:
         return self.place.host(self._forward(V))

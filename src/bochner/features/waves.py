@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.arrays import Place, to_host
+from bochner.arrays import Place, is_out_of_memory, to_host
 from bochner.features.dense import Rows
 from bochner.features.device_blocks import block_rows, pieces
+
+TILE = 1 << 22  # angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,56 @@ class Waves:
     def rows(self, X: Any) -> Any:
         """Features of the rows without amplitudes, shape (b, D); X is on the device, of the same precision."""
         xp, lone = self.place.xp, int(self.offsets.shape[0])
+        if self.place.library.in_place:
+            Z = xp.empty((X.shape[0], len(self.amplitudes)), dtype=X.dtype, device=self.place.device)
+            self.write(X, Z)
+            return Z
         angles = self.place.product(X, self.frequencies)
         pairs = int(angles.shape[1]) - lone
-        if not lone:
-            return _both(xp, angles)
-        shifted = angles[:, pairs:] + self.offsets
-        if not pairs:
-            return xp.cos(shifted)
         paired = angles[:, :pairs]
-        return xp.concat([xp.cos(paired), xp.sin(paired), xp.cos(shifted)], axis=1)
+        found = [xp.cos(paired), xp.sin(paired)] if pairs else []
+        return xp.concat([*found, xp.cos(angles[:, pairs:] + self.offsets)] if lone else found, axis=1)
+
+    def write(self, X: Any, out: Any, amplitudes: Any = None) -> None:
+        """Write the features into an array of the device, shape (b, D), of a library whose arrays can be changed.
+
+        A few rows at a time, whose angles a cache holds from the product to the last of the waves, so that memory sees
+        little but the features.
+
+        Parameters
+        ----------
+        amplitudes : array of shape (D,), on the device, optional
+            Factors on the columns.
+        """
+        step = max(TILE // max(int(self.frequencies.shape[1]), 1), 1)
+        for start in range(0, X.shape[0], step):
+            self._write(X[start : start + step], out[start : start + step], amplitudes)
+
+    def _write(self, X: Any, out: Any, amplitudes: Any) -> None:
+        module, angles = self.place.library.module, self.place.product(X, self.frequencies)
+        m = int(angles.shape[1])
+        pairs = m - int(self.offsets.shape[0])
+        angles[:, pairs:] += self.offsets
+        for wave, start, stop, first in (
+            (module.cos, 0, pairs, 0),
+            (module.sin, 0, pairs, pairs),
+            (module.cos, pairs, m, 2 * pairs),
+        ):
+            columns = slice(first, first + stop - start)
+            if start < stop:
+                wave(angles[:, start:stop], out=out[:, columns])
+            if start < stop and amplitudes is not None:
+                out[:, columns] *= amplitudes[columns]
 
     @property
     def row_bytes(self) -> int:
         """Memory that a row takes, about."""
-        d, size = self.frequencies.shape[0], 8 if self.frequencies.dtype == self.place.xp.float64 else 4
-        return (3 * len(self.amplitudes) + d) * size
+        return (3 * len(self.amplitudes) + self.frequencies.shape[0]) * self.entry_bytes
+
+    @property
+    def entry_bytes(self) -> int:
+        """Of a feature: 4 or 8."""
+        return 8 if self.frequencies.dtype == self.place.xp.float64 else 4
 
 
 def as_dense(X: Rows) -> NDArray:
@@ -93,6 +130,7 @@ def features_there(features: Any, X: Any, place: Place) -> Any:
         Where X is no table of the columns of the fit, or holds values that are not finite.
     """
     xp, (d, name) = place.xp, (features.n_features_in_, type(features).__name__)
+    X = place.put(X)
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(f"X has shape {tuple(X.shape)}, but {name} is expecting {d} features as input, a row each.")
     if X.dtype not in (xp.float32, xp.float64):
@@ -103,6 +141,8 @@ def features_there(features: Any, X: Any, place: Place) -> Any:
     dtype = np.dtype(np.float64 if X.dtype == xp.float64 else np.float32)
     waves, n = Waves.of(features, place, dtype), X.shape[0]
     amplitudes = place.put(waves.amplitudes.astype(dtype))
+    if place.library.in_place:
+        return _filled(waves, X, amplitudes, features.remedy)
 
     def compute(rows: Any) -> Any:
         Z = waves.rows(rows)
@@ -113,15 +153,17 @@ def features_there(features: Any, X: Any, place: Place) -> Any:
     return found[0] if n == found[0].shape[0] else xp.concat(found)
 
 
-def _both(xp: Any, angles: Any) -> Any:
-    """Cosines of all angles beside their sines, written where they stay by a library that can."""
-    if not hasattr(xp, "from_numpy"):  # all but PyTorch
-        return xp.concat([xp.cos(angles), xp.sin(angles)], axis=1)
-    n, m = angles.shape
-    Z = angles.new_empty((n, 2 * m))
-    xp.cos(angles, out=Z[:, :m])
-    xp.sin(angles, out=Z[:, m:])
-    return Z
+def _filled(waves: Waves, X: Any, amplitudes: Any, remedy: str) -> Any:
+    """Features of the rows, written where they stay."""
+    place, (n, D) = waves.place, (X.shape[0], len(waves.amplitudes))
+    try:
+        found = place.xp.empty((n, D), dtype=X.dtype, device=place.device)
+        waves.write(X, found, amplitudes)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise place.memory_error(n * D * waves.entry_bytes, f"The array of {n:,} x {D:,} features", remedy) from error
+    return found
 
 
 class HostColumns:

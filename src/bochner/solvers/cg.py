@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from bochner.notices import warn
 from bochner.solvers.preconditioners import Preconditioner
 from bochner.vectors import dots, update_direction, update_solution
 
@@ -96,12 +96,11 @@ class Solution(NamedTuple):
     def warn(self, tol: float) -> None:
         """Issue a ConvergenceWarning with the residual where the tolerance was not reached."""
         if not self.converged:
-            warnings.warn(
+            warn(
                 f"Conjugate gradients stopped after {self.n_iter} iterations at a relative residual of "
                 f"{self.residual:.1e} and an error of {self.error:.1e}, above tol={tol:.1e}: take a larger alpha or a "
                 "larger tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
 
 

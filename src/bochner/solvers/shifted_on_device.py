@@ -39,6 +39,7 @@ class DeviceInverse(ShiftedInverse):
     def _factor(self, alpha: float) -> Any:
         shift, rounding = alpha, self.rounding
         while alpha != self._alpha:
+            self._lower = self.matrix  # lest the device hold two factors
             try:
                 self._lower = self.place.cholesky(self._shifted(shift))
                 self._alpha = alpha

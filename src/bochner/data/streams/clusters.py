@@ -9,6 +9,7 @@ from typing import Any
 from bochner.engines.base import Engine
 from bochner.engines.chosen import as_engine, chosen
 from bochner.engines.local import LOCAL
+from bochner.engines.remote import is_away
 from bochner.settings import current
 
 ROWS = "Array", "DataFrame", "Series"
@@ -94,10 +95,10 @@ def together(*values: Any) -> tuple[Any, ...]:
 def _active_client() -> Any:
     """The client of the settings, or else the one that Dask itself would use; None where there is none.
 
-    Work on a worker has none: a worker that waited for others might wait for itself.
+    Work that is done elsewhere has none: a worker that waited for others might wait for itself.
     """
     distributed = sys.modules.get("distributed")
-    if distributed is None or _is_worker(distributed):
+    if distributed is None or is_away() or _is_worker(distributed):
         return None
     given = current().engine
     if isinstance(given, distributed.Client):

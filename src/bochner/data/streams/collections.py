@@ -139,6 +139,8 @@ def open_collection(
     if is_collection(X) and X.ndim != 2:
         raise SourceError(f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give rows and columns")
     kind, frame = kind_of(X), is_frame_of_dask(X)
+    if is_collection(X) and X.shape[1] == 0:
+        raise SourceError(f"the {kind} has no columns; give one at least")
     if frame:
         X, selection, schema = _narrowed(X, selection or Selection(), schema)
     rows = pieces(X)
@@ -164,8 +166,6 @@ def open_collection(
 def _narrowed(X: Any, selection: Selection, schema: pa.Schema | None) -> tuple[Any, Selection, pa.Schema | None]:
     """A frame with the columns that are needed, so that others need not be read, and what is wanted of these."""
     labels = {str(label): label for label in X.columns}
-    if not labels:
-        raise SourceError("the Dask data frame has no columns; give one at least")
     require(labels, pa.schema(schema or ()).names, "schema: ")
     Selection().schema(pa.schema([(str(label), pa.null()) for label in X.columns]))  # refuses names that repeat
     needed = selection.needed(frame_schema(X._meta)).names

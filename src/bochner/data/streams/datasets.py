@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.folders import reason
 from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.temporary import TemporaryFolder
+from bochner.notices import warn
 
 ROW_GROUP = 1 << 16
 CURE = "give their folder, or their paths, in place of the Dataset"
@@ -71,7 +71,7 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
 
     selection, folder = selection or Selection(), TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
-    warnings.warn(f"The LazyFrame is computed into {path}; sink it into a file, to use it again.", stacklevel=3)
+    warn(f"The LazyFrame is computed into {path}; sink it into a file, to use it again.")
     try:
         if selection.where is None:
             names = frame.collect_schema().names()

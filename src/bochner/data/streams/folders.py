@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -47,17 +47,18 @@ class FileState:
         Bytes.
     modified : int
         Nanoseconds.
-    inode : int
+    inode : int or None
+        None in another process, where a shared disk may have numbers of its own.
     """
 
     path: str
     size: int
     modified: int
-    inode: int
+    inode: int | None
 
     def __getstate__(self) -> dict[str, Any]:
         """With a path that is the same file wherever another process works."""
-        return vars(self) | {"path": os.path.abspath(self.path)}
+        return vars(self) | {"path": os.path.abspath(self.path), "inode": None}
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> FileState:
@@ -74,10 +75,12 @@ class FileState:
         """Raise SourceError, which names the place, if the file is another one by now."""
         place = place or self.path
         try:
-            same = FileState.of(self.path) == self
+            found = FileState.of(self.path)
         except SourceError as error:
             raise SourceError(f"{place}: the file vanished while it was read; put it back, and begin anew") from error
-        if not same:
+        if self.inode is None:
+            found = replace(found, inode=None)
+        if found != self:
             raise SourceError(f"{place}: the file changed while it was read; wait until it is written, and begin anew")
 
     def digest(self, n_bytes: int = TAIL) -> str:

@@ -66,6 +66,11 @@ class KeptPart:
         return self.part.name
 
     @property
+    def file(self) -> Any:
+        """What has the path of the file that holds the rows, where there is one."""
+        return getattr(self.part, "file", self.part)
+
+    @property
     def n_rows(self) -> int | None:
         """Not known before they have been read."""
         return None

@@ -146,10 +146,6 @@ def _open_files(paths: list[Path], selection: Selection, schema: pa.Schema | int
         rows, width = svmlight.parts(paths, schema)
         return TableSource(rows, width, what, sparse=True)
     if isinstance(schema, int):
-        raise SourceError(
-            f"{paths[0]}: schema= can be a number of columns for LIBSVM files only; give a pyarrow.Schema"
-        )
-    if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
     reader: Any = {"parquet": parquet, "arrow": ipc}.get(kind, text)
     parts, known = reader.parts(paths, selection, schema)

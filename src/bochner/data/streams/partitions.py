@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from bochner.data.streams.batches import as_batch
 from bochner.data.streams.clusters import Recipe, active_engine, has_futures, is_delayed, together, values_of
 from bochner.data.streams.layouts import Layout
 from bochner.data.streams.tables import frame_schema
+from bochner.notices import warn
 
 SHARED = 3  # times the work of all together, beyond which partitions share too much of it to be computed each apart
 OPEN_KINDS = "object", "category"  # of columns, whose types Dask does not always know
@@ -84,10 +84,9 @@ def _apart(delayed: list[Any]) -> list[Any]:
     if needed <= SHARED * all_keys:
         return [Recipe(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
     if not active_engine().is_remote:
-        warnings.warn(
+        warn(
             f"A partition takes what others take too, such as a mean of all rows: {needed / all_keys:.0f} times the "
-            "work of all together, in each pass. Compute such values first, write the rows to files, or use a Client.",
-            stacklevel=2,
+            "work of all together, in each pass. Compute such values first, write the rows to files, or use a Client."
         )
     return [Delayed(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
 

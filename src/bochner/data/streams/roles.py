@@ -93,7 +93,7 @@ class Roles:
     def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
         """Weights; SourceError for those that are negative, infinite or missing."""
         if self.weight is None:
-            weight = None if batch.weight is None else np.asarray(batch.weight, np.float64)
+            weight = None if batch.weight is None else _weight_array(np.asarray(batch.weight))
         else:
             weight = _as_floats(_column(batch.X, self.weight), f"the weights {self.weight!r}")
         if weight is None:
@@ -198,6 +198,16 @@ def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
     else:
         raise SourceError(f"targets must be numbers, text or booleans, not {y.dtype}")
     return y, gaps if gaps.ndim == 1 else gaps.any(axis=1)
+
+
+def _weight_array(weight: NDArray) -> NDArray[np.float64]:
+    """Weights that came apart from the rows; SourceError where there is not one number for each row."""
+    if weight.ndim != 1:
+        raise SourceError(f"the weights must be one number for each row, not an array of {weight.ndim} dimensions")
+    try:
+        return weight.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f"the weights must be numbers: {error}") from error
 
 
 def _as_floats(column: pa.ChunkedArray, what: str) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from bochner.data.streams.base import READ_BYTES, Part, SourceError
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.roles import Roles, Rows
+from bochner.data.table_input import finite_numbers
 
 MOST_PIECES = 256  # of a block, before they become one
 
@@ -33,16 +34,16 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int 
     Raises
     ------
     SourceError
-        Naming the part, for rows that are not as the schema or the roles want them, and where there are not as many as
-        the part has said.
+        Naming the part, for rows that are not as the schema or the roles want them, for arrays of anything but finite
+        numbers, and where there are not as many rows as the part has said.
     """
     for batch in part.read(n_bytes):
         try:
-            batch = batch._replace(X=_conformed(batch.X, schema))
             first = tally.n_read
+            batch = batch._replace(X=_conformed(batch.X, schema, first))
             tally.add(batch)
             rows = roles.rows(batch, first)
-        except SourceError as error:
+        except ValueError as error:
             raise SourceError(f"{part.name}: {error}") from error
         tally.keep(len(rows.number))
         if len(rows.number):
@@ -54,13 +55,16 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int 
         )
 
 
-def _conformed(X: Any, schema: Any) -> Any:
-    """A batch with the columns of a schema, in their order and of their types; columns of no type stay as they come."""
+def _conformed(X: Any, schema: Any, first: int) -> Any:
+    """A batch with the columns of a schema, in their order and of their types; columns of no type stay as they come.
+
+    Arrays and sparse matrices must hold finite numbers, as those in memory must.
+    """
     if not isinstance(X, pa.Table):
         width = schema if isinstance(schema, int) else len(schema)
         if X.shape[1] != width:
             raise SourceError(f"the rows have {X.shape[1]:,} columns where {width:,} are expected")
-        return X
+        return finite_numbers(X, first)
     if isinstance(schema, int) or X.schema.equals(schema):
         return X
     missing = [name for name in schema.names if name not in X.column_names]

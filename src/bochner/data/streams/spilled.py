@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -25,6 +24,7 @@ from bochner.data.streams.rows import stacked
 from bochner.data.streams.schemas import fitted, unified
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.temporary import TemporaryFolder
+from bochner.notices import warn
 
 PART_BYTES = 8 << 20
 
@@ -118,7 +118,7 @@ def open_iterator(
     folder, name = TemporaryFolder(), f"the {type(batches).__name__}"
     path = os.path.join(folder.path, "rows")
     cure = "give a callable that returns a new iterator, to read without a copy"
-    warnings.warn(f"{name} can be read once only, and is written to {path}; {cure}.", UserWarning, stacklevel=4)
+    warn(f"{name} can be read once only, and is written to {path}; {cure}.")
     try:
         return replace(_spilled(numbered(batches, name), name, path, selection, schema), owner=folder)
     except BaseException:

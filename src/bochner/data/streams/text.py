@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -21,6 +20,7 @@ from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.text_rows import TextSpan, spans_of
 from bochner.data.streams.text_types import Seen, Types, look
 from bochner.engines.local import in_threads
+from bochner.notices import warn
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _looked(spans: Sequence[TextSpan], columns: Sequence[str], known: Types) -> 
             spans, seen = again, seen_again
         doubtful = [name for name in found if name not in _numbers(reduce(add, seen))]
     if doubtful:
-        warnings.warn(doubtful_commas(doubtful), UserWarning, stacklevel=4)
+        warn(doubtful_commas(doubtful))
     return list(spans), seen
 
 

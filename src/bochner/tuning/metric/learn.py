@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.metric import Metric
 from bochner.features.relevance import with_relevance
+from bochner.notices import warn
 from bochner.tuning.judge import standardise
 from bochner.tuning.metric.basis import Basis
 from bochner.tuning.metric.descent import Blocks, Schedule, learn_map, learn_scales
@@ -218,10 +218,9 @@ def learn_metric(
     if metric == "full" and learned.n_mixed > 1:
         learned = learn_full(replace(lesson, seed=seed + 1), learned, map_schedule(lesson.schedule))
     elif metric == "full":
-        warnings.warn(
+        warn(
             "metric='full' learned no linear map: fewer than two columns have more than two values. The scales of the "
-            "columns were learned, as by metric='ard'.",
-            stacklevel=3,
+            "columns were learned, as by metric='ard'."
         )
     return learned.metric
 

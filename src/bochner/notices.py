@@ -1,0 +1,21 @@
+"""Warnings that point at the line of whoever called the library."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+INSIDE = "bochner", "contextlib", "functools", "concurrent", "threading"
+COMMAND = "bochner.cli"  # which calls the library as others do
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the place of the first caller that is no part of the library."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_inside(module: str) -> bool:
+    return module.partition(".")[0] in INSIDE and not f"{module}.".startswith(f"{COMMAND}.")
