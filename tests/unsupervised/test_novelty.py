@@ -17,7 +17,7 @@ def ring(n, seed=0):
     return np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((n, 2))
 
 
-@parametrize_with_checks([NoveltyDetector()])
+@parametrize_with_checks([NoveltyDetector(n_components=64, n_grids=20)])
 def test_promises_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -31,11 +31,11 @@ def test_leverage_is_that_of_numpy(detector):
     X, new = ring(3000), ring(40, 1) * 1.3
     shift = detector.encoder_.columns_[0].shift
     Z, z = (detector.features_.transform(rows - shift) for rows in (X, new))
-    C = np.cov(Z.T, bias=True) + 1e-6 * np.eye(200)
+    C = np.cov(Z.T, bias=True) + 1e-7 * np.eye(200)
     centred = z - Z.mean(axis=0)
     expected = (1 + np.einsum("ij,ij->i", centred, np.linalg.solve(C, centred.T).T)) / 3000
-    found = detector.leverage_.forms(detector.features_, np.asarray(new - shift, np.float32))
-    np.testing.assert_allclose(found, expected, rtol=0.01)
+    found = detector.leverage_.forms(detector.features_, new - shift)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 def test_counts_are_those_of_numpy(detector):
@@ -43,10 +43,10 @@ def test_counts_are_those_of_numpy(detector):
     shift, bins = detector.encoder_.columns_[0].shift, detector.bins_
     expected = np.zeros(40)
     for pitch, start in zip(bins.pitches_[:, 0], bins.shifts_[:, 0], strict=True):
-        here, there = (np.floor((np.float32(rows - shift) - start) / pitch) for rows in (X, new))
+        here, there = (np.floor((rows - shift - start) / pitch) for rows in (X, new))
         counts = (here[None] == there[:, None]).all(axis=2).sum(axis=1)
         expected += np.log2(1 + counts) / 50
-    rows = np.asarray(new - shift, np.float32)
+    rows = new - shift
     found = bins.dot(rows, detector.log_counts_)[:, 0] / np.sqrt(50)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
@@ -57,7 +57,7 @@ def test_finds_the_hole_and_the_outside_where_a_forest_does_not(detector):
     y = np.repeat([0, 1], [500, 200])
     own = roc_auc_score(y, -detector.score_samples(new))
     forest = roc_auc_score(y, -IsolationForest(random_state=0).fit(ring(3000)).score_samples(new))
-    assert own > 0.99 and own > forest + 0.02
+    assert own > 0.99 and own > forest
 
 
 def test_false_alarms_are_as_many_as_was_asked_for():
@@ -80,7 +80,7 @@ def test_a_weight_counts_as_equal_rows():
     weighted = NoveltyDetector(random_state=0).fit(X, sample_weight=weight)
     repeated = NoveltyDetector(random_state=0).fit(np.repeat(X, weight, axis=0))
     new = ring(50, 1) * 1.1
-    np.testing.assert_allclose(weighted.score_samples(new), repeated.score_samples(new), rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(weighted.score_samples(new), repeated.score_samples(new), rtol=1e-6, atol=1e-6)
 
 
 def test_frames_sparse_rows_files_and_saved_models(tmp_path):
@@ -109,7 +109,9 @@ def test_streams_are_read_in_passes(tmp_path):
     held = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(pd.DataFrame(X, columns=["x", "y"]))
     with settings(memory_limit="16MB"):
         read = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(tmp_path / "rows.parquet")
-    new = pd.DataFrame(np.vstack([ring(300, 1), np.random.default_rng(0).standard_normal((300, 2))]), columns=["x", "y"])
+    new = pd.DataFrame(
+        np.vstack([ring(300, 1), np.random.default_rng(0).standard_normal((300, 2))]), columns=["x", "y"]
+    )
     a, b = held.score_samples(new), read.score_samples(new)
     assert np.corrcoef(a, b)[0, 1] > 0.98
 

@@ -14,7 +14,6 @@ STEPS = 4.0, 3.0, 2.0  # grid points in a bandwidth: the first that the grid's s
 REACH = 8  # bandwidths from a row beyond which its kernel is zero
 
 
-
 @dataclass(frozen=True)
 class DensityGrid:
     """Rows shared among the points of a grid.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.engines.algebra import product
 from bochner.features.dense import DenseFeatures, Rows
@@ -22,21 +22,21 @@ class Leverage:
 
     Attributes
     ----------
-    root : array of shape (D, D), float32
+    root : array of shape (D, D)
         Inverse of the lower Cholesky factor, lower triangular.
     shift : array of shape (D,)
         The factor times m.
     weight : float
     """
 
-    root: NDArray[np.float32]
+    root: NDArray
     shift: NDArray[np.float64]
     weight: float
 
     @classmethod
-    def of(cls, posterior: LinearPosterior) -> Leverage:
-        """That of all rows of the fit."""
-        return cls(posterior.root.astype(np.float32), posterior.root @ posterior.mean, posterior.weight)
+    def of(cls, posterior: LinearPosterior, dtype: DTypeLike) -> Leverage:
+        """That of all rows of the fit, in the precision of the features to come."""
+        return cls(posterior.root.astype(dtype), posterior.root @ posterior.mean, posterior.weight)
 
     def forms(self, features: DenseFeatures, X: Rows) -> NDArray[np.float64]:
         """Forms of the rows' features, shape (n,): half of a product with all of the factor."""

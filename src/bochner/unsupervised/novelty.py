@@ -25,6 +25,8 @@ from bochner.unsupervised.pairs import bin_lengthscale, median_distance, pairs_o
 from bochner.unsupervised.tails import log_tail, tail_table
 
 AUTO_SHARE = 0.02  # of the rows that contamination="auto" sets apart
+DOUBLE_ROWS = 4096
+SMOOTH = 0.7  # lengthscale of the features over the median distance
 REFERENCE_ROWS = 16384  # among which a row's place is found
 
 
@@ -46,11 +48,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
         Share of the rows of the fit that `predict` sets apart, above 0 and at most one half; "auto" is 2 %.
     n_components : int, default=1000
         Number D of Fourier features.
-    n_grids : int, default=100
+    n_grids : int, default=200
         Number P of grids of bins.
     scale : float, default=1.0
         Factor on the lengthscales, which are chosen by the distances of pairs of rows.
-    ridge : float, default=1e-6
+    ridge : float, default=1e-7
         Over the features' total variance about 0, which is 1.
     standardize : bool or "auto", default="auto"
         Whether columns of numbers get unit variance; "auto" unless all have one unit, as pixels have.
@@ -65,7 +67,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
     features_ : FourierFeatures
     bins_ : BinningFeatures
     leverage_ : Leverage
-    log_counts_ : array of shape (number of bins, 1), float32
+    log_counts_ : array of shape (number of bins, 1)
         log2(1 + rows in the bin).
     leverage_table_, count_table_ : arrays of shape (m, 2)
         Suspicion, and the logarithm of the share of the rows that are at least as suspicious.
@@ -100,9 +102,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
         contamination: float | str = "auto",
         *,
         n_components: int = 1000,
-        n_grids: int = 100,
+        n_grids: int = 200,
         scale: float = 1.0,
-        ridge: float = 1e-6,
+        ridge: float = 1e-7,
         standardize: bool | str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -135,17 +137,23 @@ class NoveltyDetector(OutlierMixin, RowModel):
         share = self._checked_share()
         self._begin()
         seed = self._seed()
-        rows = self._open(X, sample_weight, seed)
+        self._double = not is_streamed(X) and n_rows_of(X) <= DOUBLE_ROWS
+        rows = self._open(X, sample_weight, seed, self._dtype)
         reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
         self._draw_maps(rows, sample, weight, seed)
-        self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)))
-        counts = count_rows(self.bins_, rows.source, self._design(rows, self.bins_).block_rows)
-        self.log_counts_ = np.log2(1 + counts, dtype=np.float32)[:, np.newaxis]
+        self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
+        counts = count_rows(self.bins_, rows.source, self._design(rows, self.bins_, self._dtype).block_rows)
+        self.log_counts_ = np.log2(1 + counts).astype(self._dtype)[:, np.newaxis]
         self._rank(sample, weight, counts)
         scores = self._scores_of(sample)
         self.offset_ = share_below(scores, weight, AUTO_SHARE if share is None else share)
         return self
+
+    @property
+    def _dtype(self) -> type[np.floating]:
+        """Precision of the features: double where there were few rows, of which each moves the leverages much."""
+        return np.float64 if self._double else np.float32
 
     def _checked_share(self) -> float | None:
         """The contamination, None for "auto"; all parameters are checked."""
@@ -163,7 +171,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
     def _draw_maps(self, rows: Opened, sample: Any, weight: NDArray, seed: int) -> None:
         """Draw both maps, with lengthscales by the distances of pairs."""
         few, share = pairs_of(sample, weight, np.random.default_rng(seed))
-        smooth = Gaussian(float(self.scale * median_distance(few, share, 2)))
+        smooth = Gaussian(float(self.scale * SMOOTH * median_distance(few, share, 2)))
         rough = Laplacian(float(self.scale * bin_lengthscale(few, share)))
         features = FourierFeatures(smooth, self.n_components, random_state=seed)
         self.features_: FourierFeatures = self._drawn(features, rows, seed)  # type: ignore[assignment]
@@ -172,18 +180,19 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     def _moments(self, rows: Opened) -> tuple[Any, float]:
         """Moments of the Fourier features, and the ridge term on them."""
-        moments = self._design(rows, self.features_).moments()
+        moments = self._design(rows, self.features_, self._dtype).moments()
         return moments, float(self.ridge) * moments.weight
 
     def _rank(self, sample: Any, weight: NDArray, counts: NDArray) -> None:
-        """Note how suspicious rows of the fit are when each is left out."""
+        """Note how suspicious rows of the fit are when each is left out, of rows of larger weight one."""
+        one = np.minimum(weight, 1.0)
         forms = self.leverage_.forms(self.features_, sample)
-        left = np.maximum(1 - weight * forms, LEAST_LEFT)
+        left = np.maximum(1 - one * forms, LEAST_LEFT)
         self.leverage_table_ = tail_table(np.log(forms / left), weight)
         stored = self.bins_.store(sample)
         total = np.zeros(len(weight))
         for own, first in zip(stored.ids, stored.offsets[:-1], strict=True):
-            total += np.log2(1 + np.maximum(counts[first + own] - weight, 0))
+            total += np.log2(1 + np.maximum(counts[first + own] - one, 0))
         self.count_table_ = tail_table(-total / len(stored.ids), weight)
 
     def _scores_of(self, rows: Any) -> NDArray[np.float64]:
@@ -210,7 +219,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         if is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
             return predicted(X, Call.of(self, "score_samples"), _columns, names, None)
-        return self._mapped(X, self._scores_of)
+        return self._mapped(X, self._scores_of, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores less `offset_`, shape (n,), negative for rows that are told apart."""
@@ -220,6 +229,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """-1 for rows that are told apart, 1 for the others, shape (n,)."""
         found = self.decision_function(X)
         return 1 - 2 * (found < 0).astype(int)
+
+
+def n_rows_of(X: Any) -> int:
+    """Number of rows of an array, a list, or a data frame."""
+    return int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
 
 
 def _columns(found: NDArray) -> dict[str, NDArray]:

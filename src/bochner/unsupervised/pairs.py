@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bochner.data.draws import draw_rows
 
 PAIR_ROWS = 512  # each of which is compared with all others
-FINEST, MEETING = 0.15, 0.02  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
+FINEST, MEETING = 0.1, 0.0015  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
 
 
 def pairs_of(X: Any, weight: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
@@ -41,7 +41,7 @@ def median_distance(X: NDArray, share: NDArray, p: int) -> float:
 
 
 def bin_lengthscale(X: NDArray, share: NDArray) -> float:
-    """Lengthscale of the bins: fine, but such that a fiftieth of all pairs of different rows share their bin.
+    """Lengthscale of the bins: fine, but such that one in 700 pairs of different rows share their bin.
 
     In many columns all pairs are about as far from one another, and finer bins would hold one row each.
     """
