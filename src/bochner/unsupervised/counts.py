@@ -7,23 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.design import Design
 from bochner.engines.local import in_threads
-from bochner.features.binning import BinningFeatures
+from bochner.reductions import typed_blocks
 
 
-def count_rows(bins: BinningFeatures, source: Any, rows: int) -> NDArray[np.float64]:
-    """Number the bins of all rows of a source, and return the rows' weight in each, shape (D,).
+def count_rows(design: Design) -> NDArray[np.float64]:
+    """Number the bins of all rows of a design, and return the rows' weight in each, shape (D,).
 
-    Parameters
-    ----------
-    bins : BinningFeatures
-        Drawn, without buckets; ready for use afterwards.
-    source : Source
-    rows : int
-        Of a block.
+    Its map is `BinningFeatures` that are drawn, without buckets, and ready for use afterwards.
     """
+    bins: Any = design.features
     counts = [np.zeros(0) for _ in bins.values_]
-    for X, _, weight in source.blocks(rows):
+    for X, _, weight in typed_blocks(design.source, design.block_rows, design.dtype, design.advance):
         stored = bins.fit_store(X)
         own = weight if stored.order is None else weight[stored.order]
 

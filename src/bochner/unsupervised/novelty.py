@@ -137,16 +137,17 @@ class NoveltyDetector(OutlierMixin, RowModel):
         share = self._checked_share()
         self._begin()
         seed = self._seed()
-        self._double = not is_streamed(X) and n_rows_of(X) <= DOUBLE_ROWS
-        rows = self._open(X, sample_weight, seed, self._dtype)
+        rows = self._open(X, sample_weight, seed, np.float64)
+        self._double = rows.n_rows <= DOUBLE_ROWS
         reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
+        sample = sample.astype(self._dtype)
         self._draw_maps(rows, sample, weight, seed)
         self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
-        counts = count_rows(self.bins_, rows.source, self._design(rows, self.bins_, self._dtype).block_rows)
+        counts = count_rows(self._design(rows, self.bins_, self._dtype))
         self.log_counts_ = np.log2(1 + counts).astype(self._dtype)[:, np.newaxis]
         self._rank(sample, weight, counts)
-        scores = self._scores_of(sample)
+        scores = self.score_encoded(sample)
         self.offset_ = share_below(scores, weight, AUTO_SHARE if share is None else share)
         return self
 
@@ -195,8 +196,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
             total += np.log2(1 + np.maximum(counts[first + own] - one, 0))
         self.count_table_ = tail_table(-total / len(stored.ids), weight)
 
-    def _scores_of(self, rows: Any) -> NDArray[np.float64]:
-        """Scores of encoded rows."""
+    def score_encoded(self, rows: Any) -> NDArray[np.float64]:
+        """Scores of rows that `encoder_` has encoded, shape (n,), as `score_samples`."""
+        rows = rows.astype(self._dtype, copy=False)
         lines = np.log(self.leverage_.forms(self.features_, rows))
         n_grids = len(self.bins_.values_)
         counts = self.bins_.dot(rows, self.log_counts_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
@@ -219,7 +221,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         if is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
             return predicted(X, Call.of(self, "score_samples"), _columns, names, None)
-        return self._mapped(X, self._scores_of, self._dtype)
+        return self._mapped(X, self.score_encoded, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores less `offset_`, shape (n,), negative for rows that are told apart."""
@@ -229,11 +231,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         """-1 for rows that are told apart, 1 for the others, shape (n,)."""
         found = self.decision_function(X)
         return 1 - 2 * (found < 0).astype(int)
-
-
-def n_rows_of(X: Any) -> int:
-    """Number of rows of an array, a list, or a data frame."""
-    return int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
 
 
 def _columns(found: NDArray) -> dict[str, NDArray]:
