@@ -16,7 +16,7 @@ from bochner.data.streams.opening import is_streamed
 from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.boundary import any_arrays
 from bochner.unsupervised.base import Opened, RowModel
-from bochner.unsupervised.density_grid import DensityGrid, grid_of
+from bochner.unsupervised.density_grid import grid_of
 
 MOST_COLUMNS = 3
 RULES = "auto", "scott", "silverman"
@@ -135,12 +135,12 @@ class KernelDensity(RowModel):
         if set(statistic.kinds) != {"number"} or statistic.missing.any():
             raise ValueError(
                 "KernelDensity takes columns of numbers without missing values, and X becomes "
-                f"{', '.join(names[:20])}: drop the other columns, or use NoveltyDetector, whose scores need no density."
+                f"{', '.join(names[:20])}: drop the other columns, or use NoveltyDetector, which needs no density."
             )
         if len(names) > MOST_COLUMNS:
             raise ValueError(
-                f"KernelDensity takes at most {MOST_COLUMNS} columns, and X has {len(names)}, in which a sum of kernels "
-                "says little of the density: take fewer columns, or NoveltyDetector, whose scores need no density."
+                f"KernelDensity takes at most {MOST_COLUMNS} columns, and X has {len(names)}, in which a sum of "
+                "kernels says little of the density: take fewer columns, or NoveltyDetector, which needs no density."
             )
         low, high = self._range()
         if isinstance(self.bandwidth, str) and (low == high).any():

@@ -113,7 +113,7 @@ def grid_of(low: NDArray, high: NDArray, bandwidth: NDArray, most: int = MOST_PO
             shape, none = sizes.astype(np.int64), np.empty(0)
             return DensityGrid(low - margin * step, step, bandwidth, shape, none.astype(np.int64), none, 0.0)
     raise ValueError(
-        f"The bandwidth, {bandwidth.tolist()}, is small against the range of the rows, {(high - low).tolist()}: its grid "
-        f"would have {np.prod(sizes):.1e} points and may have {most:,}. Take a larger bandwidth, clip far rows, or take "
-        "fewer columns."
+        f"The bandwidth, {bandwidth.tolist()}, is small against the range of the rows, {(high - low).tolist()}: its "
+        f"grid would have {np.prod(sizes):.1e} points and may have {most:,}. Take a larger bandwidth, clip far rows, "
+        "or take fewer columns."
     )

@@ -23,7 +23,7 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
         A weight of w counts as w equal rows.
     """
     values, weight = values[weight > 0], weight[weight > 0]
-    unit = DIGITS * max(float(np.ptp(values)), np.finfo(float).tiny)
+    unit = DIGITS * (float(np.ptp(values)) or 1.0)
     own, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -37,7 +37,7 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
 
 
 def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
-    """log P(at least t) of some values, shape (n,), straight between the knots and beyond them.
+    """Log P(at least t) of some values, shape (n,), straight between the knots and beyond them.
 
     Beyond the greatest knot it falls as it did over the last 2 % of the rows, as an exponential tail would; below the
     least it rises on towards 0, so that no two values are equal.
