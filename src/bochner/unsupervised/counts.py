@@ -18,13 +18,13 @@ def count_rows(design: Design) -> NDArray[np.float64]:
     Its map is `BinningFeatures` that are drawn, without buckets, and ready for use afterwards.
     """
     bins: Any = design.features
-    counts = [np.zeros(0) for _ in bins.values_]
+    counts: list[NDArray] = [np.zeros(0) for _ in bins.values_]
     for X, _, weight in typed_blocks(design.source, design.block_rows, design.dtype, design.advance):
         stored = bins.fit_store(X)
         own = weight if stored.order is None else weight[stored.order]
 
         def add(p: int, ids: NDArray = stored.ids, own: NDArray = own) -> None:
-            found = np.bincount(ids[p], own, len(counts[p]))
+            found: NDArray = np.bincount(ids[p], own, len(counts[p]))
             found[: len(counts[p])] += counts[p]
             counts[p] = found
 

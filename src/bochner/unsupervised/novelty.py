@@ -175,9 +175,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
         smooth = Gaussian(float(self.scale * SMOOTH * median_distance(few, share, 2)))
         rough = Laplacian(float(self.scale * bin_lengthscale(few, share)))
         features = FourierFeatures(smooth, self.n_components, random_state=seed)
-        self.features_: FourierFeatures = self._drawn(features, rows, seed)  # type: ignore[assignment]
+        self.features_: FourierFeatures = self._drawn(features, rows, seed)
         bins = BinningFeatures(rough, self.n_grids, random_state=seed)
-        self.bins_: BinningFeatures = self._drawn(bins, rows, seed)  # type: ignore[assignment]
+        self.bins_: BinningFeatures = self._drawn(bins, rows, seed)
 
     def _moments(self, rows: Opened) -> tuple[Any, float]:
         """Moments of the Fourier features, and the ridge term on them."""
