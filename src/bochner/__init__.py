@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     )
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
+    from bochner.unsupervised.density import KernelDensity
+    from bochner.unsupervised.novelty import NoveltyDetector
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
+    "KernelDensity",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "LinearFeatures",
     "MetricFeatures",
+    "NoveltyDetector",
     "TableEncoder",
     "learn_metric",
     "load",
@@ -41,10 +45,12 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
+    "KernelDensity": "bochner.unsupervised.density",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
+    "NoveltyDetector": "bochner.unsupervised.novelty",
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",

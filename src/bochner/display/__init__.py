@@ -8,6 +8,7 @@ from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
 from bochner.display.kernel import KernelDisplay
 from bochner.display.metric import MetricDisplay
+from bochner.display.novelty import NoveltyDisplay
 from bochner.display.reliability import ReliabilityDisplay
 from bochner.display.size import SizeDisplay
 from bochner.display.spectrum import SpectrumDisplay
@@ -23,6 +24,7 @@ __all__ = [
     "GridDisplay",
     "KernelDisplay",
     "MetricDisplay",
+    "NoveltyDisplay",
     "ReliabilityDisplay",
     "SizeDisplay",
     "SpectrumDisplay",

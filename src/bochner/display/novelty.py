@@ -1,0 +1,177 @@
+"""Draws how normal rows are: a map of the scores, and their histogram with the offset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bochner.display.canvas import BLUE, GREY, VERMILION, fitted_attribute, panels, remove_frames, shortened
+from bochner.display.maps import sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.gridspec import SubplotSpec
+
+SIZE = (8.2, 3.7)  # inches
+POINTS, MARGIN, NAME_WIDTH = 60, 0.15, 30
+LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
+
+
+class NoveltyDisplay:
+    """Rows in a plane, those that are told apart, the scores around them, and the histogram of the scores.
+
+    The plane is that of the two columns where the detector sees two; else that of the first two principal components
+    of the encoded rows, with the scores of the plane itself, where all other components are 0.
+    `from_estimator` collects, and `plot` draws.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+    scores : array of shape (n,)
+    offset : float
+        Rows with lower scores are told apart.
+    axes : pair of arrays of shape (G,)
+        Along both directions.
+    surface : array of shape (G, G)
+        Scores, rows along the second direction.
+    names : sequence of 2 str
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    contours_ : QuadContourSet
+    normal_, novel_ : PathCollection
+    offset_line_ : Line2D
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import NoveltyDetector
+    >>> from bochner.display import NoveltyDisplay
+    >>> X = np.random.default_rng(0).standard_normal((300, 2))
+    >>> detector = NoveltyDetector(n_components=100, n_grids=50, random_state=0).fit(X)
+    >>> display = NoveltyDisplay.from_estimator(detector, X).plot()
+    >>> bool(np.allclose(display.scores, detector.score_samples(X)))
+    True
+    >>> display.figure_.savefig("novelty.png")
+    """
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        scores: ArrayLike,
+        offset: float,
+        axes: tuple[ArrayLike, ArrayLike],
+        surface: ArrayLike,
+        names: Sequence[str] = ("x0", "x1"),
+    ) -> None:
+        self.points, self.scores = np.asarray(points, np.float64), np.asarray(scores, np.float64)
+        self.offset, self.names = offset, list(names)
+        self.axes = tuple(np.asarray(axis, np.float64) for axis in axes)
+        self.surface = np.asarray(surface, np.float64)
+
+    @classmethod
+    def from_estimator(cls, detector: Any, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> NoveltyDisplay:
+        """Collect rows and their scores.
+
+        Parameters
+        ----------
+        detector : NoveltyDetector
+            Fitted.
+        X : array, sparse matrix or data frame of shape (n, d)
+        max_rows : int, default=1000
+            Of more rows so many are drawn at random; the contours' plane is that of all.
+        random_state : int, default=0
+
+        Returns
+        -------
+        NoveltyDisplay
+            Nothing is drawn yet.
+        """
+        offset = float(fitted_attribute(detector, "offset_"))
+        scores = detector.score_samples(X)
+        rows = detector.encoder_.encode(X, np.float64)
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        centre, plane = _plane(rows)
+        kept = sample(np.arange(len(rows)), max_rows, random_state)
+        points = (rows[kept] - centre) @ plane.T
+        low, high = points.min(axis=0), points.max(axis=0)
+        room = MARGIN * np.where(high > low, high - low, 1.0)
+        axes = [np.linspace(a, b, POINTS) for a, b in zip(low - room, high + room, strict=True)]
+        grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
+        surface = detector.score_encoded(centre + grid @ plane).reshape(POINTS, POINTS)
+        names = detector.encoder_.get_feature_names_out().tolist()
+        if len(names) != 2:
+            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["component 1", "component 2"])
+        return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, [f"{name}, encoded" for name in names])
+
+    def plot(self, ax: Any = None) -> NoveltyDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or two Axes. None makes a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            For a number of Axes that does not fit.
+        """
+
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            grid = place.subgridspec(1, 2, width_ratios=[3, 2], **({"wspace": 0.4} if spaced else {}))
+            return [figure.add_subplot(grid[i]) for i in range(2)]
+
+        axes = panels(ax, 2, SIZE, build)
+        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        self._draw_map(axes[0])
+        self._draw_histogram(axes[1])
+        remove_frames(axes)
+        return self
+
+    def _draw_map(self, ax: Axes) -> None:
+        low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
+        surface = np.clip(self.surface, low, None)
+        self.contours_ = ax.contourf(*self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5)
+        if surface.min() < self.offset < surface.max():
+            ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION, linewidths=1.2)
+        novel = self.scores < self.offset
+        look: dict[str, Any] = {"s": 9, "linewidths": 0, "zorder": 3}
+        self.normal_ = ax.scatter(*self.points[~novel].T, color=BLUE, label="normal", **look)
+        self.novel_ = ax.scatter(*self.points[novel].T, color=VERMILION, label="told apart", **look)
+        for which, name in zip((ax.xaxis, ax.yaxis), self.names, strict=True):
+            which.set_label_text(shortened(name, NAME_WIDTH))
+        ax.set_title(f"{novel.sum():,} of {len(novel):,} rows told apart", loc="left", fontsize="medium")
+
+    def _draw_histogram(self, ax: Axes) -> None:
+        low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
+        ax.hist(np.clip(self.scores, low, None), bins=40, color=GREY)
+        self.offset_line_ = ax.axvline(self.offset, color=VERMILION)
+        ax.set_xlabel("score, mean log share")
+        ax.set_ylabel("rows")
+        ax.set_title(f"Offset {self.offset:.2f}", loc="left", fontsize="medium")
+
+
+def _plane(rows: NDArray) -> tuple[NDArray, NDArray]:
+    """A point and two directions, of shape (2, d): the columns themselves, or the first principal components."""
+    d = rows.shape[1]
+    if d == 2:
+        return np.zeros(2), np.eye(2)
+    centre = rows.mean(axis=0)
+    if d == 1:
+        return np.zeros(1), np.array([[1.0], [0.0]])
+    _, directions = np.linalg.eigh(np.cov(rows.T))
+    directions = directions[:, [-1, -2]].T
+    largest = np.abs(directions).argmax(axis=1)
+    return centre, directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis]

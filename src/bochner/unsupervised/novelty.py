@@ -1,0 +1,246 @@
+"""Rows unlike those of the fit: by their leverage in Fourier features, and by how many rows share their bins."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.data.streams.lazily import Call
+from bochner.data.streams.opening import is_streamed
+from bochner.estimators.streamed_predictions import named_columns, predicted
+from bochner.features.binning import BinningFeatures
+from bochner.features.boundary import any_arrays
+from bochner.features.fourier import FourierFeatures
+from bochner.kernels import Gaussian, Laplacian
+from bochner.solvers.posterior import posterior_of
+from bochner.unsupervised.base import Opened, RowModel
+from bochner.unsupervised.counts import count_rows
+from bochner.unsupervised.leverages import LEAST_LEFT, Leverage
+from bochner.unsupervised.pairs import bin_lengthscale, median_distance, pairs_of
+from bochner.unsupervised.tails import log_tail, tail_table
+
+AUTO_SHARE = 0.02  # of the rows that contamination="auto" sets apart
+DOUBLE_ROWS = 4096
+SMOOTH = 0.7  # lengthscale of the features over the median distance
+REFERENCE_ROWS = 16384  # among which a row's place is found
+
+
+class NoveltyDetector(OutlierMixin, RowModel):
+    """Tell rows that are unlike those of the fit, in two passes over any number of rows.
+
+    Two measures of suspicion are taken of a row x with Fourier features z(x), m their mean and C their covariance:
+
+    - its leverage (z - m)'(C + ridge I)^-1 (z - m), the inverse of the Christoffel function, or the posterior variance
+      of a Gaussian process: it is large where the rows of the fit would not tell what a function is;
+    - minus the mean over random grids of log2(1 + count), count the rows of the fit that share the row's bin.
+
+    Each becomes the share of the rows of the fit that are at least as suspicious when they are left out themselves; its
+    logarithm goes on as a straight line beyond the most suspicious one. The score is the mean of the two logarithms.
+
+    Parameters
+    ----------
+    contamination : "auto" or float, default="auto"
+        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half; "auto" is 2 %.
+    n_components : int, default=1000
+        Number D of Fourier features.
+    n_grids : int, default=200
+        Number P of grids of bins.
+    scale : float, default=1.0
+        Factor on the lengthscales, which are chosen by the distances of pairs of rows.
+    ridge : float, default=1e-7
+        Over the features' total variance about 0, which is 1.
+    standardize : bool or "auto", default="auto"
+        Whether columns of numbers get unit variance; "auto" unless all have one unit, as pixels have.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        Show progress on a terminal where positive.
+
+    Attributes
+    ----------
+    offset_ : float
+        Score below which `predict` tells a row apart.
+    features_ : FourierFeatures
+    bins_ : BinningFeatures
+    leverage_ : Leverage
+    log_counts_ : array of shape (number of bins, 1)
+        log2(1 + rows in the bin).
+    leverage_table_, count_table_ : arrays of shape (m, 2)
+        Suspicion, and the logarithm of the share of the rows that are at least as suspicious.
+    encoder_ : TableEncoder
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError
+        Where `contamination`, `scale` or `ridge` are out of their range, or rows cannot be encoded.
+
+    References
+    ----------
+    Lasserre and Pauwels, "The Empirical Christoffel Function in Statistics and Machine Learning", 2019. Askari, Yang
+    and El Ghaoui, "Kernel-based Outlier Detection using the Inverse Christoffel Function", arXiv:1806.06775. Sathe and
+    Aggarwal, "Subspace Histograms for Outlier Detection in Linear Time", 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import NoveltyDetector
+    >>> rng = np.random.default_rng(0)
+    >>> angle = rng.uniform(0, 2 * np.pi, 2000)
+    >>> ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((2000, 2))
+    >>> detector = NoveltyDetector(random_state=0).fit(ring)
+    >>> detector.predict([[1.0, 0.0], [0.0, 0.0], [3.0, 3.0]]).tolist()
+    [1, -1, -1]
+    """
+
+    def __init__(
+        self,
+        contamination: float | str = "auto",
+        *,
+        n_components: int = 1000,
+        n_grids: int = 200,
+        scale: float = 1.0,
+        ridge: float = 1e-7,
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.contamination = contamination
+        self.n_components = n_components
+        self.n_grids = n_grids
+        self.scale = scale
+        self.ridge = ridge
+        self.standardize = standardize
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @any_arrays
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NoveltyDetector:
+        """Learn what rows are like.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `open_source` opens
+            Files, folders and collections are read in three passes: a look, the features, the bins.
+        y : ignored
+        sample_weight : array of shape (n,), or str, optional
+            A weight of w counts as w equal rows; a name is that of a column.
+
+        Returns
+        -------
+        self
+        """
+        share = self._checked_share()
+        self._begin()
+        seed = self._seed()
+        rows = self._open(X, sample_weight, seed, np.float64)
+        self._double = rows.n_rows <= DOUBLE_ROWS
+        reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
+        sample, _, weight = reference.whole()
+        sample = sample.astype(self._dtype)
+        self._draw_maps(rows, sample, weight, seed)
+        self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
+        counts = count_rows(self._design(rows, self.bins_, self._dtype))
+        self.log_counts_ = np.log2(1 + counts).astype(self._dtype)[:, np.newaxis]
+        self._rank(sample, weight, counts)
+        scores = self.score_encoded(sample)
+        self.offset_ = share_below(scores, weight, AUTO_SHARE if share is None else share)
+        return self
+
+    @property
+    def _dtype(self) -> type[np.floating]:
+        """Precision of the features: double where there were few rows, of which each moves the leverages much."""
+        return np.float64 if self._double else np.float32
+
+    def _checked_share(self) -> float | None:
+        """The contamination, None for "auto"; all parameters are checked."""
+        for name in ("scale", "ridge"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+                raise ValueError(f"{name} must be a positive number, got {value!r}.")
+        share = self.contamination
+        if isinstance(share, str) and share == "auto":
+            return None
+        if not isinstance(share, Real) or not 0 < float(share) <= 0.5:
+            raise ValueError(f'contamination must be "auto", or above 0 and at most 0.5, got {share!r}.')
+        return float(share)
+
+    def _draw_maps(self, rows: Opened, sample: Any, weight: NDArray, seed: int) -> None:
+        """Draw both maps, with lengthscales by the distances of pairs."""
+        few, share = pairs_of(sample, weight, np.random.default_rng(seed))
+        smooth = Gaussian(float(self.scale * SMOOTH * median_distance(few, share, 2)))
+        rough = Laplacian(float(self.scale * bin_lengthscale(few, share)))
+        features = FourierFeatures(smooth, self.n_components, random_state=seed)
+        self.features_: FourierFeatures = self._drawn(features, rows, seed)
+        bins = BinningFeatures(rough, self.n_grids, random_state=seed)
+        self.bins_: BinningFeatures = self._drawn(bins, rows, seed)
+
+    def _moments(self, rows: Opened) -> tuple[Any, float]:
+        """Moments of the Fourier features, and the ridge term on them."""
+        moments = self._design(rows, self.features_, self._dtype).moments()
+        return moments, float(self.ridge) * moments.weight
+
+    def _rank(self, sample: Any, weight: NDArray, counts: NDArray) -> None:
+        """Note how suspicious rows of the fit are when each is left out, of rows of larger weight one."""
+        one = np.minimum(weight, 1.0)
+        forms = self.leverage_.forms(self.features_, sample)
+        left = np.maximum(1 - one * forms, LEAST_LEFT)
+        self.leverage_table_ = tail_table(np.log(forms / left), weight)
+        stored = self.bins_.store(sample)
+        total = np.zeros(len(weight))
+        for own, first in zip(stored.ids, stored.offsets[:-1], strict=True):
+            total += np.log2(1 + np.maximum(counts[first + own] - one, 0))
+        self.count_table_ = tail_table(-total / len(stored.ids), weight)
+
+    def score_encoded(self, rows: Any) -> NDArray[np.float64]:
+        """Scores of rows that `encoder_` has encoded, shape (n,), as `score_samples`."""
+        rows = rows.astype(self._dtype, copy=False)
+        lines = np.log(self.leverage_.forms(self.features_, rows))
+        n_grids = len(self.bins_.values_)
+        counts = self.bins_.dot(rows, self.log_counts_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
+        return (log_tail(self.leverage_table_, lines) + log_tail(self.count_table_, -counts)) / 2
+
+    @any_arrays
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """How normal rows are: the mean logarithm of the share of rows that are as suspicious.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `open_source` opens
+
+        Returns
+        -------
+        array of shape (n,)
+            Near 0 for the most normal rows; -4.6 where a hundredth of the rows are as suspicious.
+        """
+        check_is_fitted(self)
+        if is_streamed(X):
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(X, Call.of(self, "score_samples"), _columns, names, None)
+        return self._mapped(X, self.score_encoded, self._dtype)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores less `offset_`, shape (n,), negative for rows that are told apart."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """-1 for rows that are told apart, 1 for the others, shape (n,)."""
+        found = self.decision_function(X)
+        return 1 - 2 * (found < 0).astype(int)
+
+
+def _columns(found: NDArray) -> dict[str, NDArray]:
+    return named_columns(None, {"score": found})
+
+
+def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
+    """A number below which scores have such a share of the weight: in the middle of the two about it."""
+    order = np.argsort(scores, kind="stable")
+    order = order[weight[order] > 0]
+    below = np.cumsum(weight[order]) <= share * weight.sum() * (1 + 1e-9)
+    k = int(np.count_nonzero(below))
+    return float(scores[order[[max(k - 1, 0), min(k, len(order) - 1)]]].mean())

@@ -1,0 +1,33 @@
+"""The map of scores: what it draws is what the detector says."""
+
+import numpy as np
+import pytest
+
+from bochner import NoveltyDetector
+from bochner.display import NoveltyDisplay
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_draws_rows_scores_and_offset(d, crowded):
+    X = np.random.default_rng(0).standard_normal((500, d)) * np.arange(1, d + 1)
+    detector = NoveltyDetector(0.1, n_components=64, n_grids=20, random_state=0).fit(X)
+    display = NoveltyDisplay.from_estimator(detector, X).plot()
+    assert len(display.novel_.get_offsets()) == (detector.predict(X) < 0).sum() == 50
+    assert len(display.normal_.get_offsets()) == 450
+    assert display.offset_line_.get_xdata()[0] == detector.offset_
+    assert not crowded(display.figure_)
+
+
+def test_the_surface_is_the_score_of_the_plane():
+    X = np.random.default_rng(0).standard_normal((300, 2)) * [1, 5] + 3
+    detector = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(X)
+    display = NoveltyDisplay.from_estimator(detector, X, max_rows=100)
+    (column,) = detector.encoder_.columns_
+    x, y = (axis * scale + shift for axis, scale, shift in zip(display.axes, column.scale, column.shift, strict=True))
+    assert display.surface[7, 31] == pytest.approx(detector.score_samples([[x[31], y[7]]])[0])
+    assert len(display.points) == 100
+
+
+def test_says_what_it_needs():
+    with pytest.raises(ValueError, match="not fitted"):
+        NoveltyDisplay.from_estimator(NoveltyDetector(), np.ones((3, 2)))

@@ -1,0 +1,131 @@
+"""The detector of new rows: its two measures by NumPy, its place among scikit-learn's, rows of any kind."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bochner import NoveltyDetector, load, save
+
+
+def ring(n, seed=0):
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, 2 * np.pi, n)
+    return np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((n, 2))
+
+
+@parametrize_with_checks([NoveltyDetector(n_components=64, n_grids=20)])
+def test_promises_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def detector():
+    return NoveltyDetector(n_components=200, n_grids=50, standardize=False, random_state=0).fit(ring(3000))
+
+
+def test_leverage_is_that_of_numpy(detector):
+    X, new = ring(3000), ring(40, 1) * 1.3
+    shift = detector.encoder_.columns_[0].shift
+    Z, z = (detector.features_.transform(rows - shift) for rows in (X, new))
+    C = np.cov(Z.T, bias=True) + 1e-7 * np.eye(200)
+    centred = z - Z.mean(axis=0)
+    expected = (1 + np.einsum("ij,ij->i", centred, np.linalg.solve(C, centred.T).T)) / 3000
+    found = detector.leverage_.forms(detector.features_, new - shift)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_counts_are_those_of_numpy(detector):
+    X, new = ring(3000), ring(40, 1) * 1.3
+    shift, bins = detector.encoder_.columns_[0].shift, detector.bins_
+    expected = np.zeros(40)
+    for pitch, start in zip(bins.pitches_[:, 0], bins.shifts_[:, 0], strict=True):
+        here, there = (np.floor((rows - shift - start) / pitch) for rows in (X, new))
+        counts = (here[None] == there[:, None]).all(axis=2).sum(axis=1)
+        expected += np.log2(1 + counts) / 50
+    rows = new - shift
+    found = bins.dot(rows, detector.log_counts_)[:, 0] / np.sqrt(50)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_finds_the_hole_and_the_outside_where_a_forest_does_not(detector):
+    rng = np.random.default_rng(2)
+    new = np.vstack([ring(500, 3), 0.3 * rng.standard_normal((100, 2)), 2 + rng.standard_normal((100, 2))])
+    y = np.repeat([0, 1], [500, 200])
+    own = roc_auc_score(y, -detector.score_samples(new))
+    forest = roc_auc_score(y, -IsolationForest(random_state=0).fit(ring(3000)).score_samples(new))
+    assert own > 0.99
+    assert own > forest
+
+
+def test_false_alarms_are_as_many_as_was_asked_for():
+    for share in (0.01, 0.05, 0.2):
+        detector = NoveltyDetector(share, n_components=200, random_state=0).fit(ring(20000))
+        assert np.mean(detector.predict(ring(20000, 1)) < 0) == pytest.approx(share, abs=0.25 * share)
+
+
+def test_rows_left_out_are_what_new_rows_are_compared_with():
+    """With fewer rows than features the rows of the fit all have a leverage of one, and new ones have not."""
+    rng = np.random.default_rng(0)
+    detector = NoveltyDetector(random_state=0).fit(rng.standard_normal((200, 20)))
+    scores = detector.score_samples(rng.standard_normal((1000, 20)))
+    assert -1.4 < scores.mean() < -0.7  # of uniform shares it is -1
+
+
+def test_a_weight_counts_as_equal_rows():
+    X = ring(300)
+    weight = np.random.default_rng(0).integers(0, 4, 300)
+    weighted = NoveltyDetector(random_state=0).fit(X, sample_weight=weight)
+    repeated = NoveltyDetector(random_state=0).fit(np.repeat(X, weight, axis=0))
+    new = ring(50, 1) * 1.1
+    np.testing.assert_allclose(weighted.score_samples(new), repeated.score_samples(new), rtol=1e-6, atol=1e-6)
+
+
+def test_frames_sparse_rows_files_and_saved_models(tmp_path):
+    X = ring(2000)
+    frame = pd.DataFrame(X, columns=["x", "y"]).assign(town=np.where(X[:, 0] > 0, "Bern", "Jena"))
+    detector = NoveltyDetector(n_components=100, random_state=0).fit(frame)
+    scores = detector.score_samples(frame)
+    strange = frame.assign(town=np.where(X[:, 0] > 0, "Jena", "Bern"))
+    assert np.median(detector.score_samples(strange)) < np.quantile(scores, 0.02)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    np.testing.assert_allclose(detector.score_samples(tmp_path / "rows.parquet"), scores, atol=1e-5)
+    read = NoveltyDetector(n_components=100, random_state=0).fit(tmp_path / "rows.parquet")
+    np.testing.assert_allclose(read.score_samples(frame), scores, atol=1e-5)
+    save(detector, tmp_path / "detector.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "detector.safetensors").score_samples(frame), scores)
+    sparse = NoveltyDetector(n_components=100, random_state=0).fit(sp.csr_array(X))
+    assert sparse.predict(sp.csr_array([[1.0, 0.0], [5.0, 5.0]])).tolist() == [1, -1]
+
+
+def test_streams_are_read_in_passes(tmp_path):
+    """Rows that are more than the limit of the settings lets be held."""
+    from bochner import settings
+
+    X = ring(60000)
+    pd.DataFrame(X, columns=["x", "y"]).to_parquet(tmp_path / "rows.parquet", row_group_size=5000)
+    held = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(pd.DataFrame(X, columns=["x", "y"]))
+    with settings(memory_limit="16MB"):
+        read = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(tmp_path / "rows.parquet")
+    new = pd.DataFrame(
+        np.vstack([ring(300, 1), np.random.default_rng(0).standard_normal((300, 2))]), columns=["x", "y"]
+    )
+    a, b = held.score_samples(new), read.score_samples(new)
+    assert np.corrcoef(a, b)[0, 1] > 0.98
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"contamination": 0.7}, "contamination must be"),
+        ({"contamination": "some"}, "contamination must be"),
+        ({"scale": 0}, "scale must be"),
+        ({"ridge": -1}, "ridge must be"),
+    ],
+)
+def test_refuses_what_makes_no_sense(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        NoveltyDetector(**parameters).fit(ring(20))
