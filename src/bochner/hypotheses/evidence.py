@@ -32,8 +32,8 @@ def combine(values: NDArray, shares: NDArray) -> Evidence:
     """The evidence of statistics of the rows as they are, and permuted B times.
 
     Each statistic is turned into -log10 of a p-value, by the gamma law of the mean and the variance that it has over
-    all B + 1 rows of the table, and of a share of the level. The evidence is the largest of them. It is the same function
-    of all rows of the table, so that its rank among them has an exact p-value, whatever the true laws are.
+    all B + 1 rows of the table, and of a share of the level. The evidence is the largest of them. It is the same
+    function of all rows of the table, so that its rank among them has an exact p-value, whatever the true laws are.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,8 @@ class _Totals:
     def __init__(self, maps: list[FourierFeatures], centres: list[NDArray], size: int) -> None:
         self.maps, self.centres, self.size = maps, centres, size
         edges = np.cumsum([0, *(features.n_features_out for features in maps)]).tolist()
-        self.columns = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-        self.grams = [np.zeros((b - a, b - a)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self.columns = [slice(*pair) for pair in pairwise(edges)]
+        self.grams = [np.zeros((b - a, b - a)) for a, b in pairwise(edges)]
         self.n_columns = edges[-1]
 
     def read(self, source: Source, n_groups: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -24,7 +24,7 @@ from bochner.hypotheses.maps import (
 from bochner.hypotheses.pairs import BLOCK_ROWS, Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf
 from bochner.hypotheses.result import HypothesisTest
-from bochner.hypotheses.tables import Table, columns_apart, open_table
+from bochner.hypotheses.tables import columns_apart, open_table
 
 NULLS = ("auto", "permutation", "chi2")
 RIDGES, SHARES = (np.inf, 1e-2), np.array([0.5, 0.5])
@@ -45,26 +45,27 @@ def independence_test(
 ) -> HypothesisTest:
     """Test whether the rows of X and of Y, pair by pair, are independent.
 
-    With the covariances of the features of the two tables, sum lam_i v_i v_i' and sum mu_j u_j u_j', and C between them,
+    With the covariances sum lam_i v_i v_i' and sum mu_j u_j u_j' of the features of the two tables, and C between them,
 
         T = n sum_ij (v_i'C u_j)^2 / ((lam_i + g) (mu_j + g)),
 
-    which is the Hilbert-Schmidt independence criterion where g is large beside all eigenvalues (Gretton et al., 2007), in random
-    features (Zhang et al., 2018), and near the sum of squared canonical correlations where it is small. Half of the level
-    is for the one, and half for g = .01, which finds dependence in detail. Kernels are Gaussian, of the median distance.
+    which is the Hilbert-Schmidt independence criterion where g is large beside all eigenvalues (Gretton et al., 2007),
+    in random features (Zhang et al., 2018), and near the sum of squared canonical correlations where it is small. Half
+    of the level is for the one, and half for g = .01, which finds dependence in detail. Kernels are Gaussian, of the
+    median distance.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, d), data frame, or what rows are read from
-        Of numbers, text, categories and dates. Paths, folders and other sources of `open_source` are read in passes where
-        they are large.
+        Of numbers, text, categories and dates. Paths, folders and other sources of `open_source` are read in passes
+        where they are large.
     Y : the same, of as many rows; or str, or sequence of str
         Names of columns of X, which are taken out of it.
     null : {"auto", "permutation", "chi2"}, default="auto"
         The law of the statistic where the tables are independent.
 
-        - "permutation": of rows of Y that are permuted, within blocks of 4,096 rows: exact, in B times the work of a
-          pass. To save work the test looks at the 48 axes of each table of the greatest variance, or those with 99 % of it.
+        - "permutation": of rows of Y that are permuted, within blocks of 4,096 rows: exact. To save work
+          the test looks at the 48 axes of each table of the greatest variance, or those with 99 % of it.
         - "chi2": of a weighted sum of chi-squared variables, right for many rows: one pass.
         - "auto": "permutation" for 5,000 rows or fewer.
     n_permutations : int, default=999

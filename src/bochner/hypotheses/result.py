@@ -23,8 +23,8 @@ class HypothesisTest:
     p_value : float
         Of permutations exact: below a in a share a of all tests at the most, where the hypothesis holds.
     effect_size : float
-        0 on average where the hypothesis holds, whatever the number of rows, and 1 at the most. Of two samples the share
-        of the variance of the features that lies between them; of two tables the correlation of their kernels.
+        0 on average where the hypothesis holds, whatever the number of rows, and 1 at the most. Of two samples the
+        share of the variance of the features that lies between them; of two tables the correlation of their kernels.
     null : array of shape (B,)
         The statistic where the hypothesis holds: of permuted rows, or drawn from the chi-squared law.
     member : str

@@ -8,7 +8,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from bochner.arrays import place_of, to_host
 from bochner.data.sources import ArraySource, Source, as_it_is, rows_of
@@ -157,9 +156,11 @@ def common_encoder(A: Table, B: Table, standardize: bool) -> TableEncoder:
     """
     if len(A.statistic.kinds) != len(B.statistic.kinds) or A.statistic.sparse != B.statistic.sparse:
         raise ValueError(
-            f"{A.name} has {len(A.statistic.kinds)} columns and {B.name} {len(B.statistic.kinds)}: two samples have the "
-            "same columns, and are both dense or both sparse."
+            f"{A.name} has {len(A.statistic.kinds)} columns and {B.name} {len(B.statistic.kinds)}: two samples have "
+            "the same columns, and are both dense or both sparse."
         )
     if A.statistic.names != B.statistic.names:
-        raise ValueError(f"{A.name} and {B.name} have other columns, {A.names[:20]} and {B.names[:20]}: name them alike.")
+        raise ValueError(
+            f"{A.name} and {B.name} have other columns, {A.names[:20]} and {B.names[:20]}: name them alike."
+        )
     return encoder_of(A.statistic + B.statistic, standardize)

@@ -155,9 +155,7 @@ def _pooled_sample(A: Table, B: Table, encoder: TableEncoder, rng: np.random.Gen
 def _values(sums: GroupSums, axes: list[Axes], n_permutations: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """All members of the test, of the rows as they are and permuted, shape (B + 1, M)."""
     n, m = sums.n_rows
-    weights = [
-        1 / (own.variances[:, np.newaxis] + member.ridges) for own, member in zip(axes, MEMBERS, strict=True)
-    ]
+    weights = [1 / (own.variances[:, np.newaxis] + member.ridges) for own, member in zip(axes, MEMBERS, strict=True)]
     order, values = np.arange(len(sums.groups)), []
     for first in range(0, n_permutations + 1, PERMUTED):
         rows = min(PERMUTED, n_permutations + 1 - first)
