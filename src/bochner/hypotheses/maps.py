@@ -123,5 +123,5 @@ def column_slopes(features: FourierFeatures, X: Any, coef: NDArray) -> NDArray[n
 
 def column_shares(slopes: NDArray, sources: NDArray, n_columns: int) -> NDArray[np.float64]:
     """Slopes of encoded columns as shares of the columns of the table, which sum to one, or are zero."""
-    found = np.bincount(sources, slopes, n_columns)
+    found = np.bincount(sources, slopes, n_columns).astype(np.float64)
     return found / found.sum() if found.sum() > 0 else found
