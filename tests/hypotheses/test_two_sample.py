@@ -107,7 +107,7 @@ def test_frames_with_text_missing_values_and_dates():
 
 def test_files_sparse_rows_and_arrays_agree(tmp_path):
     rng = np.random.default_rng(4)
-    X, Y = rng.integers(0, 3, (200, 3)).astype(float), rng.integers(0, 3, (150, 3)) + [0.0, 0.0, 1.0]
+    X, Y = rng.integers(0, 3, (200, 3)).astype(float), rng.integers(0, 3, (150, 3)) + np.array([0.0, 0.0, 1.0])
     frames = [pd.DataFrame(Z, columns=list("abc")) for Z in (X, Y)]
     for name, frame in zip("XY", frames, strict=True):
         frame.to_parquet(tmp_path / f"{name}.parquet")
@@ -177,7 +177,7 @@ def test_refusals_name_what_is_wrong():
 
 def test_display_shows_the_statistic_among_the_permuted():
     rng = np.random.default_rng(9)
-    found = two_sample_test(rng.standard_normal((60, 3)), rng.standard_normal((60, 3)) + [2, 0, 0], random_state=0)
+    found = two_sample_test(rng.standard_normal((60, 3)), rng.normal([2, 0, 0], size=(60, 3)), random_state=0)
     display = found.plot()
     assert display.line_.get_xdata()[0] == found.statistic
     assert sum(patch.get_height() for patch in display.histogram_) == 999

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.engines.blas import single_threaded_blas
 from bochner.features.dense import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian
@@ -45,6 +46,7 @@ class Member:
         return [f"{width}, ridge {ridge:g}" for ridge in self.ridges]
 
 
+@single_threaded_blas()
 def median_distance(X: Rows) -> float:
     """Median distance of two rows that differ; 1 where none do.
 
