@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         LinearFeatures,
         MetricFeatures,
     )
+    from bochner.hypotheses import independence_test, two_sample_test
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
     from bochner.unsupervised.density import KernelDensity
@@ -34,12 +35,14 @@ __all__ = [
     "MetricFeatures",
     "NoveltyDetector",
     "TableEncoder",
+    "independence_test",
     "learn_metric",
     "load",
     "merge",
     "open_source",
     "save",
     "settings",
+    "two_sample_test",
 ]
 _HOMES = {
     "BinningFeatures": "bochner.features",
@@ -52,11 +55,13 @@ _HOMES = {
     "MetricFeatures": "bochner.features",
     "NoveltyDetector": "bochner.unsupervised.novelty",
     "TableEncoder": "bochner.data.table",
+    "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
     "merge": "bochner.estimators.streamed",
     "open_source": "bochner.data.streams.opening",
     "save": "bochner.persistence",
+    "two_sample_test": "bochner.hypotheses",
 }
 
 

@@ -6,6 +6,7 @@ from bochner.display.coverage import CoverageDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
+from bochner.display.hypothesis import HypothesisDisplay
 from bochner.display.kernel import KernelDisplay
 from bochner.display.metric import MetricDisplay
 from bochner.display.novelty import NoveltyDisplay
@@ -22,6 +23,7 @@ __all__ = [
     "ErrorDisplay",
     "GramDisplay",
     "GridDisplay",
+    "HypothesisDisplay",
     "KernelDisplay",
     "MetricDisplay",
     "NoveltyDisplay",

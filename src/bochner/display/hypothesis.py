@@ -1,0 +1,160 @@
+"""Draws what a test of a hypothesis has found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bochner.display.canvas import BLUE, GREY, VERMILION, few_ticks, panels, remove_frames, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.gridspec import SubplotSpec
+
+SIZE = (8.2, 3.5)  # inches
+NAME_WIDTH, MOST_COLUMNS, MOST_BINS = 24, 10, 30
+
+
+class HypothesisDisplay:
+    """A test statistic among those of permuted rows, and the columns that it follows.
+
+    On the left a histogram of the statistic where the hypothesis holds, and a line at that of the rows as they are: the
+    share of the histogram beyond it is the p-value. On the right the shares of the columns, the largest on top. They
+    say where to look, and are no tests of the columns. `from_test` collects, and `plot` draws.
+
+    Parameters
+    ----------
+    statistic : float
+    null : array of shape (B,)
+    p_value, effect_size : float
+    hypothesis : str
+    names : sequence of str
+        Of the columns drawn.
+    shares : array of as many numbers
+    label : str, default="Evidence"
+        Of the statistic.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    histogram_ : BarContainer
+    line_ : Line2D
+    bars_ : BarContainer
+
+    See Also
+    --------
+    bochner.two_sample_test, bochner.independence_test : The tests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import two_sample_test
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.standard_normal((80, 3)), rng.standard_normal((90, 3)) + [0, 1, 0]
+    >>> display = two_sample_test(X, Y, random_state=0).plot()
+    >>> display.names[0]
+    'x1'
+    >>> display.figure_.savefig("test.png")
+    """
+
+    def __init__(
+        self,
+        statistic: float,
+        null: ArrayLike,
+        p_value: float,
+        effect_size: float,
+        hypothesis: str,
+        names: Sequence[str],
+        shares: ArrayLike,
+        label: str = "Evidence",
+    ) -> None:
+        self.statistic = statistic
+        self.null = np.asarray(null, np.float64)
+        self.p_value, self.effect_size = p_value, effect_size
+        self.hypothesis = hypothesis
+        self.names, self.shares = list(names), np.asarray(shares, np.float64)
+        self.label = label
+
+    @classmethod
+    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS) -> HypothesisDisplay:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        test : HypothesisTest
+        max_columns : int, default=10
+            Of more columns those with the largest shares are drawn.
+
+        Returns
+        -------
+        HypothesisDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        names, shares = zip(*test.top_columns(max_columns), strict=True)
+        permuted = test.method == "permutation"
+        label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
+        return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
+
+    def plot(self, ax: Any = None) -> HypothesisDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or two Axes. None makes a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            For a number of Axes that does not fit.
+        """
+
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            grid = place.subgridspec(1, 2, **({"wspace": 0.6} if spaced else {}))
+            return [figure.add_subplot(grid[i]) for i in range(2)]
+
+        axes = panels(ax, 2, SIZE, build)
+        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        self._draw_null(axes[0])
+        self._draw_columns(axes[1])
+        remove_frames(axes)
+        return self
+
+    def _draw_null(self, ax: Axes) -> None:
+        bins = min(MOST_BINS, max(5, len(self.null) // 20))
+        *_, self.histogram_ = ax.hist(self.null, bins=bins, color=GREY, alpha=0.6, label="where it holds")
+        self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="the rows")
+        few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
+        ax.set_xlabel(self.label)
+        ax.set_ylabel("permutations" if self.label.startswith("Evidence") else "draws")
+        ax.legend(
+            frameon=False, fontsize="small", loc="upper right" if self.statistic < np.mean(ax.get_xlim()) else "best"
+        )
+        p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
+        ax.set_title(f"{self.hypothesis}\n{p}, effect {self.effect_size:.2g}", loc="left", fontsize="medium")
+
+    def _draw_columns(self, ax: Axes) -> None:
+        places = np.arange(len(self.names))
+        self.bars_ = ax.barh(places, self.shares, color=BLUE)
+        ax.set_yticks(places, [shortened(name, NAME_WIDTH) for name in self.names])
+        ax.invert_yaxis()
+        ax.set_xlim(left=0)
+        ax.set_xlabel("share of the mean squared slope")
+        ax.set_title("Columns", loc="left", fontsize="medium")

@@ -1,0 +1,59 @@
+"""What several statistics say together, against all of them on permuted rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST = 300.0  # decimal digits of a p-value
+
+
+class Evidence(NamedTuple):
+    """Evidence against a hypothesis.
+
+    Attributes
+    ----------
+    statistic : float
+    null : array of shape (B,)
+    p_value : float
+    best : int
+        Which of the statistics has it.
+    """
+
+    statistic: float
+    null: NDArray[np.float64]
+    p_value: float
+    best: int
+
+
+def combine(values: NDArray, shares: NDArray) -> Evidence:
+    """The evidence of statistics of the rows as they are, and permuted B times.
+
+    Each statistic is turned into -log10 of a p-value, by the gamma law of the mean and the variance that it has over
+    all B + 1 rows of the table, and of a share of the level. The evidence is the largest of them. It is the same
+    function of all rows of the table, so that its rank among them has an exact p-value, whatever the true laws are.
+
+    Parameters
+    ----------
+    values : array of shape (B + 1, M)
+        Not negative; the first row is that of the rows as they are.
+    shares : array of shape (M,)
+        Of the level, with sum one.
+    """
+    digits = np.stack([_digits(column) for column in values.T], axis=1) + np.log10(shares)
+    found = digits.max(axis=1)
+    p_value = int(np.count_nonzero(found >= found[0])) / len(found)
+    return Evidence(float(found[0]), found[1:], p_value, int(digits[0].argmax()))
+
+
+def _digits(column: NDArray) -> NDArray[np.float64]:
+    """-log10 of the tails of a gamma law of the same mean and variance, shape (B + 1,)."""
+    from scipy.stats import gamma
+
+    mean, variance = column.mean(), column.var()
+    if not variance > 1e-20 * mean**2:
+        return np.zeros(len(column))
+    tail = gamma.logsf(column, mean**2 / variance, scale=variance / mean)
+    return np.minimum(-tail / np.log(10), MOST)

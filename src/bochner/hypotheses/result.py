@@ -1,0 +1,74 @@
+"""What a test of a hypothesis has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class HypothesisTest:
+    """The outcome of `two_sample_test` or `independence_test`.
+
+    Attributes
+    ----------
+    hypothesis : str
+        What is tested.
+    statistic : float
+        The evidence against it: of permutations the largest -log10 of an approximate p-value among the members, less
+        the part of the level that the member has; by the chi-squared law the statistic over its mean.
+    p_value : float
+        Of permutations exact: below a in a share a of all tests at the most, where the hypothesis holds.
+    effect_size : float
+        0 on average where the hypothesis holds, whatever the number of rows, and 1 at the most. Of two samples the
+        share of the variance of the features that lies between them; of two tables the correlation of their kernels.
+    null : array of shape (B,)
+        The statistic where the hypothesis holds: of permuted rows, or drawn from the chi-squared law.
+    member : str
+        The width of the kernel, and the ridge term, of the member with the largest evidence.
+    columns : tuple of str
+        Names of the columns.
+    shares : array of shape (n_columns,)
+        How much the function that tells the samples apart, or in which the tables depend on each other, follows each
+        column: its mean squared derivatives. They sum to one, of two tables to one in each. They say where to look, and
+        are no tests; where the p-value is large they are noise.
+    n_rows : tuple of int
+        Of X and of Y.
+    method : str
+        "permutation" or "chi2".
+    """
+
+    hypothesis: str
+    statistic: float
+    p_value: float
+    effect_size: float
+    null: NDArray[np.float64] = field(repr=False)
+    member: str
+    columns: tuple[str, ...] = field(repr=False)
+    shares: NDArray[np.float64] = field(repr=False)
+    n_rows: tuple[int, int]
+    method: str
+
+    def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
+        """Names and shares of the columns that differ or depend the most, the largest first."""
+        order = np.argsort(-self.shares, kind="stable")[:most]
+        return [(self.columns[j], float(self.shares[j])) for j in order]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the statistic among those of permuted rows, and the shares of the columns.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            As of `HypothesisDisplay.plot`.
+
+        Returns
+        -------
+        HypothesisDisplay
+        """
+        from bochner.display import HypothesisDisplay
+
+        return HypothesisDisplay.from_test(self).plot(ax)

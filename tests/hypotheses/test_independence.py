@@ -1,0 +1,144 @@
+"""Independence: the level is right by permutations and by the law, and the statistics are what slow sums say."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+
+from bochner import independence_test
+from bochner.data.sources import ArraySource
+from bochner.hypotheses.independence import _Test
+from bochner.hypotheses.maps import Axes, draw_map
+from bochner.hypotheses.pairs import Pairs, PairSums, permuted_covariances
+from bochner.hypotheses.quadratic import weighted_chi2_sf
+
+
+def test_level_by_permutation_is_exact():
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_cauchy((25, 2)), rng.standard_cauchy(25)
+        found.append(independence_test(X, y, n_permutations=39, n_components=20, random_state=seed).p_value)
+    for level in (0.05, 0.2):
+        assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 200)
+
+
+def test_level_by_the_law_is_right_of_many_rows():
+    found = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((1000, 2)), rng.exponential(size=1000)
+        found.append(independence_test(X, y, null="chi2", n_components=20, random_state=seed).p_value)
+    for level in (0.1, 0.5):
+        assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 100)
+
+
+@pytest.mark.parametrize("df", [5, 30])
+@pytest.mark.parametrize("x", [0.5, 1.0, 1.3, 2.0])
+def test_tail_of_equal_weights_is_that_of_chi2(df, x):
+    assert weighted_chi2_sf(3 * x, np.full(df, 3 / df)) == pytest.approx(chi2.sf(df * x, df), rel=0.01)
+
+
+def test_tail_of_other_weights_is_that_of_draws():
+    """Within what the saddle point leaves where the first weights outweigh the others, some per cent."""
+    weights = 0.7 ** np.arange(30)
+    draws = np.random.default_rng(0).chisquare(1, (200_000, 30)) @ weights
+    for level in (0.5, 0.1, 0.01):
+        x = np.quantile(draws, 1 - level)
+        assert weighted_chi2_sf(x, weights) == pytest.approx(level, rel=0.1)
+    assert weighted_chi2_sf(0.0, weights) == 1.0
+    assert weighted_chi2_sf(1.0, np.zeros(3)) == 1.0
+
+
+def pairs_of(X, Y, D=20):
+    maps = tuple(draw_map(Z, (1.0,), 1.0, D, seed) for seed, Z in enumerate((X, Y)))
+    centres = tuple(one.rows(Z[:10]).mean(axis=0) for one, Z in zip(maps, (X, Y), strict=True))
+    return Pairs(tuple(ArraySource(Z, np.empty((len(Z), 0))) for Z in (X, Y)), maps, centres, len(X))
+
+
+def test_statistic_is_that_of_kernel_matrices():
+    """N HSIC = trace(K H L H) / n, of the kernels that the features have (Gretton et al., 2007, equation 4)."""
+    rng = np.random.default_rng(1)
+    X, Y = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
+    pairs = pairs_of(X, Y)
+    Zx, Zy = (one.rows(Z) for one, Z in zip(pairs.maps, (X, Y), strict=True))
+    H = np.eye(60) - 1 / 60
+    hsic = np.trace(Zx @ Zx.T @ H @ Zy @ Zy.T @ H) / 60
+    test = _Test(pairs)
+    np.testing.assert_allclose(60 * np.sum(test.cross**2), hsic, rtol=1e-8)
+    np.testing.assert_allclose(test.sums.cross, (Zx - Zx.mean(0)).T @ (Zy - Zy.mean(0)) / 60, atol=1e-12)
+
+
+def test_permutations_stay_within_blocks():
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((50, 2)), rng.standard_normal((50, 2))
+    pairs = pairs_of(X, Y, 6)
+    (Zx, Zy), sums = next(pairs.features()), PairSums.of(pairs.features(), 50, 6)
+    axes = Axes(np.ones(6), np.eye(6)), Axes(np.ones(6), np.eye(6))
+    single = [(Zx[i : i + 1], Zy[i : i + 1]) for i in range(50)]  # blocks of one row, which stays where it is
+    found = permuted_covariances(single, sums.means, axes, 3, rng)
+    np.testing.assert_allclose(found, np.broadcast_to(50 * sums.cross, (4, 6, 6)), atol=1e-9)
+    whole = permuted_covariances([(Zx, Zy)], sums.means, axes, 2000, rng)
+    np.testing.assert_allclose(whole[0], 50 * sums.cross, atol=1e-9)
+    spread = np.sqrt(np.outer(np.diag(sums.own[0]), np.diag(sums.own[1])) * 50**2 / 49)
+    assert np.abs(whole[1:].mean(axis=0)).max() < 4 * spread.max() / np.sqrt(2000)
+    np.testing.assert_allclose(whole[1:].std(axis=0), spread, rtol=0.1)
+
+
+@pytest.mark.parametrize("null", ["permutation", "chi2"])
+def test_finds_what_has_no_correlation_and_names_the_column(null):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (600, 3))
+    y = np.cos(5 * X[:, 2]) + 0.5 * rng.standard_normal(600)
+    found = independence_test(X, y, null=null, random_state=0)
+    assert found.p_value <= 0.001
+    assert found.columns == ("x0", "x1", "x2", "y0")
+    assert found.shares[:3].argmax() == 2
+    assert found.shares[:3].sum() == pytest.approx(1) == found.shares[3]
+    assert found.method == null
+    assert abs(np.mean(found.null < found.statistic) - 1) < 1e-9
+
+
+def test_columns_by_name_of_frames_and_files(tmp_path, monkeypatch):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"a": rng.standard_normal(400), "b": rng.choice(["u", "v", "w"], 400)})
+    frame["c"] = np.where(frame["b"] == "u", 1.0, 0.0) + 0.5 * rng.standard_normal(400)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    own = independence_test(frame, "c", random_state=0)
+    assert own.columns == ("a", "b", "c")
+    assert own.shares[:2].argmax() == 1
+    assert independence_test(tmp_path / "rows.parquet", ["c"], random_state=0).statistic == pytest.approx(own.statistic)
+    monkeypatch.setattr("bochner.estimators.tables.Stream.is_gathered", False)
+    passes = independence_test(tmp_path / "rows.parquet", "c", random_state=0)
+    assert passes.p_value == own.p_value == 0.001
+    with pytest.raises(ValueError, match="no column 'z'"):
+        independence_test(frame, "z")
+
+
+def test_effect_is_one_of_a_table_and_itself_and_zero_by_chance():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((3000, 2))
+    assert independence_test(X, X, null="chi2", random_state=0).effect_size > 0.9
+    effects = []
+    for seed in range(40):
+        x, y = rng.standard_normal(40), rng.standard_normal(40)
+        effects.append(independence_test(x, y, null="chi2", n_components=20, random_state=seed).effect_size)
+    assert abs(np.mean(effects)) < 3 * np.std(effects) / np.sqrt(40)
+
+
+def test_law_serves_many_rows_by_itself_and_refusals():
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal(6000)
+    found = independence_test(x, rng.standard_normal(6000), n_components=20, random_state=0)
+    assert found.method == "chi2"
+    assert found.null.shape == (999,)
+    with pytest.raises(ValueError, match="X has 6,000 rows and Y 10"):
+        independence_test(x, x[:10])
+    with pytest.raises(ValueError, match="null must be one of"):
+        independence_test(x, x, null="exact")
+    with pytest.raises(TypeError, match="n_permutations"):
+        independence_test(x, x, n_permutations=None)
+    display = found.plot()
+    assert display.axes_[0].get_xlabel() == "Statistic over its mean"
+    plt.close(display.figure_)
