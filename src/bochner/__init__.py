@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         LinearFeatures,
         MetricFeatures,
     )
+    from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
 
@@ -29,6 +30,8 @@ __all__ = [
     "KernelMachineRegressor",
     "LinearFeatures",
     "MetricFeatures",
+    "OnlineKernelClassifier",
+    "OnlineKernelRegressor",
     "TableEncoder",
     "learn_metric",
     "load",
@@ -45,6 +48,8 @@ _HOMES = {
     "KernelMachineRegressor": "bochner.estimators",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
+    "OnlineKernelClassifier": "bochner.online",
+    "OnlineKernelRegressor": "bochner.online",
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
