@@ -23,7 +23,7 @@ from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.checks import threads_of
-from bochner.estimators.model import column_units, draw, encoded_source, encoder_of, rows_to_map
+from bochner.estimators.model import column_units, draw, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameter
 from bochner.estimators.places import place
 from bochner.estimators.rows import checked_rows
@@ -68,7 +68,7 @@ class OnlineKernelMachine(KernelParameter):
         kernel: Kernel | str = "auto",
         features: FeatureMap | str = "fourier",
         n_components: int = 500,
-        alpha: float = 1.0,
+        alpha: float = 0.1,
         forgetting: float = 1.0,
         half_life: float | None = None,
         block_size: int = 256,
@@ -188,10 +188,7 @@ class OnlineKernelMachine(KernelParameter):
     def _fix(self, rows: list[Labelled]) -> None:
         """Choose the encoding of the columns, the kernel and the features, and begin to sum."""
         seed = int(check_random_state(self.random_state).randint(2**31))
-        encoder = TableEncoder()
-        for one in rows:
-            encoder.partial_fit(one.X, sample_weight=one.weight)
-        encoder = encoder_of(encoder.statistic_, isinstance(self.features, str) and isinstance(self.kernel, str))
+        encoder = self._encoder(rows)
         weights = [np.ones(len(one.y)) if one.weight is None else one.weight for one in rows]
         self._fix_targets(np.concatenate([one.y for one in rows]), np.concatenate(weights))
         sources = [encoded_source(encoder, one.X, one.y, one.weight, np.float64, self._targets()) for one in rows]
@@ -209,6 +206,16 @@ class OnlineKernelMachine(KernelParameter):
         self.encoder_, self.features_, self.kernel_ = encoder, features, getattr(features, "kernel", None)
         self._sums = RecursiveSums.empty(features.n_features_out, source.n_outputs)
         self._solution = None
+
+    def _encoder(self, rows: list[Labelled]) -> TableEncoder:
+        """The encoding of the columns, of unit variance where neither a map nor a kernel is given."""
+        encoder = TableEncoder(with_std=isinstance(self.features, str) and isinstance(self.kernel, str))
+        for one in rows:
+            encoder.partial_fit(one.X, sample_weight=one.weight)
+        if not encoder.n_features_out_:
+            raise ValueError("X has no value in any row of any column.")
+        encoder.forget_categories()
+        return encoder
 
     def _features(self, source: ArraySource, encoder: TableEncoder, seed: int) -> FeatureMap:
         """The map as it is given, or Fourier features of a kernel that is, or of one that suits the first rows."""

@@ -52,7 +52,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         A map is copied; it, like a kernel that is given, sees columns that are centred only.
     n_components : int, default=500
         Number D of Fourier features.
-    alpha : float, default=1.0
+    alpha : float, default=0.1
         Ridge term, beside a sum over rows of features of length one.
     forgetting : float, default=1.0
         Factor on the weights of earlier rows with each new one; 1 forgets nothing.
@@ -237,7 +237,8 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
             return predicted(X, Call.of(self, "predict", n_jobs), _labels, names, out)
-        return self.classes_[_winners(self._scores(X, n_jobs), len(self.classes_))]
+        scores = self._scores(X, n_jobs)
+        return self.classes_[_winners(scores, len(self.classes_))]
 
     @any_arrays
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:

@@ -47,7 +47,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
         A map is copied; it, like a kernel that is given, sees columns that are centred only.
     n_components : int, default=500
         Number D of Fourier features.
-    alpha : float, default=1.0
+    alpha : float, default=0.1
         Ridge term, beside a sum over rows of features of length one: about the variance of the noise over that of the
         function.
     forgetting : float, default=1.0
