@@ -58,7 +58,7 @@ class OnlineKernelMachine(KernelParameter):
 
     _sums: RecursiveSums | None = None
     _history: History | None = None
-    _held: list[tuple[Any, Any, Any]] | None = None  # rows that have fixed the scales, but are too few to do so for good
+    _held: list[tuple[Any, Any, Any]] | None = None  # first rows, while they are too few to fix the scales for good
     _n_fixed = 0
     _pending: list[Block] = []  # noqa: RUF012 - replaced, never changed
     _solution: tuple[NDArray, NDArray] | None = None
@@ -197,8 +197,8 @@ class OnlineKernelMachine(KernelParameter):
         draw(features, encoder, source, seed)
         if not features.is_dense or features.learns_weights:
             raise ValueError(
-                f"{type(features).__name__} cannot be learned online, which takes dense features of fixed weights: take "
-                "FourierFeatures, LinearFeatures or a transformer of scikit-learn."
+                f"{type(features).__name__} cannot be learned online, which takes dense features of fixed weights: "
+                "take FourierFeatures, LinearFeatures or a transformer of scikit-learn."
             )
         require_factor_memory(
             factor_bytes(source.n_rows, features.n_features_out, source.n_outputs, np.float64), features.n_features_out
@@ -223,14 +223,16 @@ class OnlineKernelMachine(KernelParameter):
             return seeded(self.features, seed)
         kernel = self.kernel
         if isinstance(kernel, str):
-            kernel = choose_kernel(source, kernel, column_units(encoder), None, seed, quick=True)
+            units, alphas = column_units(encoder), np.array([float(self.alpha)])
+            kernel = choose_kernel(source, kernel, units, alphas, seed, quick=True)
         return FourierFeatures(kernel, self.n_components, random_state=seed)
 
     def _mapped(self, X: Any) -> NDArray[np.float64]:
         """Features of encoded rows, in the first columns of a workspace."""
         assert self._sums is not None
-        A = self._sums.workspace(X.shape[0])
-        self.features_.dense.rows(X, A)
+        A, dense = self._sums.workspace(X.shape[0]), self.features_.dense
+        assert dense is not None
+        dense.rows(X, A)
         return A
 
     @single_threaded_blas()

@@ -115,7 +115,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
 
     @property
     def link_(self) -> NDArray[np.float64]:
-        """a and b of the probabilities, for all rows so far."""
+        """Factors a and b of the probabilities, for all rows so far."""
         self._solved()
         if self._link is None:
             self._link = self._fitted_link()

@@ -34,9 +34,10 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
 
         min_w  sum_i f^(n - i) s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2,
 
-    with z random Fourier features and f the forgetting factor: with f = 1 that of `KernelMachineRegressor` for all rows,
-    whatever the batches. It is recursive least squares in blocks: sums of products decay by f^b with b new rows, and
-    are factorised once for a block, so that a row costs O(D^2). The ridge term does not decay (`bochner.online.recursion`).
+    with z random Fourier features and f the forgetting factor: with f = 1 that of `KernelMachineRegressor` for all
+    rows, whatever the batches. It is recursive least squares in blocks: sums of products decay by f^b with b new rows,
+    and are factorised once for a block, so that a row costs O(D^2). The ridge term does not decay
+    (`bochner.online.recursion`).
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
     n_rows_ : int
     score_history_ : array of shape (m, 2)
         Rows so far, and the score of the last of them before they were learned: 1 less the mean squared error over the
-        variance of the target in the first batch. At most 512 entries; where there would be more, two become one.
+        variance of the target in the first batch, averaged over targets. At most 512 entries; where there would be more, two become one.
     prequential_score_ : float
         The same of all rows that were predicted before they were learned.
     n_features_in_ : int
@@ -90,7 +91,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
 
     See Also
     --------
-    KernelMachineRegressor : Chooses alpha and the number of features too, and learns a metric, where all rows are there.
+    KernelMachineRegressor : Chooses alpha and D too, and learns a metric, where all rows are there.
 
     Notes
     -----
@@ -103,8 +104,8 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
 
     References
     ----------
-    Haykin, "Adaptive Filter Theory", chapter on recursive least squares (forgetting). Rahimi and Recht, "Random Features
-    for Large-Scale Kernel Machines", NIPS 2007. Gama, Sebastiao and Rodrigues, "On Evaluating Stream Learning
+    Haykin, "Adaptive Filter Theory" (recursive least squares, forgetting). Rahimi and Recht, "Random Features for
+    Large-Scale Kernel Machines", NIPS 2007. Gama, Sebastiao and Rodrigues, "On Evaluating Stream Learning
     Algorithms", Machine Learning 2013 (predict, then learn).
 
     Examples
