@@ -153,10 +153,14 @@ class OnlineKernelMachine(KernelParameter):
         if self._sums is None or self._held is not None:
             self._warm(new)
         source = encoded_source(self.encoder_, new.X, new.y, new.weight, np.float64, self._targets())
-        for block in source.blocks(self.block_size):
-            self._pending = [*self._pending, block]
-            if sum(len(block.y) for block in self._pending) >= self.block_size:
+        start = 0
+        while start < source.n_rows:
+            waiting = sum(len(block.y) for block in self._pending)
+            stop = min(start + self.block_size - waiting, source.n_rows)
+            self._pending = [*self._pending, *source.take(slice(start, stop)).blocks(self.block_size)]
+            if waiting + stop - start == self.block_size:
                 self._fold()
+            start = stop
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> None:
         """Fix the scales for good by a sample of the rows."""
@@ -224,6 +228,8 @@ class OnlineKernelMachine(KernelParameter):
         kernel = self.kernel
         if isinstance(kernel, str):
             units, alphas = column_units(encoder), np.array([float(self.alpha)])
+            if self._forgetting < 1:  # rows of other times would blur the function
+                source = source.take(slice(0, max(FIRST_ROWS, round(1 / (1 - self._forgetting)))))
             kernel = choose_kernel(source, kernel, units, alphas, seed, quick=True)
         return FourierFeatures(kernel, self.n_components, random_state=seed)
 

@@ -1,4 +1,4 @@
-"""Online kernel classification."""
+"""Kernel classification of rows that come one after the other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
     ----------
     kernel : "auto", name of a kernel, or Kernel, default="auto"
         Whose lengthscale is in units of the columns where it is given. Else it, and with "auto" whether it is Gaussian
-        or Laplacian, is chosen by the leave-one-out error of the first batch.
+        or Laplacian, is chosen by the leave-one-out error of the first batch; with forgetting, of as many of its rows
+        as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
         A map is copied; it, like a kernel that is given, sees columns that are centred only.
     n_components : int, default=500

@@ -1,4 +1,4 @@
-"""Online kernel regression."""
+"""Kernel regression of rows that come one after the other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
     ----------
     kernel : "auto", name of a kernel, or Kernel, default="auto"
         Whose lengthscale is in units of the columns where it is given. Else it, and with "auto" whether it is Gaussian
-        or Laplacian, is chosen by the leave-one-out error of the first batch.
+        or Laplacian, is chosen by the leave-one-out error of the first batch; with forgetting, of as many of its rows
+        as are remembered.
     features : {"fourier"} or map to dense features, default="fourier"
         A map is copied; it, like a kernel that is given, sees columns that are centred only.
     n_components : int, default=500
@@ -75,7 +76,8 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
     n_rows_ : int
     score_history_ : array of shape (m, 2)
         Rows so far, and the score of the last of them before they were learned: 1 less the mean squared error over the
-        variance of the target in the first batch, averaged over targets. At most 512 entries; where there would be more, two become one.
+        variance of the target in the first batch, averaged over targets. At most 512 entries; where there would be
+        more, two become one.
     prequential_score_ : float
         The same of all rows that were predicted before they were learned.
     n_features_in_ : int
@@ -114,8 +116,8 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
     >>> from bochner import OnlineKernelRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, size=(6000, 1))
-    >>> y = np.sin(2 * X[:, 0] + np.arange(6000) / 1000)  # which drifts
-    >>> model = OnlineKernelRegressor(half_life=200, random_state=0)
+    >>> y = np.sin(2 * X[:, 0] + np.arange(6000) / 3000)  # which drifts
+    >>> model = OnlineKernelRegressor(half_life=100, random_state=0)
     >>> for first in range(0, 6000, 500):
     ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
     >>> bool(model.prequential_score_ > 0.9), model.score_history_.shape[1]
