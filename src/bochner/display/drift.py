@@ -49,7 +49,7 @@ class DriftDisplay:
     >>> X = rng.uniform(-3, 3, size=(4000, 1))
     >>> y = np.sin(2 * X[:, 0] + np.arange(4000) / 500)
     >>> memory = {"all": None, "last": 50}
-    >>> models = {name: OnlineKernelRegressor(half_life=rows, random_state=0).fit(X, y) for name, rows in memory.items()}
+    >>> models = {name: OnlineKernelRegressor(half_life=n, random_state=0).fit(X, y) for name, n in memory.items()}
     >>> display = DriftDisplay.from_estimator(models).plot()
     >>> all_rows, last_rows = (line.get_ydata()[-1] for line in display.lines_)
     >>> bool(last_rows > all_rows + 0.5)
