@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MetricFeatures,
     )
     from bochner.hypotheses import independence_test, two_sample_test
+    from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
     from bochner.unsupervised.density import KernelDensity
@@ -34,6 +35,8 @@ __all__ = [
     "LinearFeatures",
     "MetricFeatures",
     "NoveltyDetector",
+    "OnlineKernelClassifier",
+    "OnlineKernelRegressor",
     "TableEncoder",
     "independence_test",
     "learn_metric",
@@ -54,6 +57,8 @@ _HOMES = {
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
     "NoveltyDetector": "bochner.unsupervised.novelty",
+    "OnlineKernelClassifier": "bochner.online",
+    "OnlineKernelRegressor": "bochner.online",
     "TableEncoder": "bochner.data.table",
     "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.tuning",

@@ -3,6 +3,7 @@
 from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
 from bochner.display.coverage import CoverageDisplay
+from bochner.display.drift import DriftDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
@@ -20,6 +21,7 @@ __all__ = [
     "BandDisplay",
     "CircleDisplay",
     "CoverageDisplay",
+    "DriftDisplay",
     "ErrorDisplay",
     "GramDisplay",
     "GridDisplay",

@@ -23,6 +23,10 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
+        "bochner.online.regressor": ["OnlineKernelRegressor"],
+        "bochner.online.classifier": ["OnlineKernelClassifier"],
+        "bochner.online.recursion": ["RecursiveSums"],
+        "bochner.online.history": ["History"],
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.sums": ["Sums"],
         "bochner.estimators.judges": ["Judges"],

@@ -1,0 +1,348 @@
+"""What the online regressor and classifier share: scales and features of the first rows, and sums of all."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.data.sources import ArraySource, Block
+from bochner.data.streams.checksums import Tally
+from bochner.data.streams.roles import Rows as Batch
+from bochner.data.streams.rows import part_rows, stacked
+from bochner.data.table import TableEncoder
+from bochner.design import Design
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import at_most
+from bochner.estimators.checks import threads_of
+from bochner.estimators.model import column_units, draw, encoded_source, rows_to_map
+from bochner.estimators.parameters import check_parameter
+from bochner.estimators.places import place
+from bochner.estimators.rows import checked_rows
+from bochner.estimators.tables import Stream, given
+from bochner.features import FourierFeatures
+from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.copies import seeded
+from bochner.kernels import Kernel
+from bochner.online.history import History
+from bochner.online.recursion import RecursiveSums
+from bochner.reductions import factor_bytes, require_factor_memory
+from bochner.tuning.kernel import choose_kernel
+
+FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more
+
+
+class Labelled(NamedTuple):
+    """Checked rows as they came: X, y, and weights or None."""
+
+    X: Any
+    y: NDArray
+    weight: NDArray | None
+
+
+class OnlineKernelMachine(KernelParameter):
+    """Ridge regression on dense random features, one block of rows after the other."""
+
+    # `n_jobs` and `out` go with a call and are no metadata of the rows
+    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
+
+    _sums: RecursiveSums | None = None
+    _history: History | None = None
+    _held: list[tuple[Any, Any, Any]] | None = None  # first rows, while they are too few to fix the scales for good
+    _n_fixed = 0
+    _pending: list[Block] = []  # noqa: RUF012 - replaced, never changed
+    _solution: tuple[NDArray, NDArray] | None = None
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "auto",
+        features: FeatureMap | str = "fourier",
+        n_components: int = 500,
+        alpha: float = 0.1,
+        forgetting: float = 1.0,
+        half_life: float | None = None,
+        block_size: int = 256,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.features = features
+        self.n_components = n_components
+        self.alpha = alpha
+        self.forgetting = forgetting
+        self.half_life = half_life
+        self.block_size = block_size
+        self.random_state = random_state
+
+    @abstractmethod
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
+        """Rows whose columns are checked, with targets and weights that are."""
+
+    @abstractmethod
+    def _fix_targets(self, y: NDArray, weight: NDArray | None) -> None:
+        """Keep the scale of the targets, if they have one."""
+
+    @abstractmethod
+    def _targets(self) -> Any:
+        """Callable that makes targets of shape (b, K) of y."""
+
+    @abstractmethod
+    def _losses(self, scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray:
+        """Losses, of shape (b,), of scores of rows not learned yet, both of shape (b, K)."""
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the features, shape (D, K), for all rows so far."""
+        return self._solved()[0]
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Intercepts, shape (K,)."""
+        return self._solved()[1]
+
+    @property
+    def n_rows_(self) -> int:
+        """Number of rows that have been learned from."""
+        self._solved()
+        assert self._sums is not None
+        return self._sums.n_rows
+
+    @property
+    def score_history_(self) -> NDArray[np.float64]:
+        """Rows so far and the score of the last of them before they were learned, shape (m, 2), m at most 512."""
+        self._solved()
+        assert self._history is not None
+        return self._history.scores()
+
+    @property
+    def prequential_score_(self) -> float:
+        """Score of all rows that were predicted before they were learned; NaN where there are none."""
+        self._solved()
+        assert self._history is not None
+        return self._history.score()
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Forget everything, and learn from rows, or from the batches of a stream in their order."""
+        self._begin()
+        self._learn_all(X, y, sample_weight, classes)
+        self._solved()
+        return self
+
+    def _learn_all(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+        """Learn from more rows, or from the batches of a stream in their order."""
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is None:
+            self._learn(X, y, sample_weight, classes)
+            return
+        for rows in _batches(stream):
+            self._learn(rows.X, rows.y, rows.weight, classes)
+
+    @single_threaded_blas()
+    def _learn(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+        """Learn from rows in memory."""
+        new = self._named(checked_rows(self, X, reset=self._sums is None), y, sample_weight, classes)
+        if self._sums is None or self._held is not None:
+            self._warm(new)
+        source = encoded_source(self.encoder_, new.X, new.y, new.weight, np.float64, self._targets())
+        start = 0
+        while start < source.n_rows:
+            waiting = sum(len(block.y) for block in self._pending)
+            stop = min(start + self.block_size - waiting, source.n_rows)
+            self._pending = [*self._pending, *source.take(slice(start, stop)).blocks(self.block_size)]
+            if waiting + stop - start == self.block_size:
+                self._fold()
+            start = stop
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> None:
+        """Fix the scales for good by a sample of the rows."""
+        new = self._named(checked_rows(self, X, reset=True), y, sample_weight, classes)
+        self._fix([new])
+        self._history = History(0, self.block_size)
+
+    def _named(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
+        """Rows checked; of a classifier the classes are noted at the first call."""
+        return self._labelled(X, y, sample_weight)
+
+    def _warm(self, new: Labelled) -> None:
+        """Fix the scales by the first rows, and again whenever their number has doubled, until there are enough."""
+        held = [Labelled(*rows) for rows in self._held or ()]
+        rows = [*held, new]
+        n_rows = sum(len(one.y) for one in rows)
+        if n_rows >= 2 * self._n_fixed:
+            self._pending = []
+            self._fix(rows)
+            assert self._sums is not None
+            for one in held:
+                source = encoded_source(self.encoder_, one.X, one.y, one.weight, np.float64, self._targets())
+                for X, y, weight in source.blocks(self.block_size):
+                    self._sums.add(self._mapped(X), y, weight, self._forgetting)
+            self._history = History(self._sums.n_rows, self.block_size)
+            self._n_fixed = n_rows
+        self._held = [tuple(one) for one in rows] if n_rows < FIRST_ROWS else None
+
+    def _fix(self, rows: list[Labelled]) -> None:
+        """Choose the encoding of the columns, the kernel and the features, and begin to sum."""
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        encoder = self._encoder(rows)
+        weights = [np.ones(len(one.y)) if one.weight is None else one.weight for one in rows]
+        self._fix_targets(np.concatenate([one.y for one in rows]), np.concatenate(weights))
+        sources = [encoded_source(encoder, one.X, one.y, one.weight, np.float64, self._targets()) for one in rows]
+        source = sources[0] if len(sources) == 1 else _joined([one.whole() for one in sources])
+        features = self._features(source, encoder, seed)
+        draw(features, encoder, source, seed)
+        if not features.is_dense or features.learns_weights:
+            raise ValueError(
+                f"{type(features).__name__} cannot be learned online, which takes dense features of fixed weights: "
+                "take FourierFeatures, LinearFeatures or a transformer of scikit-learn."
+            )
+        require_factor_memory(
+            factor_bytes(source.n_rows, features.n_features_out, source.n_outputs, np.float64), features.n_features_out
+        )
+        self.encoder_, self.features_, self.kernel_ = encoder, features, getattr(features, "kernel", None)
+        self._sums = RecursiveSums.empty(features.n_features_out, source.n_outputs)
+        self._solution = None
+
+    def _encoder(self, rows: list[Labelled]) -> TableEncoder:
+        """The encoding of the columns, of unit variance where neither a map nor a kernel is given."""
+        encoder = TableEncoder(with_std=isinstance(self.features, str) and isinstance(self.kernel, str))
+        for one in rows:
+            encoder.partial_fit(one.X, sample_weight=one.weight)
+        if not encoder.n_features_out_:
+            raise ValueError("X has no value in any row of any column.")
+        encoder.forget_categories()
+        return encoder
+
+    def _features(self, source: ArraySource, encoder: TableEncoder, seed: int) -> FeatureMap:
+        """The map as it is given, or Fourier features of a kernel that is, or of one that suits the first rows."""
+        if not isinstance(self.features, str):
+            return seeded(self.features, seed)
+        kernel = self.kernel
+        if isinstance(kernel, str):
+            units, alphas = column_units(encoder), np.array([float(self.alpha)])
+            if self._forgetting < 1:  # rows of other times would blur the function
+                source = source.take(slice(0, max(FIRST_ROWS, round(1 / (1 - self._forgetting)))))
+            kernel = choose_kernel(source, kernel, units, alphas, seed, quick=True)
+        return FourierFeatures(kernel, self.n_components, random_state=seed)
+
+    def _mapped(self, X: Any) -> NDArray[np.float64]:
+        """Features of encoded rows, in the first columns of a workspace."""
+        assert self._sums is not None
+        A, dense = self._sums.workspace(X.shape[0]), self.features_.dense
+        assert dense is not None
+        dense.rows(X, A)
+        return A
+
+    @single_threaded_blas()
+    def _fold(self) -> None:
+        """Predict the rows that wait, for the history, then learn from them."""
+        pending, self._pending = self._pending, []
+        if not pending or self._sums is None or self._history is None:
+            return
+        X, y, weight = _whole(pending)
+        A = self._mapped(X)
+        if self._sums.n_rows:
+            coef, intercept = self._solve()
+            self._history.add(self._losses(A[:, : len(coef)] @ coef + intercept, y, weight), weight)
+        else:
+            self._history = History(len(y), self.block_size)
+        self._sums.add(A, y, weight, self._forgetting)
+        self._solution = None
+
+    def _solved(self) -> tuple[NDArray, NDArray]:
+        """The solution for all rows so far."""
+        self._fold()
+        if self._sums is None or not self._sums.n_rows:
+            call = "fit" if self._sums is None else "partial_fit: it is prepared, and has no rows yet"
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call {call}.")
+        return self._solve()
+
+    @single_threaded_blas()
+    def _solve(self) -> tuple[NDArray, NDArray]:
+        """The solution for the rows that are summed."""
+        assert self._sums is not None
+        if self._solution is None:
+            self._solution = self._sums.solve(self.alpha)
+        return self._solution
+
+    @single_threaded_blas()
+    def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
+        check_is_fitted(self)
+        threads, (coef, intercept) = threads_of(n_jobs), self._solved()
+        source = rows_to_map(self.encoder_, checked_rows(self, X, reset=False), np.float64)
+        with at_most(threads):
+            return Design(source, self.features_, np.float64, place=place()).predict(coef, intercept)
+
+    @property
+    def _forgetting(self) -> float:
+        """Factor on the weights of earlier rows with each new one."""
+        return self.forgetting if self.half_life is None else 0.5 ** (1 / self.half_life)
+
+    def _begin(self) -> None:
+        """Check the parameters and forget an earlier fit."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
+        self._sums, self._history, self._solution, self._held = None, None, None, None
+        self._pending, self._n_fixed = [], 0
+        self._check()
+
+    def _check(self) -> None:
+        """Raise TypeError or ValueError where a parameter is out of range."""
+        for name in ("kernel", "n_components", "random_state"):
+            check_parameter(name, getattr(self, name))
+        if isinstance(self.features, str) and self.features != "fourier":
+            raise ValueError(f"features must be 'fourier' or a map to dense features, got {self.features!r:.200}.")
+        if isinstance(self.n_components, str) or isinstance(self.alpha, str):
+            raise ValueError("n_components and alpha must be numbers: what comes is not known when they are needed.")
+        check_parameter("alpha", self.alpha)
+        if not isinstance(self.block_size, Integral) or self.block_size < 1:
+            raise ValueError(f"block_size must be a positive integer, got {self.block_size!r:.200}.")
+        if not 0 < self.forgetting <= 1:
+            raise ValueError(f"forgetting must be above 0 and at most 1, got {self.forgetting!r:.200}.")
+        if self.half_life is not None and not self.half_life > 0:
+            raise ValueError(f"half_life must be a positive number of rows, or None, got {self.half_life!r:.200}.")
+        if self.half_life is not None and self.forgetting != 1:
+            raise ValueError("half_life and forgetting say the same: give one of them.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without rows that wait, and without first ones that are no arrays: these fix the scales then."""
+        self._fold()
+        state = dict(super().__getstate__())
+        if not all(isinstance(rows[0], np.ndarray) for rows in self._held or ()):
+            state["_held"] = None
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._sums is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _whole(blocks: list[Block]) -> Block:
+    """Blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    X, y, weight = zip(*blocks, strict=True)
+    return Block(stacked(X), np.concatenate(y), np.concatenate(weight))
+
+
+def _joined(blocks: list[Block]) -> ArraySource:
+    return ArraySource(*_whole(blocks))
+
+
+def _batches(stream: Stream) -> Iterator[Batch]:
+    """Rows of a stream as they come."""
+    for part in stream.table.parts:
+        yield from part_rows(part, stream.table.schema, stream.roles, Tally())

@@ -1,0 +1,236 @@
+"""Kernel regression of rows that come one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+
+from bochner.data.streams.lazily import Call
+from bochner.data.streams.opening import is_streamed
+from bochner.data.table_statistic import TableStatistic
+from bochner.estimators.checks import checked_weight, require_target
+from bochner.estimators.lazy_scores import LazyScore
+from bochner.estimators.number_parts import mean_and_scale
+from bochner.estimators.streamed_predictions import named_columns, predicted
+from bochner.estimators.tables import given_batch
+from bochner.estimators.targets import Standardised
+from bochner.features.boundary import any_arrays
+from bochner.online.base import Labelled, OnlineKernelMachine
+
+
+def _columns(found: NDArray) -> dict[str, NDArray]:
+    """Columns of predictions."""
+    return named_columns(None, {"predicted": found})
+
+
+class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
+    """Kernel ridge regression of rows that come one after the other, which may forget old ones.
+
+    After n rows with weights s_i it is the solution of
+
+        min_w  sum_i f^(n - i) s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2,
+
+    with z random Fourier features and f the forgetting factor: with f = 1 that of `KernelMachineRegressor` for all
+    rows, whatever the batches. It is recursive least squares in blocks: sums of products decay by f^b with b new rows,
+    and are factorised once for a block, so that a row costs O(D^2). The ridge term does not decay
+    (`bochner.online.recursion`).
+
+    Parameters
+    ----------
+    kernel : "auto", name of a kernel, or Kernel, default="auto"
+        Whose lengthscale is in units of the columns where it is given. Else it, and with "auto" whether it is Gaussian
+        or Laplacian, is chosen by the leave-one-out error of the first batch; with forgetting, of as many of its rows
+        as are remembered.
+    features : {"fourier"} or map to dense features, default="fourier"
+        A map is copied; it, like a kernel that is given, sees columns that are centred only.
+    n_components : int, default=500
+        Number D of Fourier features.
+    alpha : float, default=0.1
+        Ridge term, beside a sum over rows of features of length one: about the variance of the noise over that of the
+        function.
+    forgetting : float, default=1.0
+        Factor f on the weights of earlier rows with each new one; 1 forgets nothing.
+    half_life : float, optional
+        Rows after which a weight is halved, in the place of `forgetting`: f = 0.5^(1 / half_life).
+    block_size : int, default=256
+        Rows after which the equations are solved anew, for the scores over time. Rows that come one by one wait until
+        there are so many, or until something is asked of the model.
+    random_state : int, RandomState or None, default=None
+        Seed of the features.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder
+        How columns become numbers, by the first batch.
+    features_ : FeatureMap
+    kernel_ : Kernel or None
+    target_mean_, target_scale_ : arrays of shape (K,)
+        Of the first batch.
+    coef_ : array of shape (D, K)
+        For standardised targets, for all rows so far.
+    intercept_ : array of shape (K,)
+    n_rows_ : int
+    score_history_ : array of shape (m, 2)
+        Rows so far, and the score of the last of them before they were learned: 1 less the mean squared error over the
+        variance of the target in the first batch, averaged over targets. At most 512 entries; where there would be
+        more, two become one.
+    prequential_score_ : float
+        The same of all rows that were predicted before they were learned.
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit: parameters out of range; missing or infinite values in arrays; negative weights; a missing target; a map
+        whose features are sparse, or whose weights are learned.
+    NotFittedError
+        At predict and the attributes of the solution, before there are rows.
+
+    See Also
+    --------
+    KernelMachineRegressor : Chooses alpha and D too, and learns a metric, where all rows are there.
+
+    Notes
+    -----
+    The first batch fixes the scales of columns and target, the kernel and the features. Where it has fewer than 256
+    rows they are fixed again whenever the number of rows has doubled, until there are 256. A column that is constant in
+    the rows that fix the scales is ignored later on too: `prepare` with a sample that shows what is to come.
+
+    With forgetting, time goes by rows, whatever their weights are. A prediction after each single row costs a
+    factorisation each, O(D^3); blocks do not.
+
+    References
+    ----------
+    Haykin, "Adaptive Filter Theory" (recursive least squares, forgetting). Rahimi and Recht, "Random Features for
+    Large-Scale Kernel Machines", NIPS 2007. Gama, Sebastiao and Rodrigues, "On Evaluating Stream Learning
+    Algorithms", Machine Learning 2013 (predict, then learn).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import OnlineKernelRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, size=(6000, 1))
+    >>> y = np.sin(2 * X[:, 0] + np.arange(6000) / 3000)  # which drifts
+    >>> model = OnlineKernelRegressor(half_life=100, random_state=0)
+    >>> for first in range(0, 6000, 500):
+    ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
+    >>> bool(model.prequential_score_ > 0.9), model.score_history_.shape[1]
+    (True, 2)
+    """
+
+    target_mean_: NDArray[np.float64]
+    target_scale_: NDArray[np.float64]
+    _one_target: bool
+
+    @any_arrays
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineKernelRegressor:
+        """Forget everything, and learn from rows in their order: `partial_fit` from the beginning.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+            All rows in memory are one batch; a larger source is read once, batch by batch, in its order.
+        y : array of shape (n,) or (n, K), or str or list of str
+            Targets, or the columns of X that hold them.
+        sample_weight : array of shape (n,) or str, optional
+            Not negative. Without forgetting a weight of w counts as w equal rows.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    @any_arrays
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineKernelRegressor:
+        """Learn from the next rows, the last of which is the newest.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`; columns and number of targets as in the first batch.
+
+        Returns
+        -------
+        self
+        """
+        if self._sums is None:
+            self._begin()
+        self._learn_all(X, y, sample_weight, None)
+        return self
+
+    @any_arrays
+    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> OnlineKernelRegressor:
+        """Fix the scales, the kernel and the features by a sample of the rows, from which nothing else is learned.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`; a source must fit into memory.
+
+        Returns
+        -------
+        self
+        """
+        self._begin()
+        X, y, sample_weight = given_batch(X, y, sample_weight)
+        self._prepare(X, y, sample_weight)
+        return self
+
+    @any_arrays
+    def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
+        """Predict targets by all rows so far.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        n_jobs : int or None, default=None
+            Threads to use at most; the result is the same to the bit.
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block.
+
+        Returns
+        -------
+        array of shape (n,) or (n, K), or Path
+        """
+        if out is not None or is_streamed(X):
+            check_is_fitted(self)
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(X, Call.of(self, "predict", n_jobs), _columns, names, out)
+        found = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
+        return found[:, 0] if self._one_target else found
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
+        require_target(self, y)
+        try:
+            y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
+        except ValueError as error:
+            text = "could not convert string" in str(error)
+            raise ValueError(f"{error}. For classes take OnlineKernelClassifier.") if text else error from None
+        check_consistent_length(X, y)
+        known = getattr(self, "target_mean_", None)
+        if known is not None and (y[:1].size != len(known) or (y.ndim == 1) != self._one_target):
+            raise ValueError(f"The model was fitted to {len(known)} targets, and y has shape {y.shape}.")
+        return Labelled(X, y, checked_weight(sample_weight, X))
+
+    def _fix_targets(self, y: NDArray, weight: NDArray | None) -> None:
+        moments = TableStatistic.of(y.reshape(len(y), -1), weight).summary
+        self.target_mean_, self.target_scale_ = mean_and_scale(moments)
+        self._one_target = y.ndim == 1
+
+    def _targets(self) -> Standardised:
+        return Standardised(self.target_mean_, self.target_scale_)
+
+    def _losses(self, scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray:
+        return np.square(scores - targets).mean(axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
