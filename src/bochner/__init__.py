@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         FourierFeatures,
         LinearFeatures,
         MetricFeatures,
+        NystroemFeatures,
     )
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
+    from bochner.unsupervised import KernelPCA
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -27,8 +29,10 @@ __all__ = [
     "FourierFeatures",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelPCA",
     "LinearFeatures",
     "MetricFeatures",
+    "NystroemFeatures",
     "TableEncoder",
     "learn_metric",
     "load",
@@ -43,8 +47,10 @@ _HOMES = {
     "FourierFeatures": "bochner.features",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
+    "KernelPCA": "bochner.unsupervised",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
+    "NystroemFeatures": "bochner.features",
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
