@@ -79,6 +79,9 @@ class NystroemFeatures(DenseFeatureMap):
     True
     """
 
+    landmarks_: NDArray[np.float64]
+    root_: NDArray[np.float64]
+
     def __init__(
         self,
         kernel: Kernel = Gaussian(),  # noqa: B008 - changed on a copy only, see FeatureMap.set_params
@@ -146,7 +149,7 @@ class NystroemFeatures(DenseFeatureMap):
     def _root(self, dtype: np.dtype) -> NDArray:
         return self._cached(f"root {dtype}", lambda: self.root_.astype(dtype))
 
-    def _values(self, X: Rows) -> NDArray:
+    def _values(self, X: Any) -> NDArray:
         """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
         length = _gaussian_scale(self.kernel, self.n_features_in_)
         if length is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -106,5 +107,5 @@ def learn_pre_images(
 
 def _turned(block: Block, scores: Callable[[NDArray], NDArray[np.float64]]) -> Block:
     """Scores in the place of rows, and these in the place of targets."""
-    X = block.X.toarray() if sp.issparse(block.X) else block.X
-    return Block(scores(block.X), X, block.weight)
+    X: Any = block.X
+    return Block(scores(X), X.toarray() if sp.issparse(X) else X, block.weight)
