@@ -14,7 +14,7 @@ from bochner.features.leaves import LeafMap, is_dense
 from bochner.kernels import Kernel
 from bochner.unsupervised.bandwidth import median_gaussian
 
-LANDMARKS, FREQUENCIES = 500, 2000
+LANDMARKS, FREQUENCIES = 300, 2000
 MOST_COLUMNS = 8192  # whose moments and eigenvectors take a minute and a GB
 
 

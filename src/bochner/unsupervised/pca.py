@@ -25,8 +25,9 @@ from bochner.moments import Moments
 from bochner.unsupervised.base import Opened, RowModel
 from bochner.unsupervised.components import principal_components
 from bochner.unsupervised.inverse import PreImages, learn_pre_images, units_of
-from bochner.unsupervised.maps import map_for
+from bochner.unsupervised.maps import LANDMARKS, map_for
 
+LANDMARKS_EACH = 8  # component
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
@@ -35,10 +36,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
     With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1, v_2, ... its eigenvectors of
     the largest eigenvalues, the scores of a row are v_j'(z(x) - m): what scikit-learn's `KernelPCA` finds by the n x n
-    kernel matrix (Schoelkopf, Smola and Mueller, 1998), and exactly that where no more than 500 rows are given. By
-    default z are the Nystroem features of 500 of the rows, whose leading subspace comes out right (cos^2 of .998 to
-    that of all kernel values, 20 components of 5,000 images); random Fourier features need several times as many
-    columns (Lopez-Paz et al., 2014).
+    kernel matrix (Schoelkopf, Smola and Mueller, 1998), and exactly that where no more than 300 rows are given. By
+    default z are the Nystroem features of 300 landmarks, 8 for each component where there are more, whose leading
+    subspace comes out right (cos^2 of .999 to that of all kernel values, 20 components of 5,000 images); random Fourier
+    features need ten times as many columns for less (Lopez-Paz et al., 2014).
 
     Parameters
     ----------
@@ -253,7 +254,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         rows = self._open(X, sample_weight, seed, dtype)
         if self.fit_inverse_transform:
             units_of(self.encoder_)
-        features = self._drawn(map_for(self.features, self.kernel, rows.sample, seed), rows, seed)
+        n_landmarks = max(LANDMARKS, LANDMARKS_EACH * int(self.n_components or 0))
+        features = self._drawn(map_for(self.features, self.kernel, rows.sample, seed, n_landmarks), rows, seed)
         return rows, self._design(rows, features, dtype)
 
     def _take(self, moments: Moments, design: Design) -> None:
