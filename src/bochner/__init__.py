@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     )
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
-    from bochner.unsupervised import KernelPCA
+    from bochner.unsupervised import KernelCCA, KernelPCA
 
 __version__ = "0.1.0.dev0"
 __all__ = [
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
+    "KernelCCA",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "KernelPCA",
@@ -45,6 +46,7 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
+    "KernelCCA": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
     "KernelPCA": "bochner.unsupervised",

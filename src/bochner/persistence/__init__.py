@@ -38,6 +38,7 @@ CLASSES: Registry = {
         "bochner.features.rows": ["KernelRows"],
         "bochner.features.nystroem": ["NystroemFeatures"],
         "bochner.unsupervised.pca": ["KernelPCA"],
+        "bochner.unsupervised.cca": ["KernelCCA"],
         "bochner.unsupervised.inverse": ["PreImages"],
         "bochner.tuning.report": ["Report", "Candidate"],
         "bochner.estimators.class_losses": ["Start"],
