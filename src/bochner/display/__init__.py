@@ -3,12 +3,14 @@
 from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
 from bochner.display.coverage import CoverageDisplay
+from bochner.display.embedding import EmbeddingDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
 from bochner.display.kernel import KernelDisplay
 from bochner.display.metric import MetricDisplay
 from bochner.display.reliability import ReliabilityDisplay
+from bochner.display.scree import ScreeDisplay
 from bochner.display.size import SizeDisplay
 from bochner.display.spectrum import SpectrumDisplay
 from bochner.display.warps import Warp
@@ -18,12 +20,14 @@ __all__ = [
     "BandDisplay",
     "CircleDisplay",
     "CoverageDisplay",
+    "EmbeddingDisplay",
     "ErrorDisplay",
     "GramDisplay",
     "GridDisplay",
     "KernelDisplay",
     "MetricDisplay",
     "ReliabilityDisplay",
+    "ScreeDisplay",
     "SizeDisplay",
     "SpectrumDisplay",
     "Warp",

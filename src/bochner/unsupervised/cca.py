@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from bochner.data.hashes import uniform
 from bochner.data.sources import as_it_is, rows_of
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import check_frame, is_frame
@@ -167,9 +168,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
     def _solve(self, design: Design, seed: int) -> None:
         """Sum the moments, of halves where these are to judge, and solve."""
-        n, alpha = design.n_rows, self.alpha
-        if alpha == "auto" and n >= FEWEST_HALVED:
-            order = np.random.default_rng(seed).permutation(n)
+        hashes, counted, alpha = design.row_hashes, design.source.weights > 0, self.alpha
+        if alpha == "auto" and len(np.unique(hashes[counted])) >= FEWEST_HALVED:
+            in_first = uniform(hashes, seed) < 0.5  # with all that are equal to it
+            parts = [design.source.take(np.flatnonzero(half & counted)) for half in (in_first, ~in_first)]
             first, second = (
                 design.of(design.source.take(np.sort(part))).moments() for part in (order[::2], order[1::2])
             )
@@ -201,10 +203,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             return found
         rows = rows_to_map(self.y_encoder_, _second(y), self.y_weights_.dtype)
         return found, np.concatenate([self._y_scores(block.X) for block in rows.blocks(1 << 16)])
-
-    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Scores of both tables, after a fit to them; a tuple of two arrays of shape (n, K)."""
-        return self.fit(X, y, sample_weight).transform(X, y)
 
     @any_arrays
     def score(self, X: Any, y: Any) -> float:
