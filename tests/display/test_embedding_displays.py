@@ -20,7 +20,8 @@ def test_scree():
 def test_embedding_of_categories_and_numbers():
     scores = MODEL.transform(X)
     display = EmbeddingDisplay.from_estimator(MODEL, X, y, components=(1, 3)).plot()
-    assert len(display.points_) == 10 and display.colorbar_ is None
+    assert len(display.points_) == 10
+    assert display.colorbar_ is None
     np.testing.assert_array_equal(display.points_[4].get_offsets(), scores[y == 4][:, [1, 3]])
     shades = EmbeddingDisplay.from_estimator(MODEL, X, X.sum(axis=1)).plot()
     np.testing.assert_array_equal(shades.points_[0].get_array(), X.sum(axis=1))

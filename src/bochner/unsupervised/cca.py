@@ -172,9 +172,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         if alpha == "auto" and len(np.unique(hashes[counted])) >= FEWEST_HALVED:
             in_first = uniform(hashes, seed) < 0.5  # with all that are equal to it
             parts = [design.source.take(np.flatnonzero(half & counted)) for half in (in_first, ~in_first)]
-            first, second = (
-                design.of(design.source.take(np.sort(part))).moments() for part in (order[::2], order[1::2])
-            )
+            first, second = (design.of(part).moments() for part in parts)
             alpha, self.alpha_scores_ = choose_ridge((first, second), ALPHAS, self.n_components)
             self.alphas_, moments = ALPHAS.copy(), first + second
         else:

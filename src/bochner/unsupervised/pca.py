@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.data.sources import as_it_is
@@ -222,6 +224,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         return self._mapped(X, self._scores, self.components_.dtype)
 
+    @available_if(attrgetter("fit_inverse_transform"))
     @any_arrays
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows, in the units of the fit, whose scores would be about these.
@@ -237,12 +240,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
         Raises
         ------
+        AttributeError
+            Without ``fit_inverse_transform=True``.
         ValueError
-            Without ``fit_inverse_transform=True``, or for another number of scores.
+            For another number of scores.
         """
         check_is_fitted(self)
-        if not hasattr(self, "inverse_"):
-            raise ValueError("Rows are made of scores by what is learned for it: fit with fit_inverse_transform=True.")
         scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != len(self.components_):
             raise ValueError(f"There are {len(self.components_)} scores, and X has {scores.shape[1]} columns.")
