@@ -59,8 +59,10 @@ def test_more_than_linear_correlations_on_other_rows():
 
 def test_weights_are_copies_of_rows():
     weight = np.random.default_rng(0).integers(0, 3, len(LEFT))
-    one = KernelCCA(3, **MAPS, standardize=False).fit(LEFT, RIGHT, sample_weight=weight.astype(float))
-    two = KernelCCA(3, **MAPS, standardize=False).fit(*(np.repeat(half, weight, axis=0) for half in (LEFT, RIGHT)))
+    one = KernelCCA(3, **MAPS, standardize=False, random_state=0).fit(LEFT, RIGHT, sample_weight=weight.astype(float))
+    two = KernelCCA(3, **MAPS, standardize=False, random_state=0).fit(
+        *(np.repeat(half, weight, axis=0) for half in (LEFT, RIGHT))
+    )
     np.testing.assert_allclose(one.correlations_, two.correlations_, rtol=1e-6)
 
 

@@ -1,5 +1,7 @@
 """Kernel principal components against scikit-learn's, which has all kernel values."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ from sklearn.decomposition import KernelPCA as Exact
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import BinningFeatures, FourierFeatures, KernelPCA, LinearFeatures, NystroemFeatures, load, save
+from bochner.estimators import sizes
 from bochner.kernels import Gaussian, Laplacian
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
@@ -102,20 +105,17 @@ def test_rows_of_any_kind(tmp_path):
 
 
 def test_streamed_rows_have_the_components_of_all(tmp_path, monkeypatch):
-    from bochner.tuning.policy import POLICY
-
     X = np.tile(DIGITS, (2, 1)).astype(np.float32)
     pl.DataFrame(X, schema=[f"pixel{j}" for j in range(64)]).write_parquet(tmp_path / "a.parquet", row_group_size=500)
     features = NystroemFeatures(Gaussian(40.0), 100, random_state=0)
     whole = KernelPCA(4, features=features, fit_inverse_transform=True, random_state=0).fit(X)
-    monkeypatch.setattr(type(POLICY), "gathered_rows", 1000, raising=False)
-    object.__setattr__(POLICY, "gathered_rows", 1000)
-    try:
-        streamed = KernelPCA(4, features=features, fit_inverse_transform=True, random_state=0)
-        streamed.fit(tmp_path / "a.parquet")
-    finally:
-        monkeypatch.undo()
-        POLICY.__dict__.pop("gathered_rows", None)
+    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=1000, sampled_rows=1000))
+    monkeypatch.setattr(sizes, "FEWEST_SAMPLED", 1000)
+    streamed = KernelPCA(4, features=features, fit_inverse_transform=True, random_state=0)
+    streamed.fit(tmp_path / "a.parquet")
+    assert streamed.n_samples_seen_ == len(X)
+    rows = streamed.inverse_transform(streamed.transform(X))
+    assert np.mean((rows - X) ** 2) < 1.05 * np.mean((whole.inverse_transform(whole.transform(X)) - X) ** 2)
     np.testing.assert_allclose(streamed.explained_variance_, whole.explained_variance_, rtol=0.02)
 
 

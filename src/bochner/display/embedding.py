@@ -114,7 +114,7 @@ class EmbeddingDisplay:
         ImportError
             Without matplotlib.
         """
-        self.ax_ = one_panel(ax, SIZE)
+        self.ax_: Any = one_panel(ax, SIZE)
         self.figure_ = self.ax_.figure
         self.points_: list[Any] = []
         self.colorbar_: Any = None
