@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -59,10 +60,9 @@ def test_more_than_linear_correlations_on_other_rows():
 
 def test_weights_are_copies_of_rows():
     weight = np.random.default_rng(0).integers(0, 3, len(LEFT))
-    one = KernelCCA(3, **MAPS, standardize=False, random_state=0).fit(LEFT, RIGHT, sample_weight=weight.astype(float))
-    two = KernelCCA(3, **MAPS, standardize=False, random_state=0).fit(
-        *(np.repeat(half, weight, axis=0) for half in (LEFT, RIGHT))
-    )
+    model = KernelCCA(3, **MAPS, standardize=False, random_state=0)
+    one = clone(model).fit(LEFT, RIGHT, sample_weight=weight.astype(float))
+    two = clone(model).fit(*(np.repeat(half, weight, axis=0) for half in (LEFT, RIGHT)))
     np.testing.assert_allclose(one.correlations_, two.correlations_, rtol=1e-6)
 
 

@@ -119,12 +119,13 @@ class EmbeddingDisplay:
         self.points_: list[Any] = []
         self.colorbar_: Any = None
         size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
+        every = np.ones(len(self.scores), bool)
         if self.labels is None:
-            self.points_.append(self.ax_.scatter(*self.scores.T, s=size, color=BLUE, linewidths=0))
+            self._scatter(every, size, color=BLUE)
         elif self._are_categories():
             self._draw_categories(size)
         else:
-            self.points_.append(self.ax_.scatter(*self.scores.T, s=size, c=self.labels.astype(float), linewidths=0))
+            self._scatter(every, size, c=self.labels.astype(np.float64))
             self.colorbar_ = self.ax_.figure.colorbar(self.points_[0], ax=self.ax_, label=self.label)
         self.ax_.set_xlabel(self.names[0])
         self.ax_.set_ylabel(self.names[1])
@@ -149,12 +150,11 @@ class EmbeddingDisplay:
         few = len(shown) <= len(LOOKS)
         colours = [LOOKS[k][0] if few else colormaps["tab20"](k) for k in range(len(shown))]
         for name, colour in zip(shown.tolist(), colours, strict=True):
-            self._scatter(names == name, size, colour, shortened(name, NAME_WIDTH))
+            self._scatter(names == name, size, color=[colour], label=shortened(name, NAME_WIDTH))
         if len(shown) < len(distinct):
-            self._scatter(~np.isin(names, shown), size, GREY, f"{len(distinct) - len(shown)} others")
+            self._scatter(~np.isin(names, shown), size, color=GREY, label=f"{len(distinct) - len(shown)} others")
         place = {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
         self.ax_.legend(title=self.label or None, fontsize="small", frameon=False, markerscale=2, **place)
 
-    def _scatter(self, rows: Any, size: float, colour: Any, name: str) -> None:
-        points = self.ax_.scatter(*self.scores[rows].T, s=size, color=[colour], linewidths=0, label=name)
-        self.points_.append(points)
+    def _scatter(self, rows: Any, size: float, **look: Any) -> None:
+        self.points_.append(self.ax_.scatter(*self.scores[rows].T, s=size, linewidths=0, **look))

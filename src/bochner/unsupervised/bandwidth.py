@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 
 from bochner.data.sources import ArraySource
 from bochner.features.dense import Rows
@@ -30,6 +29,8 @@ def median_gaussian(sample: ArraySource, seed: int) -> Gaussian:
 
 def median_lengthscale(X: Rows) -> float:
     """Root of half of the median squared distance of different rows; 1 where all are equal."""
+    from sklearn.metrics.pairwise import euclidean_distances  # whose package takes long to import
+
     squares: NDArray = euclidean_distances(X.astype(np.float64), squared=True)
     apart = squares[np.triu_indices(len(squares), 1)]
     apart = apart[apart > 0]
