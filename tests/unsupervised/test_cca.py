@@ -42,7 +42,7 @@ def test_equals_linear_correlations_of_the_features(alpha):
     model = KernelCCA(5, **MAPS, alpha=alpha, standardize=False).fit(LEFT, RIGHT)
     encoded = model.encoder_.transform(LEFT), model.y_encoder_.transform(RIGHT)
     Z, U = (f.transform(X.astype(float)) for f, X in zip((model.features_, model.y_features_), encoded, strict=True))
-    np.testing.assert_allclose(model.correlations_, dense(Z, U, alpha), atol=1e-5)
+    np.testing.assert_allclose(model.correlations_, dense(Z, U, alpha), atol=1e-6)
     scores, others = model.transform(LEFT, RIGHT)
     own = [np.corrcoef(p, q)[0, 1] for p, q in zip(scores.T, others.T, strict=True)]
     np.testing.assert_allclose(own, model.correlations_, atol=1e-9)
