@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         FourierFeatures,
         LinearFeatures,
         MetricFeatures,
+        NystroemFeatures,
     )
     from bochner.hypotheses import independence_test, two_sample_test
     from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
+    from bochner.unsupervised import KernelCCA, KernelPCA
     from bochner.unsupervised.density import KernelDensity
     from bochner.unsupervised.novelty import NoveltyDetector
 
@@ -29,12 +31,15 @@ __all__ = [
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
+    "KernelCCA",
     "KernelDensity",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelPCA",
     "LinearFeatures",
     "MetricFeatures",
     "NoveltyDetector",
+    "NystroemFeatures",
     "OnlineKernelClassifier",
     "OnlineKernelRegressor",
     "TableEncoder",
@@ -52,13 +57,16 @@ _HOMES = {
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
     "KernelDensity": "bochner.unsupervised.density",
+    "KernelCCA": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
+    "KernelPCA": "bochner.unsupervised",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
     "NoveltyDetector": "bochner.unsupervised.novelty",
     "OnlineKernelClassifier": "bochner.online",
     "OnlineKernelRegressor": "bochner.online",
+    "NystroemFeatures": "bochner.features",
     "TableEncoder": "bochner.data.table",
     "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.tuning",

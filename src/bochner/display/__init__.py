@@ -4,6 +4,7 @@ from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
 from bochner.display.coverage import CoverageDisplay
 from bochner.display.drift import DriftDisplay
+from bochner.display.embedding import EmbeddingDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
@@ -12,6 +13,7 @@ from bochner.display.kernel import KernelDisplay
 from bochner.display.metric import MetricDisplay
 from bochner.display.novelty import NoveltyDisplay
 from bochner.display.reliability import ReliabilityDisplay
+from bochner.display.scree import ScreeDisplay
 from bochner.display.size import SizeDisplay
 from bochner.display.spectrum import SpectrumDisplay
 from bochner.display.warps import Warp
@@ -22,6 +24,7 @@ __all__ = [
     "CircleDisplay",
     "CoverageDisplay",
     "DriftDisplay",
+    "EmbeddingDisplay",
     "ErrorDisplay",
     "GramDisplay",
     "GridDisplay",
@@ -30,6 +33,7 @@ __all__ = [
     "MetricDisplay",
     "NoveltyDisplay",
     "ReliabilityDisplay",
+    "ScreeDisplay",
     "SizeDisplay",
     "SpectrumDisplay",
     "Warp",

@@ -6,6 +6,7 @@ from bochner.features.coordinates import MetricFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.linear import LinearFeatures
 from bochner.features.metric import Metric
+from bochner.features.nystroem import NystroemFeatures
 from bochner.features.transformer import TransformerFeatures
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "LinearFeatures",
     "Metric",
     "MetricFeatures",
+    "NystroemFeatures",
     "TransformerFeatures",
 ]

@@ -1,1 +1,6 @@
 """What can be learned of rows without targets, by the same maps and sums."""
+
+from bochner.unsupervised.cca import KernelCCA
+from bochner.unsupervised.pca import KernelPCA
+
+__all__ = ["KernelCCA", "KernelPCA"]

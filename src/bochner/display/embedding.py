@@ -1,0 +1,160 @@
+"""Draws rows by two of their scores, coloured by numbers or categories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bochner.display.canvas import BLUE, GREY, LOOKS, one_panel, remove_frames, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZE = (5.6, 4.6)  # inches
+MOST_CATEGORIES, MOST_NUMBERS, NAME_WIDTH = 20, 10, 24  # numbers that are whole, up to which they are labels
+MOST_POINTS = 20_000
+
+
+class EmbeddingDisplay:
+    """Rows as points by two of their scores; colours tell categories, or numbers along a scale.
+
+    Parameters
+    ----------
+    scores : array of shape (n, 2)
+    labels : array of shape (n,), optional
+        What colours the points: text, or a few whole numbers, are categories; other numbers lie on a scale.
+    names : tuple of str, default=("Score 1", "Score 2")
+        Of the axes.
+    label : str, default=""
+        Of the colours.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    points_ : list of PathCollection
+    colorbar_ : Colorbar or None
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import KernelPCA
+    >>> from bochner.display import EmbeddingDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KernelPCA(random_state=0).fit(X)
+    >>> len(EmbeddingDisplay.from_estimator(model, X, y).plot().points_)
+    10
+    """
+
+    def __init__(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike | None = None,
+        names: tuple[str, str] = ("Score 1", "Score 2"),
+        label: str = "",
+    ) -> None:
+        self.scores = np.asarray(scores, np.float64)
+        self.labels = None if labels is None else np.asarray(labels)
+        self.names = names
+        self.label = label
+        if self.scores.ndim != 2 or self.scores.shape[1] != 2:
+            raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
+        if self.labels is not None and self.labels.shape != (len(self.scores),):
+            raise ValueError(f"labels of shape {self.labels.shape} do not fit {len(self.scores)} rows.")
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, labels: ArrayLike | None = None, *, components: tuple[int, int] = (0, 1)
+    ) -> EmbeddingDisplay:
+        """Transform rows; of more than 20,000 some of them, evenly spaced.
+
+        Parameters
+        ----------
+        model : fitted transformer
+            Any of scikit-learn's kind.
+        X : rows of shape (n, d)
+        labels : array of shape (n,), optional
+        components : (int, int), default=(0, 1)
+            Numbers of the scores.
+
+        Returns
+        -------
+        EmbeddingDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the model has fewer scores, or labels do not fit.
+        """
+        scores = np.asarray(model.transform(X))
+        if not all(0 <= one < scores.shape[1] for one in components):
+            raise ValueError(f"components must be two of the {scores.shape[1]} scores of the model, got {components}.")
+        step = -(-len(scores) // MOST_POINTS)
+        some = None if labels is None else np.asarray(labels)[::step]
+        first, second = components
+        return cls(scores[::step][:, [first, second]], some, (f"Score {first + 1}", f"Score {second + 1}"))
+
+    def plot(self, ax: Axes | None = None) -> EmbeddingDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            None makes a figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        self.ax_: Any = one_panel(ax, SIZE)
+        self.figure_ = self.ax_.figure
+        self.points_: list[Any] = []
+        self.colorbar_: Any = None
+        size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
+        every = np.ones(len(self.scores), bool)
+        if self.labels is None:
+            self._scatter(every, size, color=BLUE)
+        elif self._are_categories():
+            self._draw_categories(size)
+        else:
+            self._scatter(every, size, c=self.labels.astype(np.float64))
+            self.colorbar_ = self.ax_.figure.colorbar(self.points_[0], ax=self.ax_, label=self.label)
+        self.ax_.set_xlabel(self.names[0])
+        self.ax_.set_ylabel(self.names[1])
+        remove_frames([self.ax_])
+        return self
+
+    def _are_categories(self) -> bool:
+        labels = self.labels
+        assert labels is not None
+        if labels.dtype.kind not in "iuf":
+            return True
+        distinct = np.unique(labels[np.isfinite(labels)])
+        return len(distinct) <= MOST_NUMBERS and bool((distinct == np.round(distinct)).all())
+
+    def _draw_categories(self, size: float) -> None:
+        """Points of each of the most frequent categories, and of the others in grey."""
+        from matplotlib import colormaps
+
+        names = np.array([str(label) for label in np.asarray(self.labels).tolist()])
+        distinct, counts = np.unique(names, return_counts=True)
+        shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
+        few = len(shown) <= len(LOOKS)
+        colours = [LOOKS[k][0] if few else colormaps["tab20"](k) for k in range(len(shown))]
+        for name, colour in zip(shown.tolist(), colours, strict=True):
+            self._scatter(names == name, size, color=[colour], label=shortened(name, NAME_WIDTH))
+        if len(shown) < len(distinct):
+            self._scatter(~np.isin(names, shown), size, color=GREY, label=f"{len(distinct) - len(shown)} others")
+        place = {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
+        self.ax_.legend(title=self.label or None, fontsize="small", frameon=False, markerscale=2, **place)
+
+    def _scatter(self, rows: Any, size: float, **look: Any) -> None:
+        self.points_.append(self.ax_.scatter(*self.scores[rows].T, s=size, linewidths=0, **look))

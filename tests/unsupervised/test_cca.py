@@ -1,0 +1,100 @@
+"""Kernel canonical correlations against linear ones on the explicit features, by SciPy."""
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bochner import BinningFeatures, FourierFeatures, KernelCCA, load, save
+from bochner.kernels import Gaussian
+
+DIGITS = load_digits().data
+LEFT, RIGHT = (half.reshape(len(DIGITS), -1) for half in np.split(DIGITS.reshape(-1, 8, 8), 2, axis=2))
+MAPS = {
+    "features": FourierFeatures(Gaussian(20.0), 40, random_state=0),
+    "y_features": FourierFeatures(Gaussian(25.0), 30, random_state=1),
+}
+
+
+@parametrize_with_checks([KernelCCA()])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def dense(Z, U, alpha, weight=None):
+    """Correlations of the scores of linear regularised CCA, by the generalised symmetric eigenproblem of SciPy."""
+    C = np.cov(Z.T, U.T, bias=True, aweights=weight)
+    D = Z.shape[1]
+    own = [C[:D, :D], C[D:, D:]]
+    own = [part + alpha * np.trace(part) / len(part) * np.eye(len(part)) for part in own]
+    _, vectors = scipy.linalg.eigh(C[:D, D:] @ np.linalg.solve(own[1], C[D:, :D]), own[0])
+    a = vectors[:, ::-1][:, :5]
+    b = np.linalg.solve(own[1], C[D:, :D] @ a)
+    return np.array([np.corrcoef(Z @ p, U @ q)[0, 1] for p, q in zip(a.T, b.T, strict=True)])
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.01, 1.0])
+def test_equals_linear_correlations_of_the_features(alpha):
+    model = KernelCCA(5, **MAPS, alpha=alpha, standardize=False).fit(LEFT, RIGHT)
+    encoded = model.encoder_.transform(LEFT), model.y_encoder_.transform(RIGHT)
+    Z, U = (f.transform(X.astype(float)) for f, X in zip((model.features_, model.y_features_), encoded, strict=True))
+    np.testing.assert_allclose(model.correlations_, dense(Z, U, alpha), atol=1e-6)
+    scores, others = model.transform(LEFT, RIGHT)
+    own = [np.corrcoef(p, q)[0, 1] for p, q in zip(scores.T, others.T, strict=True)]
+    np.testing.assert_allclose(own, model.correlations_, atol=1e-9)
+    np.testing.assert_allclose(model.score(LEFT, RIGHT), np.mean(own), atol=1e-9)
+
+
+def test_more_than_linear_correlations_on_other_rows():
+    train, test = slice(0, 1200), slice(1200, None)
+    model = KernelCCA(10, random_state=0).fit(LEFT[train], RIGHT[train])
+    linear = KernelCCA(10, features=FourierFeatures(Gaussian(1e4), 60), y_features=FourierFeatures(Gaussian(1e4), 60))
+    linear.set_params(random_state=0).fit(LEFT[train], RIGHT[train])
+    assert model.score(LEFT[test], RIGHT[test]) > 1.05 * linear.score(LEFT[test], RIGHT[test])
+    assert model.alpha_scores_.max() == model.alpha_scores_[model.alphas_ == model.alpha_]
+
+
+def test_weights_are_copies_of_rows():
+    weight = np.random.default_rng(0).integers(0, 3, len(LEFT))
+    model = KernelCCA(3, **MAPS, standardize=False, random_state=0)
+    one = clone(model).fit(LEFT, RIGHT, sample_weight=weight.astype(float))
+    two = clone(model).fit(*(np.repeat(half, weight, axis=0) for half in (LEFT, RIGHT)))
+    np.testing.assert_allclose(one.correlations_, two.correlations_, rtol=1e-6)
+
+
+def test_tables_of_any_kind():
+    frame = pl.DataFrame({"town": ["Bern", "Jena", "Ulm"] * 40, "size": np.tile([1.0, 2.0, 5.0], 40)})
+    noise = np.random.default_rng(0).standard_normal(120)
+    model = KernelCCA(2, random_state=0).fit(np.column_stack([frame["size"], noise]), frame)
+    assert model.correlations_[0] > 0.9
+    sparse = KernelCCA(2, random_state=0).fit(sp.csr_array(LEFT[:300]), sp.csr_array(RIGHT[:300]))
+    assert sparse.transform(sp.csr_array(LEFT), sp.csr_array(RIGHT))[1].shape == (len(LEFT), 2)
+
+
+def test_saved_model_is_the_same(tmp_path):
+    model = KernelCCA(2, random_state=0).fit(LEFT[:300], RIGHT[:300])
+    save(model, tmp_path / "cca.safetensors")
+    again = load(tmp_path / "cca.safetensors").transform(LEFT, RIGHT)
+    assert all((a == b).all() for a, b in zip(again, model.transform(LEFT, RIGHT), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"n_components": 0}, "n_components must be"),
+        ({"alpha": "gcv"}, "alpha must be"),
+        ({"y_features": BinningFeatures(n_buckets=64)}, "dense features on both sides"),
+    ],
+)
+def test_refusals(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        KernelCCA(**arguments).fit(LEFT, RIGHT)
+
+
+def test_both_tables_have_the_same_rows():
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        KernelCCA().fit(LEFT, RIGHT[1:])
