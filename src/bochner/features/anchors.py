@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -26,6 +28,7 @@ from bochner.features.stored import require_length
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
 BATCH_ROWS, EPOCHS = 4096, 4  # of the rows that k-means takes at a time, and how often it sees each
+AXES_ROWS, WIDE = 8192, 2048  # rows of which principal directions are; columns whose covariance is computed
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
 LEAST = 1e-6  # of the weight of the nearest landmark, so that weights are positive
 FEWEST_COLUMNS, SPREAD, LOWEST = 16, 0.5, 0.25  # of rows whose directions tell more than their lengths
@@ -48,8 +51,11 @@ class AnchorFeatures(FeatureMap):
     ----------
     n_components : int, default=1000
         Number m of landmarks; fewer where there are fewer distinct rows.
-    n_neighbors : int, default=5
+    n_neighbors : int, default=3
         Number s of landmarks of a row.
+    n_directions : int or None, default=32
+        Number q of the principal directions in which distances are measured, where there are more columns; the others
+        are noise more often than not, and cost time. None for all.
     normalize : bool or "auto", default="auto"
         Whether rows are compared by their directions, seen from the corner of least values. "auto" does so where many
         columns seem to have one unit and a least value that is frequent, as pixels and counts.
@@ -58,8 +64,10 @@ class AnchorFeatures(FeatureMap):
 
     Attributes
     ----------
-    landmarks_ : array of shape (m, d)
-        Less the origin, and of rows of length one where these are normalised.
+    landmarks_ : array of shape (m, q)
+        In the coordinates of which `coordinates` tells.
+    directions_ : array of shape (d, q) or None
+        Principal directions; None for the columns themselves.
     origin_ : array of shape (d,)
         From which rows are seen: their least values where they are normalised, or else their means; zeros where the
         map was fitted on sparse rows.
@@ -91,13 +99,15 @@ class AnchorFeatures(FeatureMap):
     def __init__(
         self,
         n_components: int = 1000,
-        n_neighbors: int = 5,
+        n_neighbors: int = 3,
         *,
+        n_directions: int | None = 32,
         normalize: bool | str = "auto",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
+        self.n_directions = n_directions
         self.normalize = normalize
         self.random_state = random_state
 
@@ -106,14 +116,17 @@ class AnchorFeatures(FeatureMap):
         self._check_parameters()
         self.seed_ = int(check_random_state(self.random_state).randint(2**31))
         self.landmarks_, self.origin_ = np.empty((0, n_features)), np.zeros(n_features)
+        self.directions_: NDArray | None = None
         self.normalized_, self.reach_ = False, 0
         self.n_features_in_ = n_features
         self._caches: dict[str, Any] = {}
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("n_components", "n_neighbors"):
+        for name in ("n_components", "n_neighbors", "n_directions"):
             value = getattr(self, name)
+            if value is None and name == "n_directions":
+                continue
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise TypeError(f"{name} must be an integer, got {value!r}.")
             if not 1 <= int(value) < 2**31:
@@ -121,6 +134,7 @@ class AnchorFeatures(FeatureMap):
         if not isinstance(self.normalize, bool | np.bool_) and self.normalize != "auto":
             raise ValueError(f"normalize must be True, False or 'auto', got {self.normalize!r}.")
 
+    @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Find the landmarks of a sample of the rows, by k-means on 32 rows for each of them at most."""
         rng = np.random.default_rng(self.seed_)
@@ -129,48 +143,60 @@ class AnchorFeatures(FeatureMap):
             rows = np.sort(rng.choice(rows, most, replace=False))
         X, weight = X[rows], weight[rows]
         self.normalized_ = _has_directions(X) if self.normalize == "auto" else bool(self.normalize)
-        if not sp.issparse(X):
+        self._caches, self.directions_ = {}, None
+        if isinstance(X, np.ndarray):
             self.origin_ = (X.min(axis=0) if self.normalized_ else X.mean(axis=0, dtype=np.float64)).astype(np.float64)
-        self.landmarks_ = _centres(self._seen(X), weight, int(self.n_components), int(rng.integers(2**31)))
+        seeds = rng.integers(2**31, size=2).tolist()
+        if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
+            self.directions_ = self._principal(X[:AXES_ROWS], weight[:AXES_ROWS], seeds[0])
+            self._caches = {}
+        self.landmarks_ = _centres(self.coordinates(X), weight, int(self.n_components), seeds[1])
         self.reach_ = max(min(int(self.n_neighbors), len(self.landmarks_) - 1), 1)
         self._caches = {}
+
+    def _principal(self, X: Rows, weight: NDArray, seed: int) -> NDArray[np.float64]:
+        """The directions of largest variance, shape (d, q), of sparse and very wide rows of largest squares."""
+        q = int(self.n_directions or 0)
+        if isinstance(X, np.ndarray) and X.shape[1] <= WIDE:
+            U = self.coordinates(X)
+            U -= np.average(U, axis=0, weights=weight).astype(U.dtype)
+            U *= np.sqrt(weight / weight.mean()).astype(U.dtype)[:, np.newaxis]
+            return eigh((U.T @ U).astype(np.float64), subset_by_index=[X.shape[1] - q, X.shape[1] - 1])[1]
+        scale = np.sqrt(weight)
+        if self.normalized_:
+            lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X) if sp.issparse(X) else np.linalg.norm(X, axis=1)
+            scale = scale / np.where(lengths > 0, lengths, 1)
+        return TruncatedSVD(q, random_state=seed).fit(sp.diags_array(scale) @ X).components_.T
 
     @property
     def n_features_out(self) -> int:
         """Number m of landmarks, 0 until there are rows."""
         return len(self.landmarks_)
 
-    def _seen(self, X: Rows) -> Rows:
-        """Rows from the origin, of length one where they are normalised; sparse rows from zero."""
-        if sp.issparse(X):
-            lengths = np.sqrt(_squared_lengths(X))
-            return sp.csr_array(sp.diags_array(1 / _positive(lengths)) @ X) if self.normalized_ else X
-        U = X - self.origin_.astype(X.dtype)
-        if self.normalized_:
-            U /= _positive(np.sqrt(np.einsum("ij,ij->i", U, U)))[:, np.newaxis]
-        return U
+    def coordinates(self, X: Rows) -> NDArray:
+        """Rows as they are compared with landmarks, shape (n, q): from the origin, in the principal directions."""
+        origin, directions = self._cached(f"axes in {X.dtype}", lambda: self._axes(X.dtype))
+        if not isinstance(X, np.ndarray) and directions is not None:
+            U, lengths = X @ directions - origin @ directions, _lengths_from(origin, X)
+        else:
+            U = _dense(X) - origin
+            lengths = np.sqrt(np.einsum("ij,ij->i", U, U))
+            U = U if directions is None else U @ directions
+        return U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis] if self.normalized_ else U
+
+    def _axes(self, dtype: np.dtype) -> tuple[NDArray, NDArray | None]:
+        directions = self.directions_
+        return self.origin_.astype(dtype), None if directions is None else directions.astype(dtype)
 
     def _squared_distances(self, X: Rows) -> NDArray:
-        """Of some rows from all landmarks, shape (b, m); sparse rows stay so."""
-        landmarks, squares = self._cached(f"landmarks of {X.dtype}", lambda: self._landmarks(X.dtype))
-        if not sp.issparse(X):
-            U = self._seen(X)
-            D, own = U @ landmarks.T, np.einsum("ij,ij->i", U, U)
-        else:
-            origin = self.origin_.astype(X.dtype)
-            D = X @ landmarks.T - landmarks @ origin
-            own = np.maximum(_squared_lengths(X) - 2 * (X @ origin) + origin @ origin, 0)
-            if self.normalized_:
-                D /= _positive(np.sqrt(own))[:, np.newaxis]
-                own = (own > 0).astype(X.dtype)
+        """Of some rows from all landmarks, shape (b, m)."""
+        landmarks = self._cached(f"landmarks in {X.dtype}", lambda: self.landmarks_.astype(X.dtype))
+        U = self.coordinates(X)
+        D = U @ landmarks.T
         D *= -2
-        D += squares
-        D += own[:, np.newaxis]
+        D += np.einsum("ij,ij->i", landmarks, landmarks)
+        D += np.einsum("ij,ij->i", U, U)[:, np.newaxis]
         return np.maximum(D, 0, out=D)
-
-    def _landmarks(self, dtype: np.dtype) -> tuple[NDArray, NDArray]:
-        landmarks = self.landmarks_.astype(dtype)
-        return landmarks, np.einsum("ij,ij->i", landmarks, landmarks)
 
     def neighbors(self, X: Rows) -> tuple[NDArray[np.int32], NDArray]:
         """Nearest landmarks of the rows, the nearest first, and their weights, both of shape (n, s)."""
@@ -234,13 +260,10 @@ class AnchorFeatures(FeatureMap):
         return len(getattr(self, "landmarks_", ())) > 0
 
 
-def _squared_lengths(X: sp.csr_array) -> NDArray:
-    return np.ravel(X.power(2).sum(axis=1))
-
-
-def _positive(lengths: NDArray) -> NDArray:
-    """Lengths to divide by, one in the place of zero."""
-    return np.where(lengths > 0, lengths, lengths.dtype.type(1))
+def _lengths_from(origin: NDArray, X: sp.csr_array) -> NDArray:
+    """Distances of sparse rows from a point."""
+    squares = np.ravel(X.power(2).sum(axis=1)) - 2 * (X @ origin) + origin @ origin
+    return np.sqrt(np.maximum(squares, 0))
 
 
 def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
@@ -262,16 +285,15 @@ def _has_directions(X: Rows) -> bool:
     spans = (high - low)[varies]
     if len(varies) < FEWEST_COLUMNS or np.mean(spans >= SPREAD * spans.max()) < SPREAD:
         return False
-    if sp.issparse(X):
+    if not isinstance(X, np.ndarray):
         return bool((low >= 0).all() and X.nnz <= (1 - LOWEST) * X.shape[0] * len(varies))
     return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
 
 
-@single_threaded_blas()
-def _centres(X: Rows, weight: NDArray, most: int, seed: int) -> NDArray:
+def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
     """Centres of k-means, in order; the distinct rows themselves where these are not more."""
-    rows = X if X.shape[0] > most else _dense(X)
-    if X.shape[0] > most:
+    rows = X
+    if len(X) > most:
         means = MiniBatchKMeans(
             most, init="random", n_init=1, batch_size=BATCH_ROWS, max_iter=EPOCHS, tol=0.0,
             max_no_improvement=None, reassignment_ratio=0.0, random_state=seed,
