@@ -169,6 +169,11 @@ class AnchorFeatures(FeatureMap):
         return TruncatedSVD(q, random_state=seed).fit(sp.diags_array(scale) @ X).components_.T
 
     @property
+    def sample_rows(self) -> int:
+        """Rows of a sample that k-means has use for."""
+        return MOST_ROWS * int(self.n_components)
+
+    @property
     def n_features_out(self) -> int:
         """Number m of landmarks, 0 until there are rows."""
         return len(self.landmarks_)
