@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
+    from bochner.unsupervised import KernelKMeans, SpectralClustering
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -27,10 +28,12 @@ __all__ = [
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
+    "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "LinearFeatures",
     "MetricFeatures",
+    "SpectralClustering",
     "TableEncoder",
     "learn_metric",
     "load",
@@ -44,10 +47,12 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
+    "KernelKMeans": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
+    "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",
