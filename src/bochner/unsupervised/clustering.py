@@ -117,16 +117,6 @@ class Clusterer(ClusterMixin, RowModel):
         """
         return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
 
-    @any_arrays
-    def transform(self, X: Any) -> NDArray:
-        """Coordinates in which rows are clustered, as `embedding_` has those of the training rows, shape (n, k).
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        """
-        return self._mapped(X, self._coordinates)
-
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the rows in their first coordinates, and the sizes of clusters; see `ClusterDisplay`."""
         from bochner.display.clusters import ClusterDisplay
@@ -139,7 +129,7 @@ class SpectralClustering(Clusterer):
 
     The affinities are W = Z L^-1 Z', L = diag(Z'1), for `AnchorFeatures`, whose degrees are one; for other maps
     D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading eigenvectors of the n x n matrix are Z P, where P comes of a
-    matrix of the features alone, summed in one pass or two. Rows of length one of them are clustered by k-means, and new
+    matrix of the features alone, summed in one pass or two. K-means clusters their rows, scaled to length one, and new
     rows have theirs by the same formula.
 
     Parameters
