@@ -84,10 +84,8 @@ class ClusterDisplay:
         self.points_ = []
         for k in range(len(self.sizes)):
             colour, marker = LOOKS[k % len(LOOKS)]
-            own = self.points[self.labels == k]
-            self.points_.append(
-                left.scatter(own[:, 0], own[:, 1], s=8, color=colour, marker=marker, alpha=0.6, linewidths=0)
-            )
+            x, y = self.points[self.labels == k].T
+            self.points_.append(left.scatter(x, y, s=8, color=colour, marker=marker, alpha=0.6, linewidths=0))
             left.annotate(str(k), self.centers[k], ha="center", va="center", fontweight="bold")
         left.set_xlabel("first coordinate")
         left.set_ylabel("second coordinate")

@@ -21,6 +21,7 @@ from bochner.unsupervised.base import Opened
 
 NAMES = "anchors", "fourier", "binning"
 NEIGHBORS = 4  # anchors of a row: of 3 to 5 the most steady on pictures of digits
+MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = 1000, 10, 3  # rows that each has; of fewer a graph falls apart
 PAIRED_ROWS = 500  # of whose pairs the median distance is
 MOST_COLUMNS = 4096  # of hashed bins, whose Gram matrix is held
 
@@ -41,9 +42,10 @@ def map_of(features: Any, rows: Opened, seed: int) -> FeatureMap:
     if not isinstance(features, str):
         return bounded(clone(as_map(features)))
     if features == "anchors":
-        return AnchorFeatures(n_neighbors=NEIGHBORS, random_state=seed)
+        most = max(rows.n_rows // ROWS_EACH, FEWEST_ANCHORS)
+        return AnchorFeatures(min(most, MOST_ANCHORS), NEIGHBORS, random_state=seed)
     if features == "fourier":
-        scale = np.sqrt(_median_distance(rows, "sqeuclidean", seed) / 2)
+        scale = _median_distance(rows, "euclidean", seed) / np.sqrt(2)
         return FourierFeatures(Gaussian(scale), random_state=seed)
     if features == "binning":
         return bounded(BinningFeatures(Laplacian(_median_distance(rows, "manhattan", seed)), random_state=seed))
