@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
     from bochner.estimators.streamed import merge
     from bochner.features import (
+        AnchorFeatures,
         BinningFeatures,
         ConcatenatedFeatures,
         FourierFeatures,
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
     from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
     from bochner.tuning import learn_metric
-    from bochner.unsupervised import KernelCCA, KernelPCA
+    from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
     from bochner.unsupervised.density import KernelDensity
     from bochner.unsupervised.novelty import NoveltyDetector
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "AnchorFeatures",
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
     "KernelCCA",
     "KernelDensity",
+    "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "KernelPCA",
@@ -42,6 +45,7 @@ __all__ = [
     "NystroemFeatures",
     "OnlineKernelClassifier",
     "OnlineKernelRegressor",
+    "SpectralClustering",
     "TableEncoder",
     "independence_test",
     "learn_metric",
@@ -53,11 +57,13 @@ __all__ = [
     "two_sample_test",
 ]
 _HOMES = {
+    "AnchorFeatures": "bochner.features",
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
     "KernelDensity": "bochner.unsupervised.density",
     "KernelCCA": "bochner.unsupervised",
+    "KernelKMeans": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
     "KernelPCA": "bochner.unsupervised",
@@ -67,6 +73,7 @@ _HOMES = {
     "OnlineKernelClassifier": "bochner.online",
     "OnlineKernelRegressor": "bochner.online",
     "NystroemFeatures": "bochner.features",
+    "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
     "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.tuning",

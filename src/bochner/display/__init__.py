@@ -2,6 +2,7 @@
 
 from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
+from bochner.display.clusters import ClusterDisplay
 from bochner.display.coverage import CoverageDisplay
 from bochner.display.drift import DriftDisplay
 from bochner.display.embedding import EmbeddingDisplay
@@ -22,6 +23,7 @@ from bochner.display.width import WidthDisplay
 __all__ = [
     "BandDisplay",
     "CircleDisplay",
+    "ClusterDisplay",
     "CoverageDisplay",
     "DriftDisplay",
     "EmbeddingDisplay",
