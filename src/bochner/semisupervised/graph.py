@@ -1,0 +1,204 @@
+"""The graph of rows that share landmarks: its sums over the rows, and smooth functions on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.sources import Source
+from bochner.design import Design
+from bochner.engines.base import reduce
+from bochner.engines.local import LOCAL, shards
+from bochner.features.base import FeatureMap
+from bochner.passes import OnSpan
+
+SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
+KEPT_BYTES = 1 << 30  # of the features of all rows
+CG_TOL, CG_STEPS = 1e-8, 1000
+
+
+@dataclass
+class GraphSums:
+    """What is known of a graph W = Z L^-1 Z', L = diag(Z'w), after a pass over its rows; two of them add up.
+
+    Attributes
+    ----------
+    n_rows : int
+    gram : sparse array of shape (m, m)
+        Z' diag(w) Z.
+    degree : array of shape (m,)
+        Z'w.
+    labelled : list of tuple
+        Features, targets, weights and numbers of rows with a target.
+    features : list of CSR matrix, or None
+        Of all rows, where they are kept.
+    """
+
+    n_rows: int
+    gram: Any
+    degree: NDArray[np.float64]
+    labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = field(default_factory=list)
+    features: list[Any] | None = None
+
+    def add(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
+        """Add the next rows, of features Z; a row without a target has zeros alone."""
+        wide = Z.astype(np.float64)
+        weighted = sp.diags_array(weight) @ wide
+        self.gram = self.gram + wide.T @ weighted
+        self.degree = self.degree + np.ravel(weighted.sum(axis=0))
+        known = np.flatnonzero(targets.any(axis=1) & (weight > 0))
+        if len(known):
+            self.labelled.append((wide[known], targets[known], weight[known], self.n_rows + known))
+        if self.features is not None:
+            self.features.append(Z)
+        self.n_rows += len(weight)
+
+    def __iadd__(self, other: GraphSums) -> GraphSums:
+        self.gram, self.degree = self.gram + other.gram, self.degree + other.degree
+        self.labelled += [(*rows, number + self.n_rows) for *rows, number in other.labelled]
+        if self.features is not None and other.features is not None:
+            self.features += other.features
+        self.n_rows += other.n_rows
+        return self
+
+
+@dataclass(frozen=True)
+class SumGraph:
+    """The work of a pass over some rows.
+
+    Attributes
+    ----------
+    n_features : int
+        Number m of landmarks.
+    keeps : bool
+        Whether the features of all rows are kept.
+    advance : callable
+    n_bytes : int
+        Memory of a call, about.
+    """
+
+    n_features: int
+    keeps: bool
+    advance: Callable[[int], object]
+    n_bytes: int = 1 << 28
+
+    def __call__(self, source: Source, features: FeatureMap) -> GraphSums:
+        """Sum over the blocks of a source."""
+        m = self.n_features
+        sums = GraphSums(0, sp.csr_array((m, m)), np.zeros(m), features=[] if self.keeps else None)
+        for X, targets, weight in source.blocks(BLOCK_ROWS):
+            sums.add(sp.csr_array(features.store(X).Z), targets, weight)  # type: ignore[attr-defined]
+            self.advance(len(weight))
+        return sums
+
+
+def graph_of(design: Design, n_values: int) -> Graph:
+    """The graph of all rows, in one pass over them on all threads, or by the workers of an engine.
+
+    Parameters
+    ----------
+    design : Design
+        With a map to landmarks. Targets of shape (b, K) have zeros alone in a row without one.
+    n_values : int
+        Numbers that are to be found for each row.
+    """
+    source, features, engine = design.source, design.features, design.engine
+    row = features.stored_bytes(np.dtype(np.float32), False) + 8 * n_values
+    keeps = source.n_rows is not None and row * source.n_rows <= KEPT_BYTES
+    work = SumGraph(features.n_features_out, keeps, design.advance)
+    n_parts, n_rows = source.n_parts, max(design.n_rows, 1)
+    spans = shards(n_parts, -(-SHARD_ROWS * n_parts // n_rows), MOST_SUMS)
+    if engine.is_remote:
+        items = [source.cut(*span) for span in spans]
+        shared = source.stripped(), features
+        sums = reduce(engine, items, OnSpan(SumGraph(features.n_features_out, keeps, _silent)), shared)
+    else:
+        sums = reduce(LOCAL, [source.span(*span) for span in spans], work, features)
+    return Graph(sums)
+
+
+def _silent(n_rows: int) -> None:
+    """Tell nobody."""
+
+
+class Graph:
+    """Rows as a graph, S = A A' its matrix, A = Z L^-1/2, and functions f = A v on it.
+
+    The degrees of S are one, for Z 1 = 1; so are its rows' sums, and a random walk on the rows has all of them equally
+    often. What is found is v, or coefficients L^-1/2 v of the features.
+
+    Parameters
+    ----------
+    sums : GraphSums
+        Of at least one row with a target.
+    """
+
+    def __init__(self, sums: GraphSums) -> None:
+        self.n_rows, self.features = sums.n_rows, sums.features
+        parts = list(zip(*sums.labelled, strict=True))
+        self.targets, self.weight, self.number = (np.concatenate(part) for part in parts[1:])
+        with np.errstate(divide="ignore"):
+            self.root = np.where(sums.degree > 0, sums.degree**-0.5, 0.0)
+        scale = sp.diags_array(self.root)
+        self.total = float(sums.degree.sum())
+        self.matrix = sp.csr_array(scale @ sums.gram @ scale)
+        self.labelled = sp.csr_array(sp.vstack(parts[0], format="csr") @ scale)
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks that rows share."""
+        return int(np.count_nonzero(self.root))
+
+    @cached_property
+    def back(self) -> NDArray[np.float64]:
+        """A_l' diag(w) Y_l, of shape (m, K)."""
+        return self.labelled.T @ (self.targets * self.weight[:, np.newaxis])
+
+    def spread(self, alpha: float, B: NDArray) -> NDArray[np.float64]:
+        """(I - alpha A'A)^-1 B, of shape (m, K), by conjugate gradients."""
+        return solve(lambda V: V - alpha * (self.matrix @ V), B)
+
+    def smoothest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Eigenvectors of S of the largest eigenvalues, as functions of mean square one.
+
+        Returns
+        -------
+        array of shape (count,)
+            Eigenvalues, descending from one.
+        array of shape (m, count)
+            Their v.
+        """
+        count = min(count, self.rank)
+        if self.matrix.shape[0] <= max(4 * count, 200):
+            values, vectors = np.linalg.eigh(self.matrix.toarray())
+        else:
+            from scipy.sparse.linalg import eigsh
+
+            values, vectors = eigsh(self.matrix, count, which="LA", v0=np.ones(len(self.root)))
+        order = np.argsort(-values, kind="stable")[:count]
+        values, vectors = np.clip(values[order], 0.0, 1.0), vectors[:, order]
+        kept = values > 1e-8
+        return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
+
+
+def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64]:
+    """Solve positive definite equations for the columns of B, of shape (m, K), together by conjugate gradients."""
+    X, R = np.zeros_like(B), B.copy()
+    P, squares = R.copy(), (R * R).sum(axis=0)
+    least = CG_TOL**2 * squares
+    for _ in range(CG_STEPS):
+        if (squares <= least).all():
+            break
+        Q = apply(P)
+        step = np.divide(squares, (P * Q).sum(axis=0), out=np.zeros_like(squares), where=squares > least)
+        X += step * P
+        R -= step * Q
+        before, squares = squares, (R * R).sum(axis=0)
+        P = R + np.divide(squares, before, out=np.zeros_like(squares), where=before > 0) * P
+    return X
