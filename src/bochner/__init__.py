@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
     from bochner.estimators.streamed import merge
     from bochner.features import (
+        AnchorFeatures,
         BinningFeatures,
         ConcatenatedFeatures,
         FourierFeatures,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "AnchorFeatures",
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
@@ -38,6 +40,7 @@ __all__ = [
     "settings",
 ]
 _HOMES = {
+    "AnchorFeatures": "bochner.features",
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",

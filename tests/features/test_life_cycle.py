@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 
-from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
+from bochner import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
 from bochner.data.weights import unit_weights
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
 from bochner.features.rows import KernelRows, exact_map
@@ -23,11 +23,15 @@ MAPS = {
     "bins": BINS,
     "smooth bins": BinningFeatures(SmoothBins(6.0), 9, random_state=1),
     "buckets": BinningFeatures(Laplacian(6.0), 9, n_buckets=20, random_state=1),
+    "anchors": AnchorFeatures(20, 3, random_state=0),
+    "directions of anchors": AnchorFeatures(20, 3, normalize=True, random_state=0),
     "linear": LinearFeatures(),
     "transformer": TransformerFeatures(Nystroem(n_components=10, random_state=0)),
     "rows": KernelRows(Gaussian(2.0)),
     "dense ones": ConcatenatedFeatures([FOURIER, LinearFeatures()], [2.0, 0.5]),
     "together": ConcatenatedFeatures([FOURIER, BINS, LinearFeatures()], [2.0, 1.0, 0.5]),
+    "with anchors": ConcatenatedFeatures([AnchorFeatures(20, 3, random_state=0), FOURIER, BINS], [2.0, 1.0, 0.5]),
+    "anchors of coordinates": MetricFeatures(METRIC, AnchorFeatures(20, 3, random_state=0)),
     "fourier of coordinates": MetricFeatures(METRIC, FOURIER),
     "bins of coordinates": MetricFeatures(METRIC, BINS),
 }

@@ -1,5 +1,6 @@
 """Feature maps z with E z(x)'z(y) = k(x, y)."""
 
+from bochner.features.anchors import AnchorFeatures
 from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.coordinates import MetricFeatures
@@ -9,6 +10,7 @@ from bochner.features.metric import Metric
 from bochner.features.transformer import TransformerFeatures
 
 __all__ = [
+    "AnchorFeatures",
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",

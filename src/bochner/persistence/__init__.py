@@ -30,6 +30,7 @@ CLASSES: Registry = {
         "bochner.solvers.conformal": ["Scores"],
         "bochner.features.fourier": ["FourierFeatures"],
         "bochner.features.structured": ["SignedHadamard"],
+        "bochner.features.anchors": ["AnchorFeatures"],
         "bochner.features.binning": ["BinningFeatures"],
         "bochner.features.concatenate": ["ConcatenatedFeatures"],
         "bochner.features.linear": ["LinearFeatures"],
