@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MetricFeatures,
     )
     from bochner.persistence import load, save
+    from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.tuning import learn_metric
 
 __version__ = "0.1.0.dev0"
@@ -31,6 +32,8 @@ __all__ = [
     "KernelMachineRegressor",
     "LinearFeatures",
     "MetricFeatures",
+    "SemiSupervisedClassifier",
+    "SemiSupervisedRegressor",
     "TableEncoder",
     "learn_metric",
     "load",
@@ -48,6 +51,8 @@ _HOMES = {
     "KernelMachineRegressor": "bochner.estimators",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
+    "SemiSupervisedClassifier": "bochner.semisupervised",
+    "SemiSupervisedRegressor": "bochner.semisupervised",
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",

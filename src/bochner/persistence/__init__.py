@@ -23,6 +23,8 @@ CLASSES: Registry = {
     for module, names in {
         "bochner.estimators.regressor": ["KernelMachineRegressor"],
         "bochner.estimators.classifier": ["KernelMachineClassifier"],
+        "bochner.semisupervised.classifier": ["SemiSupervisedClassifier"],
+        "bochner.semisupervised.regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.sums": ["Sums"],
         "bochner.estimators.judges": ["Judges"],

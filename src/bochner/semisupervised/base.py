@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.streams.opening import is_streamed
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.lazy_scores import LazyScore
@@ -20,8 +21,10 @@ from bochner.semisupervised.smoothers import Poisson, Smooth, Smoother, SmoothRi
 from bochner.unsupervised.base import Opened, RowModel
 
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS, NEIGHBOURS = 3, 1000, 8000, 3
+WIDE_ROWS = 5_000  # that are seen in double precision
 SAMPLE_ROWS = 8  # of the sample, for each landmark
 ALPHA, FLOW_ALPHA = 0.99, 0.999
+COUNTS, PENALTIES = (20, 40, 80), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
 METHODS = ("auto", "spreading", "poisson", "ridge")
 
 
@@ -49,11 +52,15 @@ class SemiSupervised(LazyScore, RowModel):
         self._check_parameters()
         self._begin()
         seed = self._seed()
-        rows = self._open(X, sample_weight, seed, y=y)
+        few = hasattr(X, "shape") and not is_streamed(X) and X.shape[0] <= WIDE_ROWS
+        dtype = np.dtype(np.float64 if few else np.float32)
+        rows = self._open(X, sample_weight, seed, dtype, y=y)
         self.features_ = self._landmarks(rows, seed)
         with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
-            design = Design(rows.source, self.features_, np.float32, advance, fixed=True, engine=rows.engine)
-            return graph_of(design, rows.source.n_outputs)
+            design = Design(rows.source, self.features_, dtype, advance, fixed=True, engine=rows.engine)
+            graph = graph_of(design, rows.source.n_outputs)
+        self.n_labelled_ = len(graph.number)
+        return graph
 
     def _check_parameters(self) -> None:
         methods = METHODS if self._may_flow else [name for name in METHODS if name != "poisson"]
@@ -61,7 +68,7 @@ class SemiSupervised(LazyScore, RowModel):
             raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {self.method!r}.")
         if isinstance(self.alpha, str) and self.alpha == "auto":
             return
-        if not isinstance(self.alpha, Real) or isinstance(self.alpha, bool) or not 0 < self.alpha < 1:
+        if not isinstance(self.alpha, Real) or not 0 < float(self.alpha) < 1:
             raise ValueError(f"alpha must be a number between 0 and 1, both left out, or 'auto', got {self.alpha!r}.")
 
     _may_flow = False
@@ -83,17 +90,35 @@ class SemiSupervised(LazyScore, RowModel):
         drawn.fit_sample(X, weight)
         return drawn
 
-    def _spreading_alpha(self, default: float) -> float:
-        return default if isinstance(self.alpha, str) else float(self.alpha)
+    def _candidates(self, graph: Graph, flows: bool) -> list[Smoother]:
+        """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""
+        given = None if isinstance(self.alpha, str) else float(self.alpha)
+        if self.method == "poisson" or (self.method == "auto" and flows):
+            return [Poisson(given or FLOW_ALPHA)]
+        spreading: list[Smoother] = [Spreading(given or ALPHA)]
+        if self.method == "spreading":
+            return spreading
+        ridges: list[Smoother] = [SmoothRidge(*one) for one in self._ridges(graph)]
+        return ridges if self.method == "ridge" else [*spreading, *ridges]
+
+    def _ridges(self, graph: Graph) -> list[tuple[int, float]]:
+        """Numbers of functions and penalties of least squares to try."""
+        return [(count, penalty) for count in COUNTS for penalty in PENALTIES]
 
     def _values(self, X: Any) -> NDArray[np.float64]:
         """The function of some rows, shape (n, K)."""
-        return self._mapped(X, lambda rows: self.features_.dot(rows, self.coef_))
+        return self._mapped(X, lambda rows: self.features_.dot(rows, self.coef_), self.coef_.dtype)
 
-    def _of_all_rows(self, graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
-        """The function of all rows of the fit, and of those with a target with its own part; None without features."""
-        if graph.features is None:
-            return None
-        found = np.concatenate([Z @ self.coef_ for Z in graph.features])
-        found[graph.number] += smooth.own * graph.targets * self._scale
-        return found
+
+def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
+    """The function of all rows of a graph, (n, K), its own part included; None where their features are not kept."""
+    if graph.features is None:
+        return None
+    found = np.concatenate([np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features])
+    found[graph.number] += smooth.own * graph.given
+    return found
+
+
+def coefficients(graph: Graph, smooth: Smooth) -> NDArray[np.float64]:
+    """Coefficients of the features, shape (m, K)."""
+    return (graph.root[:, np.newaxis] * smooth.v).astype(graph.dtype)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.sources import Source
 from bochner.design import Design
@@ -20,6 +21,7 @@ from bochner.passes import OnSpan
 
 SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
 KEPT_BYTES = 1 << 30  # of the features of all rows
+SAME = 1e5  # equal parts of one, to which features of equal rows are the same
 CG_TOL, CG_STEPS = 1e-8, 1000
 
 
@@ -120,7 +122,7 @@ def graph_of(design: Design, n_values: int) -> Graph:
         sums = reduce(engine, items, OnSpan(SumGraph(features.n_features_out, keeps, _silent)), shared)
     else:
         sums = reduce(LOCAL, [source.span(*span) for span in spans], work, features)
-    return Graph(sums)
+    return Graph(sums, design.dtype)
 
 
 def _silent(n_rows: int) -> None:
@@ -137,18 +139,38 @@ class Graph:
     ----------
     sums : GraphSums
         Of at least one row with a target.
+    dtype : dtype
+        Of features and coefficients.
+
+    Attributes
+    ----------
+    number, of : int arrays
+        Of each row with a target its number among all, and among the distinct ones.
+    given : array of shape (l, K)
+        Targets of these.
+    labelled, targets, weight : sparse array of shape (k, m), arrays of shape (k, K) and (k,)
+        Rows of A, mean targets and weights of the distinct ones.
+    matrix : sparse array of shape (m, m)
+        A'A.
     """
 
-    def __init__(self, sums: GraphSums) -> None:
+    def __init__(self, sums: GraphSums, dtype: DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
         self.n_rows, self.features = sums.n_rows, sums.features
-        parts = list(zip(*sums.labelled, strict=True))
-        self.targets, self.weight, self.number = (np.concatenate(part) for part in parts[1:])
+        if not sums.labelled:
+            raise ValueError("No row of positive weight has a target: give some.")
+        rows, targets, weight, self.number = _stacked(sums.labelled)
         with np.errstate(divide="ignore"):
             self.root = np.where(sums.degree > 0, sums.degree**-0.5, 0.0)
         scale = sp.diags_array(self.root)
         self.total = float(sums.degree.sum())
         self.matrix = sp.csr_array(scale @ sums.gram @ scale)
-        self.labelled = sp.csr_array(sp.vstack(parts[0], format="csr") @ scale)
+        first, self.of = _distinct(rows)
+        self.weight = np.bincount(self.of, weight, len(first))
+        sums_of = sp.csr_array((weight, (self.of, np.arange(len(weight)))), shape=(len(first), len(weight)))
+        self.targets = (sums_of @ targets) / self.weight[:, np.newaxis]
+        self.given = targets
+        self.labelled = sp.csr_array(rows[first] @ scale)
 
     @property
     def rank(self) -> int:
@@ -159,6 +181,14 @@ class Graph:
     def back(self) -> NDArray[np.float64]:
         """A_l' diag(w) Y_l, of shape (m, K)."""
         return self.labelled.T @ (self.targets * self.weight[:, np.newaxis])
+
+    def deviation(self, v: NDArray) -> float:
+        """Standard deviation over all rows of the functions A v, but for what they have in common, shape (m, K)."""
+        v = v - v.mean(axis=1, keepdims=True)
+        lengths = np.divide(1.0, self.root, out=np.zeros_like(self.root), where=self.root > 0)
+        means = lengths @ v / self.total
+        squares = np.einsum("ik,ik->k", v, self.matrix @ v) / self.total
+        return float(np.sqrt(max((squares - means**2).mean(), 0.0)))
 
     def spread(self, alpha: float, B: NDArray) -> NDArray[np.float64]:
         """(I - alpha A'A)^-1 B, of shape (m, K), by conjugate gradients."""
@@ -185,6 +215,24 @@ class Graph:
         values, vectors = np.clip(values[order], 0.0, 1.0), vectors[:, order]
         kept = values > 1e-8
         return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
+
+
+def _stacked(blocks: list[tuple[Any, NDArray, NDArray, NDArray]]) -> tuple[Any, NDArray, NDArray, NDArray]:
+    rows, targets, weight, number = zip(*blocks, strict=True)
+    return sp.csr_array(sp.vstack(rows)), np.concatenate(targets), np.concatenate(weight), np.concatenate(number)
+
+
+def _distinct(rows: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Numbers of rows that differ, and of each row that of its equal among them."""
+    known: dict[tuple[bytes, bytes], int] = {}
+    first, of = [], np.empty(rows.shape[0], np.intp)
+    for i, (a, b) in enumerate(pairwise(rows.indptr)):
+        order = np.argsort(rows.indices[a:b])
+        key = rows.indices[a:b][order].tobytes(), np.rint(rows.data[a:b][order] * SAME).tobytes()
+        of[i] = known.setdefault(key, len(first))
+        if of[i] == len(first):
+            first.append(i)
+    return np.array(first), of
 
 
 def solve(apply: Callable[[NDArray], NDArray], B: NDArray) -> NDArray[np.float64]:

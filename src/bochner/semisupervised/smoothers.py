@@ -19,7 +19,7 @@ class Smooth(NamedTuple):
     Attributes
     ----------
     v : array of shape (m, K)
-    own : array of shape (K,) or None
+    own : float
         What is added to f in a row with a target Y: Y times this.
     influence : array of shape (l,) or None
         d f_i / d Y_i of the rows with a target, the part by `own` left out; None where they are too many.
