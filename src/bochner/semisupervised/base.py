@@ -24,7 +24,7 @@ ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS, NEIGHBOURS = 3, 1000, 8000, 3
 WIDE_ROWS = 5_000  # that are seen in double precision
 SAMPLE_ROWS = 8  # of the sample, for each landmark
 ALPHA, FLOW_ALPHA = 0.99, 0.999
-COUNTS, PENALTIES = (20, 40, 80), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
+COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
 METHODS = ("auto", "spreading", "poisson", "ridge")
 
 
@@ -90,7 +90,7 @@ class SemiSupervised(LazyScore, RowModel):
         drawn.fit_sample(X, weight)
         return drawn
 
-    def _candidates(self, graph: Graph, flows: bool) -> list[Smoother]:
+    def _candidates(self, flows: bool) -> list[Smoother]:
         """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""
         given = None if isinstance(self.alpha, str) else float(self.alpha)
         if self.method == "poisson" or (self.method == "auto" and flows):
@@ -98,12 +98,8 @@ class SemiSupervised(LazyScore, RowModel):
         spreading: list[Smoother] = [Spreading(given or ALPHA)]
         if self.method == "spreading":
             return spreading
-        ridges: list[Smoother] = [SmoothRidge(*one) for one in self._ridges(graph)]
+        ridges: list[Smoother] = [SmoothRidge(count, penalty) for count in COUNTS for penalty in PENALTIES]
         return ridges if self.method == "ridge" else [*spreading, *ridges]
-
-    def _ridges(self, graph: Graph) -> list[tuple[int, float]]:
-        """Numbers of functions and penalties of least squares to try."""
-        return [(count, penalty) for count in COUNTS for penalty in PENALTIES]
 
     def _values(self, X: Any) -> NDArray[np.float64]:
         """The function of some rows, shape (n, K)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -86,6 +87,11 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     ValueError, TypeError
         At fit: no labels, parameters out of range, infinite values.
 
+    Warns
+    -----
+    UserWarning
+        At fit, where -1 stands beside one other label alone, and may be meant as a class.
+
     References
     ----------
     Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global Consistency", NIPS 2003, section 2. Liu,
@@ -140,7 +146,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         members, factors = graph.targets, self._factors(graph)
         graph.targets, graph.given = members * factors, graph.given * factors
         few = bool((graph.weight @ members).min() < FEW_LABELS)
-        smooth = self._chosen(graph, self._candidates(graph, few), members, few)
+        smooth = self._chosen(graph, self._candidates(few), members, few)
         self._keep(graph, smooth)
         return self
 
@@ -163,6 +169,12 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         self.classes_ = np.unique(plain(values[labelled(values)]))
         if not len(self.classes_):
             raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
+        if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not labelled(values).all():
+            warnings.warn(
+                f"All labels are {self.classes_[0]}, for -1 marks rows without one. Where it is a class, name the "
+                "classes otherwise.",
+                stacklevel=2,
+            )
         return Memberships(self.classes_)
 
     def _factors(self, graph: Graph) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
 KEPT_BYTES = 1 << 30  # of the features of all rows
 SAME = 1e5  # equal parts of one, to which features of equal rows are the same
 CG_TOL, CG_STEPS = 1e-8, 1000
+LEAST_EIGENVALUE = 1e-8  # of S, of whose eigenvectors less is noise
 
 
 @dataclass
@@ -204,7 +205,18 @@ class Graph:
         array of shape (m, count)
             Their v.
         """
+        values, vectors = self._eigenvectors(max(count, 1 if self._found is None else len(self._found[0])))
+        values, vectors = values[:count], vectors[:, :count]
+        kept = values > LEAST_EIGENVALUE
+        return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
+
+    _found: tuple[NDArray, NDArray] | None = None
+
+    def _eigenvectors(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Those of A'A, of the largest eigenvalues, found once."""
         count = min(count, self.rank)
+        if self._found is not None and len(self._found[0]) >= count:
+            return self._found
         if self.matrix.shape[0] <= max(4 * count, 200):
             values, vectors = np.linalg.eigh(self.matrix.toarray())
         else:
@@ -212,9 +224,8 @@ class Graph:
 
             values, vectors = eigsh(self.matrix, count, which="LA", v0=np.ones(len(self.root)))
         order = np.argsort(-values, kind="stable")[:count]
-        values, vectors = np.clip(values[order], 0.0, 1.0), vectors[:, order]
-        kept = values > 1e-8
-        return values[kept], vectors[:, kept] * np.sqrt(self.total / values[kept])
+        self._found = np.clip(values[order], 0.0, 1.0), vectors[:, order]
+        return self._found
 
 
 def _stacked(blocks: list[tuple[Any, NDArray, NDArray, NDArray]]) -> tuple[Any, NDArray, NDArray, NDArray]:

@@ -148,7 +148,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     def _chosen(self, graph: Graph) -> Smooth:
         """The function by which targets left out are told best."""
         found = []
-        for way in self._candidates(graph, flows=False):
+        for way in self._candidates(flows=False):
             smooth = way.fit(graph)
             out = left_out(graph, smooth, graph.targets) if len(graph.number) > 1 else None
             loss = np.inf

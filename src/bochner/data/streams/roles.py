@@ -119,7 +119,7 @@ class Roles:
         none = " and in all rows after it" if bad.all() and first == 0 else ""
         raise SourceError(
             f"the target {', '.join(map(repr, self.target))} is missing in row {first + row}{none}; drop such rows, or "
-            f"leave them out by {cure}"
+            f"leave them out by {cure}, or learn from them too by a SemiSupervised estimator"
         )
 
 
