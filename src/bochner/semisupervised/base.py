@@ -20,7 +20,7 @@ from bochner.semisupervised.graph import Graph, graph_of
 from bochner.semisupervised.smoothers import Poisson, Smooth, Smoother, SmoothRidge, Spreading
 from bochner.unsupervised.base import Opened, RowModel
 
-ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS, NEIGHBOURS = 3, 1000, 8000, 3
+ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
 WIDE_ROWS = 5_000  # that are seen in double precision
 SAMPLE_ROWS = 8  # of the sample, for each landmark
 ALPHA, FLOW_ALPHA = 0.99, 0.999
@@ -80,7 +80,7 @@ class SemiSupervised(LazyScore, RowModel):
             if features != "auto":
                 raise ValueError(f"features must be 'auto' or AnchorFeatures, got {features!r}.")
             wanted = min(max(rows.n_rows // ROWS_A_LANDMARK, FEWEST_LANDMARKS), MOST_LANDMARKS)
-            features = AnchorFeatures(wanted, NEIGHBOURS, random_state=seed)
+            features = AnchorFeatures(wanted, "auto", random_state=seed)
         elif not isinstance(features, AnchorFeatures):
             raise TypeError(f"features must be AnchorFeatures or 'auto', got {type(features).__name__}.")
         drawn = seeded(as_map(features), seed)

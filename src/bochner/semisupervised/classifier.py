@@ -49,7 +49,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
-        "auto": a third as many landmarks as rows, between 1,000 and 8,000, and the 3 nearest of each row.
+        "auto": half as many landmarks as rows, between 100 and 8,000, and the nearest three to eight of each row, so
+        many as make the graph one.
     method : {"auto", "spreading", "poisson", "ridge"}, default="auto"
         "auto" is "poisson" where a class has fewer than 5 labels, else what labels that are left out, exactly and
         without other fits, are told best by.

@@ -34,7 +34,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     Parameters
     ----------
     features : AnchorFeatures or "auto", default="auto"
-        "auto": a third as many landmarks as rows, between 1,000 and 8,000, and the 3 nearest of each row.
+        "auto": half as many landmarks as rows, between 100 and 8,000, and the nearest three to eight of each row, so
+        many as make the graph one.
     method : {"auto", "spreading", "ridge"}, default="auto"
         "auto" is what targets that are left out, exactly and without other fits, are told best by.
     alpha : float or "auto", default="auto"
