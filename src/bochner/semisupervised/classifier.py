@@ -167,10 +167,13 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         if isinstance(seen, Overview):
             values = np.empty(len(seen.classes or ()), object)
             values[:] = list(seen.classes or ())
-        self.classes_ = np.unique(plain(values[labelled(values)]))
+        known = labelled(values)
+        self.classes_ = np.unique(plain(values[known]))
+        if not known.all() and self.classes_.dtype.kind == "f" and not (self.classes_ % 1).any():
+            self.classes_ = self.classes_.astype(np.int64)  # which NaN among them has made floats
         if not len(self.classes_):
             raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
-        if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not labelled(values).all():
+        if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
             warnings.warn(
                 f"All labels are {self.classes_[0]}, for -1 marks rows without one. Where it is a class, name the "
                 "classes otherwise.",
