@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bochner.persistence import load, save
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.tuning import learn_metric
+    from bochner.unsupervised import KernelKMeans, SpectralClustering
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -28,12 +29,14 @@ __all__ = [
     "BinningFeatures",
     "ConcatenatedFeatures",
     "FourierFeatures",
+    "KernelKMeans",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
     "LinearFeatures",
     "MetricFeatures",
     "SemiSupervisedClassifier",
     "SemiSupervisedRegressor",
+    "SpectralClustering",
     "TableEncoder",
     "learn_metric",
     "load",
@@ -47,12 +50,14 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
+    "KernelKMeans": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
     "KernelMachineRegressor": "bochner.estimators",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
     "SemiSupervisedClassifier": "bochner.semisupervised",
     "SemiSupervisedRegressor": "bochner.semisupervised",
+    "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
     "learn_metric": "bochner.tuning",
     "load": "bochner.persistence",

@@ -2,6 +2,7 @@
 
 from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
+from bochner.display.clusters import ClusterDisplay
 from bochner.display.coverage import CoverageDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
@@ -17,6 +18,7 @@ from bochner.display.width import WidthDisplay
 __all__ = [
     "BandDisplay",
     "CircleDisplay",
+    "ClusterDisplay",
     "CoverageDisplay",
     "ErrorDisplay",
     "GramDisplay",

@@ -18,8 +18,6 @@ from bochner.features.base import FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.kernels import Kernel
 
-SAMPLED_ROWS = 4096
-
 
 def encode(X: Any, weights: NDArray | None, with_std: bool) -> TableEncoder:
     """Fit the encoder of a table; ValueError where nothing is in it.
@@ -68,7 +66,7 @@ def draw(features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed:
     """Draw a map for the encoded columns, and show it some rows; these."""
     _check_lengthscales(features, encoder)
     features.draw(encoder.n_features_out_)
-    X, _, weight = source.sample(SAMPLED_ROWS, np.random.default_rng(seed)).whole()
+    X, _, weight = source.sample(features.sample_rows, np.random.default_rng(seed)).whole()
     features.fit_sample(X, weight)
     return X
 

@@ -126,6 +126,11 @@ class FeatureMap(TransformerMixin, KernelParameter):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
     @property
+    def sample_rows(self) -> int:
+        """Rows of a sample that `fit_sample` has use for."""
+        return SAMPLE_ROWS
+
+    @property
     def parts(self) -> list[FeatureMap]:
         """The maps that stand side by side here, one as a rule."""
         return [self]

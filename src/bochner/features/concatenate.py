@@ -165,6 +165,11 @@ class ConcatenatedFeatures(FeatureMap):
         return self.weights is None and len(self.maps) > 1
 
     @property
+    def sample_rows(self) -> int:
+        """Rows of a sample that one of the maps has use for."""
+        return max(part.sample_rows for part in self.maps_)
+
+    @property
     def parts(self) -> list[FeatureMap]:
         """The fitted maps."""
         return self.maps_

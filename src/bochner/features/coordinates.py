@@ -87,6 +87,11 @@ class MetricFeatures(FeatureMap):
         dense = inner.dense
         return None if dense is None else DenseOfCoordinates(self.metric, dense)
 
+    @property
+    def sample_rows(self) -> int:
+        """Rows of a sample that the map has use for."""
+        return self.features_.sample_rows
+
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Show the coordinates of a sample of the rows to the map."""
         self.features_.fit_sample(self.metric.coordinates(X), weight)

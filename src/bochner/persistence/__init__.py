@@ -39,6 +39,7 @@ CLASSES: Registry = {
         "bochner.features.metric": ["Metric"],
         "bochner.features.coordinates": ["MetricFeatures"],
         "bochner.features.rows": ["KernelRows"],
+        "bochner.unsupervised.clustering": ["KernelKMeans", "SpectralClustering"],
         "bochner.tuning.report": ["Report", "Candidate"],
         "bochner.estimators.class_losses": ["Start"],
         "bochner.solvers.losses": ["Huber", "Quantile", "Poisson"],

@@ -20,8 +20,8 @@ from bochner.data.table_statistic import TableStatistic
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight
-from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
+from bochner.estimators.checks import checked_weight, normalised_weights
+from bochner.estimators.model import draw, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.tables import Stream, engine_of, given, large
@@ -91,7 +91,8 @@ class RowModel(KernelParameter):
             stream = large(X, y, weight)
             if stream is None:
                 targets = self._targets_of(y)
-                self.encoder_ = self._scaled(encode(X, weight, with_std=True))
+                known = TableEncoder().fit(X, sample_weight=normalised_weights(weight))
+                self.encoder_ = self._scaled(known.statistic_)
                 source = encoded_source(self.encoder_, X, y, weight, dtype, targets)
                 return Opened(source, source, source.n_rows)
         return self._opened_stream(stream, seed, np.dtype(dtype))
@@ -112,7 +113,7 @@ class RowModel(KernelParameter):
         X, y, weight = overview.sample
         y, targets = np.empty((X.shape[0], 0)) if y is None else y, self._targets_of(overview)
         validate_data(self, X, reset=True, skip_check_array=True)
-        self.encoder_ = self._scaled(encoder_of(overview.table, True))
+        self.encoder_ = self._scaled(overview.table)
         n_rows = overview.n_rows or stream.table.expected or overview.n_seen
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         if stream.table.sample is None and overview.n_rows == sample.n_rows:
@@ -123,10 +124,11 @@ class RowModel(KernelParameter):
         source = StreamSource(stream.table, stream.roles, read, targets, counts, sums, sample, total)
         return Opened(source, sample, n_rows, engine)
 
-    def _scaled(self, encoder: TableEncoder) -> TableEncoder:
+    def _scaled(self, statistic: TableStatistic) -> TableEncoder:
         """The encoder, which scales columns to unit variance unless that is not wanted."""
-        wanted = not has_common_unit(encoder.statistic_) if self.standardize == "auto" else bool(self.standardize)
-        return encoder if wanted else encoder_of(encoder.statistic_, False)
+        return encoder_of(
+            statistic, not has_common_unit(statistic) if self.standardize == "auto" else bool(self.standardize)
+        )
 
     def _drawn(self, features: FeatureMap, rows: Opened, seed: int) -> FeatureMap:
         """Draw a map for the encoded columns, and show it a sample of the rows."""

@@ -1,0 +1,340 @@
+"""Spectral clustering and kernel k-means on features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from bochner.design import Design
+from bochner.engines.algebra import product
+from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
+from bochner.features.graph import AnchorGraph, is_anchored, leading
+from bochner.reductions import typed_blocks
+from bochner.unsupervised.base import Opened, RowModel
+from bochner.unsupervised.maps import map_of, mapped
+
+MOST_ROWS = 100_000  # that k-means looks at; all others go to the nearest of its centres
+LEAST_DEGREE = 0.05  # of the mean one, as estimated degrees of rows that are far from all others may be negative
+FEWEST_DIRECTIONS, FOR_EACH = 32, 4  # of the principal ones in which kernel k-means runs, and for each cluster
+
+
+class Clusterer(ClusterMixin, RowModel):
+    """What clusterings share: k-means of coordinates of the rows, which are the features times a matrix."""
+
+    features: Any
+    n_clusters: int
+    n_init: int
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        features: Any,
+        n_init: int = 10,
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.features = features
+        self.n_init = n_init
+        self.standardize = standardize
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @any_arrays
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, path or collection of Dask of shape (n, d)
+            Files and collections are read in passes.
+        y : ignored
+        sample_weight : array of shape (n,), str or None, default=None
+            A name is that of a column.
+
+        Returns
+        -------
+        self
+        """
+        self._begin()
+        for name in ("n_clusters", "n_init"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+        seed = self._seed()
+        rows = self._open(X, sample_weight, seed)
+        self.features_ = self._drawn(map_of(self.features, rows, seed), rows, seed)
+        self._find_directions(rows, self.features_)
+        blocks = typed_blocks(rows.source, Design(rows.source, self.features_).block_rows, np.dtype(np.float32))
+        parts = [(self._coordinates(X), weight) for X, _, weight in blocks]
+        self.embedding_ = np.concatenate([U for U, _ in parts])
+        weight = np.concatenate([weight for _, weight in parts])
+        self.centers_ = self._centres(self.embedding_, weight, seed)
+        self.labels_ = nearest(self.embedding_, self.centers_)
+        self._finish(weight)
+        return self
+
+    @abstractmethod
+    def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
+        """Find what coordinates are, in passes over the rows."""
+
+    @abstractmethod
+    def _coordinates(self, X: Any) -> NDArray:
+        """Coordinates of encoded rows, shape (b, k)."""
+
+    def _finish(self, weight: NDArray) -> None:
+        """Tell what else there is to the clusters, given the weights of the rows."""
+
+    def _centres(self, U: NDArray, weight: NDArray, seed: int) -> NDArray:
+        """Centres of k-means on a sample of the rows that have weight; on one thread, whose sums have one order."""
+        rows = np.flatnonzero(weight)
+        if len(rows) < self.n_clusters:
+            raise ValueError(f"n_clusters is {self.n_clusters}, and X has {len(rows)} rows with weight: take fewer.")
+        if len(rows) > MOST_ROWS:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False))
+        means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
+        with threadpool_limits(1):
+            return means.fit(U[rows], sample_weight=weight[rows]).cluster_centers_
+
+    @any_arrays
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Clusters of rows, shape (n,).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        """
+        return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the rows in their first coordinates, and the sizes of clusters; see `ClusterDisplay`."""
+        from bochner.display.clusters import ClusterDisplay
+
+        return ClusterDisplay.from_model(self, **options).plot(ax)
+
+
+class SpectralClustering(Clusterer):
+    """Spectral clustering without the matrix of all pairs of rows.
+
+    The affinities are W = Z L^-1 Z', L = diag(Z'1), for `AnchorFeatures`, whose degrees are one; for other maps
+    D^-1/2 Z Z' D^-1/2, D the degrees Z Z'1. The leading eigenvectors of the n x n matrix are Z P, where P comes of a
+    matrix of the features alone, summed in one pass or two. K-means clusters their rows, scaled to length one, and new
+    rows have theirs by the same formula.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    features : "anchors", "fourier", "binning", a feature map or a scikit-learn transformer, default="anchors"
+        Anchors, 1,000 of them or one for every three rows, follow bent and thin clusters, as graphs of neighbours do. Waves and bins by name have the scale of the
+        median distance of two rows, and find what kernel k-means finds.
+    n_init : int, default=10
+        Runs of k-means, of which the best counts.
+    standardize : bool or "auto", default="auto"
+        Whether columns of numbers get unit variance; "auto" does so unless all seem to have one unit, as pixels.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    labels_ : int32 array of shape (n,)
+    embedding_ : array of shape (n, k)
+        Leading eigenvectors, rows of length one.
+    eigenvalues_ : array of shape (k,)
+        Of the affinities, the largest first; a gap after the k-th speaks for k clusters.
+    centers_ : array of shape (n_clusters, k)
+    projection_ : array of shape (D, k)
+        From features to eigenvectors.
+    features_ : FeatureMap
+    encoder_ : TableEncoder
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError
+        At fit: numbers of clusters or runs that are not positive, more clusters than rows; features of no such name.
+    NotFittedError
+        At predict, before fit.
+
+    References
+    ----------
+    Ng, Jordan and Weiss, "On Spectral Clustering", NIPS 2001. Chen and Cai, "Large Scale Spectral Clustering with
+    Landmark-Based Representation", AAAI 2011. Wu et al., "Scalable Spectral Clustering Using Random Binning Features",
+    KDD 2018.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.metrics import adjusted_rand_score
+    >>> from bochner import SpectralClustering
+    >>> X, moon = make_moons(1000, noise=0.05, random_state=0)
+    >>> model = SpectralClustering(n_clusters=2, random_state=0).fit(X)
+    >>> adjusted_rand_score(moon, model.labels_) > 0.99
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        features: Any = "anchors",
+        n_init: int = 10,
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_clusters,
+            features=features,
+            n_init=n_init,
+            standardize=standardize,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
+        k = int(self.n_clusters)
+        if is_anchored(features):
+            graph = AnchorGraph.of(mapped(rows, features), features.n_features_out)
+            self.eigenvalues_, self.projection_ = graph.eigenvectors(k)
+            return
+        total, weights = np.zeros(features.n_features_out), 0.0
+        for Z, weight in mapped(rows, features):
+            total += Z.T @ weight.astype(np.float64)
+            weights += float(weight.sum())
+        least, gram = LEAST_DEGREE * float(total @ total) / weights, np.zeros((len(total), len(total)))
+        for Z, weight in mapped(rows, features):
+            gram += _gram(Z, weight / np.maximum(Z @ total, least))
+        self.eigenvalues_, vectors = leading(gram, k)
+        self.projection_ = vectors / np.sqrt(self.eigenvalues_)
+
+    def _coordinates(self, X: Any) -> NDArray:
+        U = self.features_.dot(X, self.projection_.astype(X.dtype))
+        return U / np.maximum(np.linalg.norm(U, axis=1, keepdims=True), np.finfo(U.dtype).tiny)
+
+
+class KernelKMeans(Clusterer):
+    """K-means in the space of the features, which finds what is compact by the kernel.
+
+    Distances of features are those of their principal components but for a part that no centre changes, as the centres
+    lie in the leading ones nearly. So k-means runs in 32 of these, or 4 for each cluster where that is more, and its
+    centres are centres of features.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    features : "fourier", "binning", "anchors", a feature map or a scikit-learn transformer, default="fourier"
+        Waves and bins by name have the scale of the median distance of two rows.
+    n_init : int, default=10
+        Runs of k-means, of which the best counts.
+    standardize : bool or "auto", default="auto"
+        Whether columns of numbers get unit variance; "auto" does so unless all seem to have one unit, as pixels.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    labels_ : int32 array of shape (n,)
+    embedding_ : array of shape (n, r)
+        Principal components of the features.
+    centers_ : array of shape (n_clusters, r)
+        Of them.
+    cluster_centers_ : array of shape (n_clusters, D)
+        The same in the space of the features.
+    inertia_ : float
+        Weighted sum of squared distances of features from their centres.
+    components_, mean_ : arrays of shape (D, r) and (D,)
+        Principal directions and mean of the features.
+    features_ : FeatureMap
+    encoder_ : TableEncoder
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError
+        At fit: numbers of clusters or runs that are not positive, more clusters than rows; features of no such name.
+    NotFittedError
+        At predict, before fit.
+
+    References
+    ----------
+    Chitta, Jin and Jain, "Efficient Kernel Clustering Using Random Fourier Features", ICDM 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from sklearn.metrics import adjusted_rand_score
+    >>> from bochner import KernelKMeans
+    >>> X, blob = make_blobs(600, random_state=0, cluster_std=0.5)
+    >>> model = KernelKMeans(n_clusters=3, random_state=0).fit(X)
+    >>> adjusted_rand_score(blob, model.predict(X)) > 0.99
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        features: Any = "fourier",
+        n_init: int = 10,
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_clusters,
+            features=features,
+            n_init=n_init,
+            standardize=standardize,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
+        if features.dense is not None:
+            moments = self._design(rows, features).moments()
+            gram, mean, total = moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
+        else:
+            graph = AnchorGraph.of(mapped(rows, features), features.n_features_out)
+            gram, mean, total = graph.gram, graph.degrees, graph.weight
+        self.mean_ = mean / total
+        centred = gram - total * np.outer(self.mean_, self.mean_)
+        r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
+        values, self.components_ = leading(centred, r)
+        self._left = max(float(np.trace(centred) - values.sum()), 0.0)
+
+    def _coordinates(self, X: Any) -> NDArray:
+        components = self.components_.astype(X.dtype)
+        return self.features_.dot(X, components) - self.mean_.astype(X.dtype) @ components
+
+    def _finish(self, weight: NDArray) -> None:
+        self.cluster_centers_ = self.mean_ + self.centers_ @ self.components_.T
+        apart = np.square(self.embedding_ - self.centers_[self.labels_]).sum(axis=1, dtype=np.float64)
+        self.inertia_ = float(weight @ apart) + self._left
+
+
+def nearest(U: NDArray, centres: NDArray) -> NDArray[np.int32]:
+    """Number of the nearest centre of each row, shape (n,)."""
+    centres = centres.astype(U.dtype)
+    scores = product(U, np.ascontiguousarray(centres.T))
+    return np.argmax(scores - np.square(centres).sum(axis=1) / 2, axis=1).astype(np.int32)
+
+
+def _gram(Z: Any, weight: NDArray) -> NDArray:
+    """Z'WZ of a block of features."""
+    if sp.issparse(Z):
+        return (Z.T @ (sp.diags_array(weight) @ Z)).toarray()
+    scaled = Z * np.sqrt(weight).astype(Z.dtype)[:, np.newaxis]
+    return product(np.ascontiguousarray(scaled.T), scaled)
