@@ -15,14 +15,12 @@ from bochner.estimators.lazy_scores import LazyScore
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
-from bochner.features.transformer import as_map
 from bochner.semisupervised.graph import Graph, graph_of
 from bochner.semisupervised.smoothers import Poisson, Smooth, Smoother, SmoothRidge, Spreading
 from bochner.unsupervised.base import Opened, RowModel
 
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
 WIDE_ROWS = 5_000  # that are seen in double precision
-SAMPLE_ROWS = 8  # of the sample, for each landmark
 ALPHA, FLOW_ALPHA = 0.99, 0.999
 COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
 METHODS = ("auto", "spreading", "poisson", "ridge")
@@ -83,12 +81,7 @@ class SemiSupervised(LazyScore, RowModel):
             features = AnchorFeatures(wanted, "auto", random_state=seed)
         elif not isinstance(features, AnchorFeatures):
             raise TypeError(f"features must be AnchorFeatures or 'auto', got {type(features).__name__}.")
-        drawn = seeded(as_map(features), seed)
-        drawn.draw(self.encoder_.n_features_out_)
-        size = SAMPLE_ROWS * int(features.n_components)
-        X, _, weight = rows.sample.sample(size, np.random.default_rng(seed)).whole()
-        drawn.fit_sample(X, weight)
-        return drawn
+        return self._drawn(seeded(features, seed), rows, seed)  # type: ignore[return-value]
 
     def _candidates(self, flows: bool) -> list[Smoother]:
         """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""

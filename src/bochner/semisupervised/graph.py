@@ -257,7 +257,8 @@ def _stacked(blocks: list[tuple[Any, NDArray, NDArray, NDArray]]) -> tuple[Any, 
 def _distinct(rows: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Numbers of rows that differ, and of each row that of its equal among them."""
     known: dict[tuple[bytes, bytes], int] = {}
-    first, of = [], np.empty(rows.shape[0], np.intp)
+    first: list[int] = []
+    of = np.empty(rows.shape[0], np.intp)
     for i, (a, b) in enumerate(pairwise(rows.indptr)):
         order = np.argsort(rows.indices[a:b])
         key = rows.indices[a:b][order].tobytes(), np.rint(rows.data[a:b][order] * SAME).tobytes()

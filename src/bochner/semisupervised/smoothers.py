@@ -98,7 +98,8 @@ def _influence(graph: Graph, alpha: float) -> NDArray[np.float64] | None:
     if rows.shape[0] > MOST_INFLUENCES:
         return None
     found = graph.spread(alpha, rows.T.toarray())
-    return alpha * graph.weight * np.ravel(rows.multiply(found.T).sum(axis=1))
+    own: NDArray[np.float64] = np.ravel(rows.multiply(found.T).sum(axis=1))
+    return np.asarray(alpha * graph.weight * own)
 
 
 def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> NDArray[np.float64] | None:
