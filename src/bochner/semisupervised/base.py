@@ -81,7 +81,7 @@ class SemiSupervised(LazyScore, RowModel):
             features = AnchorFeatures(wanted, "auto", random_state=seed)
         elif not isinstance(features, AnchorFeatures):
             raise TypeError(f"features must be AnchorFeatures or 'auto', got {type(features).__name__}.")
-        return self._drawn(seeded(features, seed), rows, seed)  # type: ignore[return-value]
+        return self._drawn(seeded(features, seed), rows, seed)
 
     def _candidates(self, flows: bool) -> list[Smoother]:
         """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""

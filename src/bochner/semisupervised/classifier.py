@@ -145,7 +145,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         """
         graph = self._fit_graph(X, y, sample_weight)
         members, factors = graph.targets, self._factors(graph)
-        graph.targets, graph.given = members * factors, graph.given * factors
+        graph.change_targets(lambda targets: targets * factors)
         few = bool((graph.weight @ members).min() < FEW_LABELS)
         smooth = self._chosen(graph, self._candidates(few), members, few)
         self._keep(graph, smooth)

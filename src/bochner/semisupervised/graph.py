@@ -175,6 +175,10 @@ class Graph:
         self.given = targets
         self.labelled = sp.csr_array(rows[first] @ scale)
 
+    def change_targets(self, change: Callable[[NDArray], NDArray]) -> None:
+        """Put what ``change`` makes of arrays of targets, row by row, in their place."""
+        self.targets, self.given = change(self.targets), change(self.given)
+
     @property
     def rank(self) -> int:
         """Number of landmarks that rows share."""

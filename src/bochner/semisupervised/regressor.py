@@ -117,7 +117,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         self.mean_ = np.average(Y, axis=0, weights=weight)
         deviation = np.sqrt(np.average((Y - self.mean_) ** 2, axis=0, weights=weight))
         self.scale_ = np.where(deviation > 0, deviation, 1.0)
-        graph.targets, graph.given = self._scaled_targets(graph.targets), self._scaled_targets(graph.given)
+        graph.change_targets(self._scaled_targets)
         smooth = self._chosen(graph)
         found = of_all_rows(graph, smooth)
         self.transduction_ = None if found is None else self._numbers(found)
