@@ -20,8 +20,8 @@ from bochner.data.table_statistic import TableStatistic
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight, normalised_weights
-from bochner.estimators.model import draw, encoded_source, encoder_of, rows_to_map
+from bochner.estimators.checks import checked_weight
+from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.tables import Stream, engine_of, given, large
@@ -91,8 +91,7 @@ class RowModel(KernelParameter):
             stream = large(X, y, weight)
             if stream is None:
                 targets = self._targets_of(y)
-                known = TableEncoder().fit(X, sample_weight=normalised_weights(weight))
-                self.encoder_ = self._scaled(known.statistic_)
+                self.encoder_ = self._encoder(X, weight)
                 source = encoded_source(self.encoder_, X, y, weight, dtype, targets)
                 return Opened(source, source, source.n_rows)
         return self._opened_stream(stream, seed, np.dtype(dtype))
@@ -124,11 +123,17 @@ class RowModel(KernelParameter):
         source = StreamSource(stream.table, stream.roles, read, targets, counts, sums, sample, total)
         return Opened(source, sample, n_rows, engine)
 
+    def _encoder(self, X: Any, weight: NDArray | None) -> TableEncoder:
+        """The encoder of a table in memory."""
+        if self.standardize != "auto":
+            return encode(X, weight, bool(self.standardize))
+        encoder = encode(X, weight, True)
+        return encode(X, weight, False) if has_common_unit(encoder.statistic_) else encoder
+
     def _scaled(self, statistic: TableStatistic) -> TableEncoder:
         """The encoder, which scales columns to unit variance unless that is not wanted."""
-        return encoder_of(
-            statistic, not has_common_unit(statistic) if self.standardize == "auto" else bool(self.standardize)
-        )
+        wanted = not has_common_unit(statistic) if self.standardize == "auto" else bool(self.standardize)
+        return encoder_of(statistic, wanted)
 
     def _drawn(self, features: FeatureMap, rows: Opened, seed: int) -> FeatureMap:
         """Draw a map for the encoded columns, and show it a sample of the rows."""

@@ -136,8 +136,8 @@ class SpectralClustering(Clusterer):
     ----------
     n_clusters : int, default=8
     features : "anchors", "fourier", "binning", a feature map or a scikit-learn transformer, default="anchors"
-        Anchors, 1,000 of them or one for every three rows, follow bent and thin clusters, as graphs of neighbours do. Waves and bins by name have the scale of the
-        median distance of two rows, and find what kernel k-means finds.
+        Anchors, 1,000 of them or one for every three rows, follow bent and thin clusters, as graphs of neighbours do.
+        Waves and bins by name have the scale of the median distance of two rows, and find what kernel k-means finds.
     n_init : int, default=10
         Runs of k-means, of which the best counts.
     standardize : bool or "auto", default="auto"
