@@ -5,7 +5,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
@@ -55,8 +57,6 @@ def test_weights_are_those_of_the_formula(s):
 
 def test_landmarks_are_means_of_the_rows():
     """K-means of scikit-learn with as many centres leaves about as much."""
-    from sklearn.cluster import KMeans
-
     features = AnchorFeatures(20, 1, random_state=0).fit(X)
     left = cdist(X - X.mean(axis=0), features.landmarks_, "sqeuclidean").min(axis=1).sum()
     assert left < 1.15 * KMeans(20, n_init=10, random_state=0).fit(X).inertia_
@@ -77,6 +77,23 @@ def test_sparse_rows_are_dense_ones(normalize):
     fitted = clone(features).fit(sp.csr_array(rows))
     found = [fitted.transform(Z).toarray() for Z in (rows, sp.csr_array(rows))]
     np.testing.assert_allclose(*found, rtol=0, atol=1e-6)
+
+
+def test_principal_directions():
+    """Of wide rows, dense and sparse ones: those of PCA, and distances in them."""
+    rows = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 60)) + 0.01 * RNG.standard_normal((400, 60))
+    features = AnchorFeatures(40, n_directions=3, normalize=False, random_state=0).fit(rows)
+    axes = PCA(3).fit(rows).components_
+    cosines = np.linalg.svd(axes @ features.directions_)[1]
+    np.testing.assert_allclose(cosines, 1, atol=1e-6)
+    U = (rows - rows.mean(axis=0)) @ features.directions_
+    np.testing.assert_allclose(features.transform(rows).toarray(), naive(U, features.landmarks_, 3), atol=1e-5)
+    wide = sp.random_array((300, 5000), density=0.01, rng=np.random.default_rng(0), format="csr")
+    for normalize in (False, True):
+        fitted = AnchorFeatures(40, normalize=normalize, random_state=0).fit(wide)
+        assert fitted.directions_.shape == (5000, 32)
+        found = fitted.transform(wide.toarray()).toarray()
+        np.testing.assert_allclose(fitted.transform(wide).toarray(), found, rtol=0, atol=1e-9)
 
 
 def test_few_rows_are_landmarks_themselves():

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -168,6 +166,8 @@ class AnchorFeatures(FeatureMap):
             U -= np.average(U, axis=0, weights=weight).astype(U.dtype)
             U *= np.sqrt(weight / weight.mean()).astype(U.dtype)[:, np.newaxis]
             return eigh((U.T @ U).astype(np.float64), subset_by_index=[X.shape[1] - q, X.shape[1] - 1])[1]
+        from sklearn.decomposition import TruncatedSVD
+
         scale = np.sqrt(weight)
         if self.normalized_:
             lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X) if sp.issparse(X) else np.linalg.norm(X, axis=1)
@@ -319,6 +319,8 @@ def _has_directions(X: Rows) -> bool:
 
 def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
     """Centres of k-means, in order; the distinct rows themselves where these are not more."""
+    from sklearn.cluster import MiniBatchKMeans
+
     rows = X
     if len(X) > most:
         means = MiniBatchKMeans(

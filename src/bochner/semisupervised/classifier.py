@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
@@ -17,7 +17,7 @@ from bochner.data.streams.lazily import Call, lazy
 from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.totals import Overview
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.calibration import fit_temperature
+from bochner.estimators.calibration import fit_temperature, probabilities
 from bochner.estimators.streamed_predictions import predicted
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -27,6 +27,7 @@ from bochner.semisupervised.marks import Memberships, checked_marks, labelled, p
 from bochner.semisupervised.smoothers import Smooth, Smoother, left_out
 
 FEW_LABELS = 5  # of a class, below which values left out tell little
+LARGEST_SCORE = 5.0  # in deviations over all rows
 SLOPE = 2.0  # of logarithms of probabilities, where no values left out tell it
 
 
@@ -77,7 +78,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     coef_ : array of shape (m, K)
         Of the features: scores of the classes.
     slope_ : float
-        p = softmax(slope f), f the scores; fitted to labels left out, where these are not few.
+        p = softmax(slope f), f the scores between -5 and 5; fitted to labels left out, where these are not few.
     n_labelled_ : int
     encoder_ : TableEncoder
     n_features_in_ : int
@@ -201,7 +202,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             smooth = way.fit(graph)
             size = graph.deviation(smooth.v) or 1.0
             out = None if few or len(self.classes_) < 2 else left_out(graph, smooth, graph.targets)
-            out = None if out is None else out / size
+            out = None if out is None else np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
             smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
             slope = SLOPE if out is None else float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
             loss = np.inf if out is None else _log_loss(slope * out, members, graph.weight)
@@ -216,9 +217,13 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         self.transduction_ = self.label_distributions_ = None
         scores = of_all_rows(graph, smooth)
         if scores is not None:
-            self.label_distributions_ = softmax(self.slope_ * scores, axis=1)
+            self.label_distributions_ = self._probabilities(scores)
             self.transduction_ = self.classes_[scores.argmax(axis=1)]
         self.coef_ = coefficients(graph, smooth)
+
+    def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
+        """Probabilities of scores, up to the largest: next to a label they grow without bound."""
+        return probabilities(scores, np.array([self.slope_, 0.0]), largest=LARGEST_SCORE)
 
     @lazy
     @any_arrays
@@ -278,7 +283,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             names = getattr(self, "feature_names_in_", None)
             by_class = partial(_by_class, [f"probability_{label}" for label in self.classes_.tolist()])
             return predicted(X, Call.of(self, "predict_proba"), by_class, names, out)
-        return softmax(self.slope_ * self._values(X), axis=1)
+        return self._probabilities(self._values(X))
 
 
 def _labels(found: NDArray) -> dict[str, NDArray]:

@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from bochner.design import Design
@@ -98,6 +97,8 @@ class Clusterer(ClusterMixin, RowModel):
 
     def _centres(self, U: NDArray, weight: NDArray, seed: int) -> NDArray:
         """Centres of k-means on a sample of the rows that have weight; on one thread, whose sums have one order."""
+        from sklearn.cluster import KMeans
+
         rows = np.flatnonzero(weight)
         if len(rows) < self.n_clusters:
             raise ValueError(f"n_clusters is {self.n_clusters}, and X has {len(rows)} rows with weight: take fewer.")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.metrics import pairwise_distances
 
 from bochner.design import Design
 from bochner.features import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures
@@ -63,6 +62,8 @@ def bounded(features: FeatureMap) -> FeatureMap:
 
 
 def _median_distance(rows: Opened, metric: str, seed: int) -> float:
+    from sklearn.metrics import pairwise_distances
+
     X = rows.sample.sample(PAIRED_ROWS, np.random.default_rng(seed)).whole().X
     distances = pairwise_distances(X.astype(np.float64), metric=metric)
     apart = distances[np.triu_indices(len(distances), 1)]
