@@ -33,7 +33,8 @@ LAYERS = [
     {"solvers"},
     {"tuning"},
     {"estimators"},
-    {"unsupervised", "semisupervised", "online", "hypotheses"},
+    {"unsupervised"},
+    {"semisupervised", "online", "hypotheses"},
     {"persistence", "display"},
     {"cli"},
 ]

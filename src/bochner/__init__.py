@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bochner.hypotheses import independence_test, two_sample_test
     from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
+    from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.tuning import learn_metric
     from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
     from bochner.unsupervised.density import KernelDensity
@@ -45,6 +46,8 @@ __all__ = [
     "NystroemFeatures",
     "OnlineKernelClassifier",
     "OnlineKernelRegressor",
+    "SemiSupervisedClassifier",
+    "SemiSupervisedRegressor",
     "SpectralClustering",
     "TableEncoder",
     "independence_test",
@@ -73,6 +76,8 @@ _HOMES = {
     "OnlineKernelClassifier": "bochner.online",
     "OnlineKernelRegressor": "bochner.online",
     "NystroemFeatures": "bochner.features",
+    "SemiSupervisedClassifier": "bochner.semisupervised",
+    "SemiSupervisedRegressor": "bochner.semisupervised",
     "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
     "independence_test": "bochner.hypotheses",

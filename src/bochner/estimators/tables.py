@@ -112,8 +112,14 @@ class Given(NamedTuple):
     stream: Stream | None = None
 
 
-def given(X: Any, y: Any, sample_weight: Any) -> Given:
+def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     """Open what is to be read, and take columns that are named out of a frame; small tables are read at once.
+
+    Parameters
+    ----------
+    X, y, sample_weight : what `fit` takes
+    without : {"refuse", "keep"}
+        What becomes of rows without a target that are read; see `Roles`.
 
     Raises
     ------
@@ -128,6 +134,7 @@ def given(X: Any, y: Any, sample_weight: Any) -> Given:
         stream = Stream(table, roles(y, sample_weight), active_engine() if own else None)
     else:
         return _in_memory(X, y, sample_weight)
+    stream = replace(stream, roles=replace(stream.roles, without=without))
     return Given(*stream.gather()) if stream.is_gathered else Given(None, None, None, stream)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -28,6 +29,7 @@ MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
 BATCH_ROWS, EPOCHS = 4096, 4  # of the rows that k-means takes at a time, and how often it sees each
 AXES_ROWS, WIDE = 8192, 2048  # rows of which principal directions are; columns whose covariance is computed
 TILE_BYTES = 4 << 20  # of the distances of the rows that a thread looks at together
+FEWEST_NEIGHBOURS, MOST_NEIGHBOURS, CONNECTED, SHOWN_ROWS = 3, 8, 0.99, 2
 LEAST = 1e-6  # of the weight of the nearest landmark, so that weights are positive
 FEWEST_COLUMNS, SPREAD, LOWEST = 16, 0.5, 0.25  # of rows whose directions tell more than their lengths
 
@@ -49,8 +51,9 @@ class AnchorFeatures(FeatureMap):
     ----------
     n_components : int, default=1000
         Number m of landmarks; fewer where there are fewer distinct rows.
-    n_neighbors : int, default=3
-        Number s of landmarks of a row.
+    n_neighbors : int or "auto", default=3
+        Number s of landmarks of a row. "auto" is the least of 3 to 8 by which the graph of the rows is in one part, but
+        for a hundredth of them; 8 where none is.
     n_directions : int or None, default=32
         Number q of the principal directions in which distances are measured, where there are more columns; the others
         are noise more often than not, and cost time. None for all.
@@ -97,7 +100,7 @@ class AnchorFeatures(FeatureMap):
     def __init__(
         self,
         n_components: int = 1000,
-        n_neighbors: int = 3,
+        n_neighbors: int | str = 3,
         *,
         n_directions: int | None = 32,
         normalize: bool | str = "auto",
@@ -123,7 +126,7 @@ class AnchorFeatures(FeatureMap):
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_neighbors", "n_directions"):
             value = getattr(self, name)
-            if value is None and name == "n_directions":
+            if (value is None and name == "n_directions") or (value == "auto" and name == "n_neighbors"):
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise TypeError(f"{name} must be an integer, got {value!r}.")
@@ -149,8 +152,11 @@ class AnchorFeatures(FeatureMap):
             self.directions_ = self._principal(X[:AXES_ROWS], weight[:AXES_ROWS], seeds[0])
             self._caches = {}
         self.landmarks_ = _centres(self.coordinates(X), weight, int(self.n_components), seeds[1])
-        self.reach_ = max(min(int(self.n_neighbors), len(self.landmarks_) - 1), 1)
         self._caches = {}
+        self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
+        if isinstance(self.n_neighbors, str):
+            shown = rng.permutation(X.shape[0])[: SHOWN_ROWS * self.n_features_out]
+            self.reach_ = _connecting(self.neighbors(X[shown])[0], self.n_features_out)
 
     def _principal(self, X: Rows, weight: NDArray, seed: int) -> NDArray[np.float64]:
         """The directions of largest variance, shape (d, q), of sparse and very wide rows of largest squares."""
@@ -172,6 +178,10 @@ class AnchorFeatures(FeatureMap):
     def sample_rows(self) -> int:
         """Rows of a sample that k-means has use for."""
         return MOST_ROWS * int(self.n_components)
+
+    @property
+    def _most_neighbors(self) -> int:
+        return MOST_NEIGHBOURS if isinstance(self.n_neighbors, str) else int(self.n_neighbors)
 
     @property
     def n_features_out(self) -> int:
@@ -228,7 +238,7 @@ class AnchorFeatures(FeatureMap):
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory of one row's landmarks and weights."""
-        return int(self.n_neighbors) * (4 + dtype.itemsize) + 8
+        return self._most_neighbors * (4 + dtype.itemsize) + 8
 
     @lazy
     @any_arrays
@@ -281,6 +291,18 @@ def _nearest(distances: NDArray, s: int) -> tuple[NDArray, NDArray]:
     width = np.maximum(near[:, -1:], np.finfo(near.dtype).tiny)
     weights = np.maximum(1 - near[:, :s] / width, LEAST)
     return found, weights / weights.sum(axis=1, keepdims=True)
+
+
+def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
+    """The fewest landmarks of a row, of at least three, by which nearly all rows are in one part of the graph."""
+    n_rows, most = ids.shape
+    for s in range(min(FEWEST_NEIGHBOURS, most), most):
+        starts = np.arange(0, n_rows * s + 1, s)
+        Z = sp.csr_array((np.ones(n_rows * s), ids[:, :s].ravel(), starts), shape=(n_rows, n_landmarks))
+        part = connected_components(sp.csr_array(Z.T @ Z), directed=False)[1]
+        if np.bincount(part[ids[:, 0]]).max() >= CONNECTED * n_rows:
+            return s
+    return most
 
 
 def _has_directions(X: Rows) -> bool:

@@ -27,6 +27,8 @@ CLASSES: Registry = {
         "bochner.online.classifier": ["OnlineKernelClassifier"],
         "bochner.online.recursion": ["RecursiveSums"],
         "bochner.online.history": ["History"],
+        "bochner.semisupervised.classifier": ["SemiSupervisedClassifier"],
+        "bochner.semisupervised.regressor": ["SemiSupervisedRegressor"],
         "bochner.estimators.posterior": ["Posterior"],
         "bochner.estimators.sums": ["Sums"],
         "bochner.estimators.judges": ["Judges"],

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -68,7 +69,7 @@ class RowModel(KernelParameter):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31))
 
-    def _open(self, X: Any, sample_weight: Any, seed: int, dtype: DTypeLike = np.float32) -> Opened:
+    def _open(self, X: Any, sample_weight: Any, seed: int, dtype: DTypeLike = np.float32, y: Any = None) -> Opened:
         """Rows of any kind to learn from: arrays, frames, sparse matrices, files, collections.
 
         Parameters
@@ -79,34 +80,47 @@ class RowModel(KernelParameter):
             Of the sample.
         dtype : dtype
             Of the encoded rows.
+        y : array or name of a column, optional
+            Targets, for models that have them in some rows.
         """
-        X, _, weight, stream = given(X, None, sample_weight)
+        X, y, weight, stream = given(X, y, sample_weight, without="keep")
         if stream is None:
             X = checked_rows(self, X, reset=True)
             weight = checked_weight(weight, X)
-            stream = large(X, np.empty((X.shape[0], 0)), weight)
+            y = self._checked_targets(X, y)
+            stream = large(X, y, weight)
             if stream is None:
+                targets = self._targets_of(y)
                 self.encoder_ = self._encoder(X, weight)
-                source = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
+                source = encoded_source(self.encoder_, X, y, weight, dtype, targets)
                 return Opened(source, source, source.n_rows)
         return self._opened_stream(stream, seed, np.dtype(dtype))
+
+    def _checked_targets(self, X: Any, y: Any) -> NDArray:
+        """The targets of rows in memory; none, where a model has none."""
+        return np.empty((X.shape[0], 0))
+
+    def _targets_of(self, seen: Any) -> Callable[[NDArray], NDArray]:
+        """How targets are read as numbers, shape (b, K), after a look at all of them: an array, or an `Overview`."""
+        return as_it_is
 
     def _opened_stream(self, stream: Stream, seed: int, dtype: np.dtype) -> Opened:
         """Rows that are read in passes, after a look at all of them."""
         size, engine = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit), engine_of(stream)
         with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
-            overview = look(stream.table, stream.roles, False, seed, size, advance, engine)
-        X, _, weight = overview.sample
+            overview = look(stream.table, stream.roles, is_classifier(self), seed, size, advance, engine)
+        X, y, weight = overview.sample
+        y, targets = np.empty((X.shape[0], 0)) if y is None else y, self._targets_of(overview)
         validate_data(self, X, reset=True, skip_check_array=True)
         self.encoder_ = self._scaled(overview.table)
         n_rows = overview.n_rows or stream.table.expected or overview.n_seen
-        sample = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is).encoded(dtype)
+        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         if stream.table.sample is None and overview.n_rows == sample.n_rows:
             return Opened(sample, sample, sample.n_rows)
         read, checks = partial(self.encoder_.encode, dtype=dtype), overview.checksums
         counts, sums = tuple(overview.counts), None if checks is None else tuple(checks)
         total = overview.weight * n_rows / overview.n_seen
-        source = StreamSource(stream.table, stream.roles, read, as_it_is, counts, sums, sample, total)
+        source = StreamSource(stream.table, stream.roles, read, targets, counts, sums, sample, total)
         return Opened(source, sample, n_rows, engine)
 
     def _encoder(self, X: Any, weight: NDArray | None) -> TableEncoder:

@@ -166,12 +166,12 @@ def look(
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
     firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
     items = [Shard(source.parts[a:b], int(firsts[a])) for a, b in edges]
-    sample = size, seed, int(firsts[-1]) if apart and roles.without == "refuse" else None
+    sample = size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None
     most = counted_categories(left, current().memory_limit)
     work = Look(source.schema, roles, labels, source.sparse, sample, most, len(items) == 1, source.sample, advance)
     overview = reduce(LOCAL, items, work) if partly or not engine.is_remote else _afar(engine, items, work)
     if partly:
-        overview.cut_short(counts if roles.without == "refuse" else [None] * len(counts))
+        overview.cut_short(counts if roles.without != "drop" else [None] * len(counts))
     _require_rows(overview, source)
     overview.settle()
     return overview

@@ -38,8 +38,9 @@ class Roles:
         Column of weights.
     one_target : bool
         Whether y is of shape (b,), not (b, K).
-    without : {"refuse", "drop"}
-        What becomes of rows whose target is missing or infinite.
+    without : {"refuse", "drop", "keep"}
+        What becomes of rows whose target is missing or infinite; those that are kept have NaN or None for a missing
+        one, and an infinite one is refused.
     """
 
     target: tuple[str, ...] | None = None
@@ -69,9 +70,11 @@ class Roles:
         weight = self._weights(batch, first)
         if isinstance(X, pa.Table):
             X = X.drop_columns([*(self.target or ()), *([self.weight] if self.weight else [])])
+        if bad is not None and self.without == "keep":
+            bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if y.dtype.kind == "f" else None
         if bad is None or not bad.any():
             return Rows(X, y, weight, number)
-        if self.without == "refuse":
+        if self.without != "drop":
             self._refuse(y, bad, first)
         kept = ~bad
         X = X.filter(pa.array(kept)) if isinstance(X, pa.Table) else X[kept]
@@ -87,7 +90,7 @@ class Roles:
             )
         columns = [_read_target(_column(batch.X, name), name) for name in self.target]
         bad = np.logical_or.reduce([gaps for _, gaps in columns])
-        y = np.column_stack([values for values, _ in columns])
+        y = np.column_stack([_marked(*column) for column in columns])
         return (y[:, 0] if self.one_target else y), bad
 
     def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
@@ -116,7 +119,7 @@ class Roles:
         none = " and in all rows after it" if bad.all() and first == 0 else ""
         raise SourceError(
             f"the target {', '.join(map(repr, self.target))} is missing in row {first + row}{none}; drop such rows, or "
-            f"leave them out by {cure}"
+            f"leave them out by {cure}, or learn from them too by a SemiSupervised estimator"
         )
 
 
@@ -179,6 +182,15 @@ def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, NDArray[n
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
         return column.to_numpy().astype(object, copy=False), gaps
     raise SourceError(f"column {name!r}: targets must be numbers, text or booleans, not {kind}")
+
+
+def _marked(values: NDArray, gaps: NDArray[np.bool_]) -> NDArray:
+    """Values with NaN, or None among what are no numbers, in the gaps."""
+    if values.dtype.kind not in "ib" or not gaps.any():
+        return values
+    values = values.astype(np.float64 if values.dtype.kind == "i" else object)
+    values[gaps] = np.nan if values.dtype.kind == "f" else None
+    return values
 
 
 def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:

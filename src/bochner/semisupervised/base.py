@@ -1,0 +1,113 @@
+"""What models of rows of which a few have targets share."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.streams.opening import is_streamed
+from bochner.design import Design
+from bochner.engines.progress import progress
+from bochner.estimators.lazy_scores import LazyScore
+from bochner.features.anchors import AnchorFeatures
+from bochner.features.base import FeatureMap
+from bochner.features.copies import seeded
+from bochner.semisupervised.graph import Graph, graph_of
+from bochner.semisupervised.smoothers import Poisson, Smooth, Smoother, SmoothRidge, Spreading
+from bochner.unsupervised.base import Opened, RowModel
+
+ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
+WIDE_ROWS = 5_000  # that are seen in double precision
+ALPHA, FLOW_ALPHA = 0.99, 0.999
+COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
+METHODS = ("auto", "spreading", "poisson", "ridge")
+
+
+class SemiSupervised(LazyScore, RowModel):
+    """Functions of rows that change little where these are dense, and follow the targets that are known."""
+
+    def __init__(
+        self,
+        features: FeatureMap | str = "auto",
+        method: str = "auto",
+        alpha: Any = "auto",
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.features = features
+        self.method = method
+        self.alpha = alpha
+        self.standardize = standardize
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit_graph(self, X: Any, y: Any, sample_weight: Any) -> Graph:
+        """Find landmarks, and the graph of all rows."""
+        self._check_parameters()
+        self._begin()
+        seed = self._seed()
+        few = hasattr(X, "shape") and not is_streamed(X) and X.shape[0] <= WIDE_ROWS
+        dtype = np.dtype(np.float64 if few else np.float32)
+        rows = self._open(X, sample_weight, seed, dtype, y=y)
+        self.features_ = self._landmarks(rows, seed)
+        with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
+            design = Design(rows.source, self.features_, dtype, advance, fixed=True, engine=rows.engine)
+            graph = graph_of(design, rows.source.n_outputs)
+        self.n_labelled_ = len(graph.number)
+        return graph
+
+    def _check_parameters(self) -> None:
+        methods = METHODS if self._may_flow else [name for name in METHODS if name != "poisson"]
+        if self.method not in methods:
+            raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {self.method!r}.")
+        if isinstance(self.alpha, str) and self.alpha == "auto":
+            return
+        if not isinstance(self.alpha, Real) or not 0 < float(self.alpha) < 1:
+            raise ValueError(f"alpha must be a number between 0 and 1, both left out, or 'auto', got {self.alpha!r}.")
+
+    _may_flow = False
+
+    def _landmarks(self, rows: Opened, seed: int) -> AnchorFeatures:
+        """The map to landmarks, which are found in a sample of the rows."""
+        features = self.features
+        if isinstance(features, str):
+            if features != "auto":
+                raise ValueError(f"features must be 'auto' or AnchorFeatures, got {features!r}.")
+            wanted = min(max(rows.n_rows // ROWS_A_LANDMARK, FEWEST_LANDMARKS), MOST_LANDMARKS)
+            features = AnchorFeatures(wanted, "auto", random_state=seed)
+        elif not isinstance(features, AnchorFeatures):
+            raise TypeError(f"features must be AnchorFeatures or 'auto', got {type(features).__name__}.")
+        return self._drawn(seeded(features, seed), rows, seed)
+
+    def _candidates(self, flows: bool) -> list[Smoother]:
+        """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""
+        given = None if isinstance(self.alpha, str) else float(self.alpha)
+        if self.method == "poisson" or (self.method == "auto" and flows):
+            return [Poisson(given or FLOW_ALPHA)]
+        spreading: list[Smoother] = [Spreading(given or ALPHA)]
+        if self.method == "spreading":
+            return spreading
+        ridges: list[Smoother] = [SmoothRidge(count, penalty) for count in COUNTS for penalty in PENALTIES]
+        return ridges if self.method == "ridge" else [*spreading, *ridges]
+
+    def _values(self, X: Any) -> NDArray[np.float64]:
+        """The function of some rows, shape (n, K)."""
+        return self._mapped(X, lambda rows: self.features_.dot(rows, self.coef_), self.coef_.dtype)
+
+
+def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
+    """The function of all rows of a graph, (n, K), its own part included; None where their features are not kept."""
+    if graph.features is None:
+        return None
+    found = np.concatenate([np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features])
+    found[graph.number] += smooth.own * graph.given
+    return found
+
+
+def coefficients(graph: Graph, smooth: Smooth) -> NDArray[np.float64]:
+    """Coefficients of the features, shape (m, K)."""
+    return (graph.root[:, np.newaxis] * smooth.v).astype(graph.dtype)

@@ -1,0 +1,298 @@
+"""Classification with few labels and many rows."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from bochner.data.streams.lazily import Call, lazy
+from bochner.data.streams.opening import is_streamed
+from bochner.data.streams.totals import Overview
+from bochner.engines.blas import single_threaded_blas
+from bochner.estimators.calibration import fit_temperature, probabilities
+from bochner.estimators.streamed_predictions import predicted
+from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
+from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_rows
+from bochner.semisupervised.graph import Graph
+from bochner.semisupervised.marks import Memberships, checked_marks, labelled, plain
+from bochner.semisupervised.smoothers import Smooth, Smoother, left_out
+
+FEW_LABELS = 5  # of a class, below which values left out tell little
+LARGEST_SCORE = 5.0  # in deviations over all rows
+SLOPE = 2.0  # of logarithms of probabilities, where no values left out tell it
+
+
+class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
+    """Classification of rows of which few have a label, by a graph of all of them.
+
+    Each row is a mixture of its s nearest landmarks, z(x), which k-means finds (`AnchorFeatures`); rows that share
+    landmarks are neighbours in the graph S = Z L^-1 Z', L = diag(Z'1), whose rows have the sum one. A function on it is
+    found that is smooth where rows are dense and follows the labels Y, by equations of the size of the landmarks:
+
+    - "spreading": F = (I - alpha S)^-1 Y (Zhou et al., 2004), for new rows alpha z(x)'L^-1/2 (I - alpha A'A)^-1 A'Y
+      with A = Z L^-1/2;
+    - "poisson": (I - alpha S) u = Y - the mean of the labels (Calder et al., 2020), for one or few labels of a class;
+    - "ridge": least squares on the smoothest eigenvectors of S, the rough ones of which are held back.
+
+    Since the rows of S have the sum one, so have its columns, and each class has the mass of its labels: the
+    normalisation of class masses has nothing left to do, but for other masses, `class_prior`. No n x n matrix is
+    formed, and of each row s numbers are kept; rows may be read from files.
+
+    Parameters
+    ----------
+    features : AnchorFeatures or "auto", default="auto"
+        "auto": half as many landmarks as rows, between 100 and 8,000, and the nearest three to eight of each row, so
+        many as make the graph one.
+    method : {"auto", "spreading", "poisson", "ridge"}, default="auto"
+        "auto" is "poisson" where a class has fewer than 5 labels, else what labels that are left out, exactly and
+        without other fits, are told best by.
+    alpha : float or "auto", default="auto"
+        How far labels spread, below 1; "auto" is 0.99, and 0.999 by "poisson".
+    class_prior : array of shape (K,) or None, default=None
+        Shares of the classes among all rows, where labels have been drawn by others; None for those of the labels.
+    standardize : bool or "auto", default="auto"
+        Whether columns of numbers get unit variance; "auto" is yes, unless they seem to have a common unit, as pixels.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+    transduction_ : array of shape (n,) or None
+        Label of each row of the fit; None where rows are read from files and their landmarks would take more than 1 GB.
+    label_distributions_ : array of shape (n, K) or None
+        Probabilities of the classes of each row of the fit.
+    method_ : {"spreading", "poisson", "ridge"}
+    method_scores_ : dict of str to float
+        Log loss of labels left out, for each way that was tried.
+    features_ : AnchorFeatures
+    coef_ : array of shape (m, K)
+        Of the features: scores of the classes.
+    slope_ : float
+        p = softmax(slope f), f the scores between -5 and 5; fitted to labels left out, where these are not few.
+    n_labelled_ : int
+    encoder_ : TableEncoder
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit: no labels, parameters out of range, infinite values.
+
+    Warns
+    -----
+    UserWarning
+        At fit, where -1 stands beside one other label alone, and may be meant as a class.
+
+    References
+    ----------
+    Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global Consistency", NIPS 2003, section 2. Liu,
+    He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning", ICML 2010. Calder, Cook, Thorpe and
+    Slepcev, "Poisson Learning: Graph Based Semi-Supervised Learning at Very Low Label Rates", ICML 2020, equation 2.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import SemiSupervisedClassifier
+    >>> X, digits = load_digits(return_X_y=True)
+    >>> y = np.where(np.arange(len(digits)) < 50, digits, -1)
+    >>> model = SemiSupervisedClassifier(random_state=0).fit(X, y)
+    >>> bool((model.transduction_ == digits).mean() > 0.9)
+    True
+    """
+
+    _may_flow = True
+
+    def __init__(
+        self,
+        features: FeatureMap | str = "auto",
+        method: str = "auto",
+        alpha: Any = "auto",
+        class_prior: Any = None,
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(features, method, alpha, standardize, random_state, verbose)
+        self.class_prior = class_prior
+
+    @any_arrays
+    @single_threaded_blas()
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SemiSupervisedClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        y : array of shape (n,) or str
+            Labels, or the column of X that holds them; -1, None and NaN mark rows without one, as in scikit-learn.
+        sample_weight : array of shape (n,) or str, optional
+            Not negative. A weight of w counts as w equal rows do.
+
+        Returns
+        -------
+        self
+        """
+        graph = self._fit_graph(X, y, sample_weight)
+        members, factors = graph.targets, self._factors(graph)
+        graph.change_targets(lambda targets: targets * factors)
+        few = bool((graph.weight @ members).min() < FEW_LABELS)
+        smooth = self._chosen(graph, self._candidates(few), members, few)
+        self._keep(graph, smooth)
+        return self
+
+    def _checked_targets(self, X: Any, y: Any) -> NDArray:
+        y = column_or_1d(checked_marks(y, self, "-1"), warn=True)
+        check_consistent_length(X, y)
+        if y.dtype.kind == "f" and np.isinf(y).any():
+            raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}.")
+        known = plain(y[labelled(y)])
+        if len(known):
+            check_classification_targets(known)
+        return y
+
+    def _targets_of(self, seen: Any) -> Memberships:
+        """Take the classes of all labels: of an array, or an overview of a table."""
+        values = seen
+        if isinstance(seen, Overview):
+            values = np.empty(len(seen.classes or ()), object)
+            values[:] = list(seen.classes or ())
+        known = labelled(values)
+        self.classes_ = np.unique(plain(values[known]))
+        if not known.all() and self.classes_.dtype.kind == "f" and not (self.classes_ % 1).any():
+            self.classes_ = self.classes_.astype(np.int64)  # which NaN among them has made floats
+        if not len(self.classes_):
+            raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
+        if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
+            warnings.warn(
+                f"All labels are {self.classes_[0]}, for -1 marks rows without one. Where it is a class, name the "
+                "classes otherwise.",
+                stacklevel=2,
+            )
+        return Memberships(self.classes_)
+
+    def _factors(self, graph: Graph) -> NDArray[np.float64]:
+        """Factors on the labels of each class, by which it gets its share of all rows."""
+        masses = graph.weight @ graph.targets
+        if not masses.all():
+            lost = self.classes_[int(masses.argmin())]
+            raise ValueError(f"All rows of class {lost!r} have the weight zero; give one of them a positive one.")
+        if self.class_prior is None:
+            return np.ones(len(masses))
+        prior = np.asarray(self.class_prior, np.float64)
+        if prior.shape != masses.shape or not (np.isfinite(prior) & (prior > 0)).all():
+            raise ValueError(f"class_prior must be {len(masses)} positive numbers, got {self.class_prior!r}.")
+        return prior / prior.sum() * masses.sum() / masses
+
+    def _chosen(self, graph: Graph, ways: list[Smoother], members: NDArray, few: bool) -> Smooth:
+        """The function by which labels left out are told best, and the slope of its probabilities."""
+        found = []
+        for way in ways:
+            smooth = way.fit(graph)
+            size = graph.deviation(smooth.v) or 1.0
+            out = None if few or len(self.classes_) < 2 else left_out(graph, smooth, graph.targets)
+            out = None if out is None else np.clip(out / size, -LARGEST_SCORE, LARGEST_SCORE)
+            smooth = smooth._replace(v=smooth.v / size, own=smooth.own / size)
+            slope = SLOPE if out is None else float(fit_temperature(out, 2 * members - 1, graph.weight)[0])
+            loss = np.inf if out is None else _log_loss(slope * out, members, graph.weight)
+            found.append((loss, way, smooth, slope))
+        self.method_scores_ = {str(way): float(loss) for loss, way, *_ in found if np.isfinite(loss)}
+        _, way, smooth, self.slope_ = min(found, key=lambda one: one[0])
+        self.method_ = way.name
+        return smooth
+
+    def _keep(self, graph: Graph, smooth: Smooth) -> None:
+        """Keep coefficients, and what becomes of the rows of the fit."""
+        self.transduction_ = self.label_distributions_ = None
+        scores = of_all_rows(graph, smooth)
+        if scores is not None:
+            self.label_distributions_ = self._probabilities(scores)
+            self.transduction_ = self.classes_[scores.argmax(axis=1)]
+        self.coef_ = coefficients(graph, smooth)
+
+    def _probabilities(self, scores: NDArray) -> NDArray[np.float64]:
+        """Probabilities of scores, up to the largest: next to a label they grow without bound."""
+        return probabilities(scores, np.array([self.slope_, 0.0]), largest=LARGEST_SCORE)
+
+    @lazy
+    @any_arrays
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,) or (n, K)
+            For two classes the score of ``classes_[1]`` less the other, positive where that is predicted.
+        """
+        check_is_fitted(self)
+        scores = self._values(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    @any_arrays
+    def predict(self, X: Any, *, out: Any = None) -> Any:
+        """Predict labels, of new rows too.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block.
+
+        Returns
+        -------
+        array of shape (n,), or Path
+        """
+        check_is_fitted(self)
+        if out is not None or is_streamed(X):
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(X, Call.of(self, "predict"), _labels, names, out)
+        return self.classes_[self._values(X).argmax(axis=1)]
+
+    @any_arrays
+    def predict_proba(self, X: Any, *, out: Any = None) -> Any:
+        """Estimate class probabilities.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block.
+
+        Returns
+        -------
+        array of shape (n, K), or Path
+            In the order of `classes_`.
+        """
+        check_is_fitted(self)
+        if out is not None or is_streamed(X):
+            names = getattr(self, "feature_names_in_", None)
+            by_class = partial(_by_class, [f"probability_{label}" for label in self.classes_.tolist()])
+            return predicted(X, Call.of(self, "predict_proba"), by_class, names, out)
+        return self._probabilities(self._values(X))
+
+
+def _labels(found: NDArray) -> dict[str, NDArray]:
+    return {"predicted": found}
+
+
+def _by_class(columns: list[str], found: NDArray) -> dict[str, NDArray]:
+    return dict(zip(columns, found.T, strict=True))
+
+
+def _log_loss(logits: NDArray, members: NDArray, weight: NDArray) -> float:
+    return float(-np.average((members * log_softmax(logits, axis=1)).sum(axis=1), weights=weight))

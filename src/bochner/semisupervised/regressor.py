@@ -1,0 +1,208 @@
+"""Regression with few targets and many rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from bochner.data.streams.lazily import Call
+from bochner.data.streams.opening import is_streamed
+from bochner.data.streams.totals import Overview
+from bochner.engines.blas import single_threaded_blas
+from bochner.estimators.streamed_predictions import named_columns, predicted
+from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
+from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_rows
+from bochner.semisupervised.graph import Graph
+from bochner.semisupervised.marks import Measured, checked_marks
+from bochner.semisupervised.smoothers import Smooth, left_out
+
+LEAST_SHARE = 1e-12  # of what ones have spread to, below which a row is in no part of the graph with a target
+
+
+class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
+    """Regression on rows of which few have a target, by a graph of all of them.
+
+    The graph is that of `SemiSupervisedClassifier`. By "spreading", the targets and the number one of each row that has
+    one spread, (I - alpha S)^-1 [Y, 1], and the ratio of both is a mean of the targets near in the graph; "ridge" is
+    least squares on its smoothest eigenvectors.
+
+    Parameters
+    ----------
+    features : AnchorFeatures or "auto", default="auto"
+        "auto": half as many landmarks as rows, between 100 and 8,000, and the nearest three to eight of each row, so
+        many as make the graph one.
+    method : {"auto", "spreading", "ridge"}, default="auto"
+        "auto" is what targets that are left out, exactly and without other fits, are told best by.
+    alpha : float or "auto", default="auto"
+        How far targets spread, below 1; "auto" is 0.99.
+    standardize : bool or "auto", default="auto"
+        Whether columns of numbers get unit variance; "auto" is yes, unless they seem to have a common unit, as pixels.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    transduction_ : array of shape (n,) or (n, K), or None
+        The target of each row of the fit; None where rows are read from files and their landmarks would take more than
+        1 GB.
+    method_ : {"spreading", "ridge"}
+    method_scores_ : dict of str to float
+        Mean squared error of targets left out, for each way that was tried, their variance taken as one.
+    features_ : AnchorFeatures
+    coef_ : array of shape (m, K), or (m, K + 1) by "spreading"
+        Of the features.
+    mean_, scale_ : arrays of shape (K,)
+        Of the targets.
+    n_labelled_ : int
+    encoder_ : TableEncoder
+    n_features_in_ : int
+    feature_names_in_ : array of str, where X had column names
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit: no targets, parameters out of range, infinite values.
+
+    References
+    ----------
+    Zhou, Bousquet, Lal, Weston and Schoelkopf, "Learning with Local and Global Consistency", NIPS 2003, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import SemiSupervisedRegressor
+    >>> t = np.random.default_rng(0).uniform(0, 10, 3000)
+    >>> X = np.column_stack([t * np.cos(t), t * np.sin(t)])
+    >>> y = np.where(np.arange(3000) < 60, t, np.nan)
+    >>> model = SemiSupervisedRegressor(random_state=0).fit(X, y)
+    >>> bool(np.sqrt(np.mean((model.transduction_ - t) ** 2)) < 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        features: FeatureMap | str = "auto",
+        method: str = "auto",
+        alpha: Any = "auto",
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(features, method, alpha, standardize, random_state, verbose)
+
+    @any_arrays
+    @single_threaded_blas()
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SemiSupervisedRegressor:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        y : array of shape (n,) or (n, K), or name of a column, or names
+            Targets; NaN and None mark rows without one.
+        sample_weight : array of shape (n,) or str, optional
+            Not negative. A weight of w counts as w equal rows do.
+
+        Returns
+        -------
+        self
+        """
+        graph = self._fit_graph(X, y, sample_weight)
+        Y, weight = graph.targets[:, :-1], graph.weight
+        self.mean_ = np.average(Y, axis=0, weights=weight)
+        deviation = np.sqrt(np.average((Y - self.mean_) ** 2, axis=0, weights=weight))
+        self.scale_ = np.where(deviation > 0, deviation, 1.0)
+        graph.change_targets(self._scaled_targets)
+        smooth = self._chosen(graph)
+        found = of_all_rows(graph, smooth)
+        self.transduction_ = None if found is None else self._numbers(found)
+        self.coef_ = coefficients(graph, smooth)
+        return self
+
+    def _checked_targets(self, X: Any, y: Any) -> NDArray:
+        y = checked_marks(y, self, "NaN")
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("The target holds text; for classes take SemiSupervisedClassifier.") from None
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if np.isinf(y).any():
+            row = int(np.argwhere(np.isinf(y))[0, 0])
+            raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}. See row {row}.")
+        check_consistent_length(X, y)
+        return y
+
+    def _targets_of(self, seen: Any) -> Measured:
+        """Take the number of targets of an array, or of an overview of a table."""
+        y = seen.sample.y if isinstance(seen, Overview) else seen
+        self._one_target = y.ndim == 1
+        if not Measured(1)(y[:, :1] if y.ndim == 2 else y).any() and not isinstance(seen, Overview):
+            raise ValueError("No row has a target, all are NaN: give some.")
+        return Measured(1 if y.ndim == 1 else y.shape[1])
+
+    def _chosen(self, graph: Graph) -> Smooth:
+        """The function by which targets left out are told best."""
+        found = []
+        for way in self._candidates(flows=False):
+            smooth = way.fit(graph)
+            out = left_out(graph, smooth, graph.targets) if len(graph.number) > 1 else None
+            loss = np.inf
+            if out is not None:
+                errors = (_ratio(out, way.name) - graph.targets[:, :-1]) ** 2
+                loss = float(np.average(errors.mean(axis=1), weights=graph.weight))
+            found.append((loss, way, smooth))
+        self.method_scores_ = {str(way): loss for loss, way, _ in found if np.isfinite(loss)}
+        _, way, smooth = min(found, key=lambda one: one[0])
+        self.method_ = way.name
+        return smooth
+
+    def _scaled_targets(self, targets: NDArray) -> NDArray[np.float64]:
+        return np.hstack([(targets[:, :-1] - self.mean_) / self.scale_, targets[:, -1:]])
+
+    def _numbers(self, found: NDArray) -> NDArray[np.float64]:
+        """Targets in their units."""
+        values = _ratio(found, self.method_) * self.scale_ + self.mean_
+        return values[:, 0] if self._one_target else values
+
+    @any_arrays
+    def predict(self, X: Any, *, out: Any = None) -> Any:
+        """Predict targets, of new rows too.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
+        out : path-like, optional
+            A Parquet or CSV file, by its name, that predictions are written to block by block.
+
+        Returns
+        -------
+        array of shape (n,) or (n, K), or Path
+        """
+        check_is_fitted(self)
+        if out is not None or is_streamed(X):
+            names = getattr(self, "feature_names_in_", None)
+            return predicted(X, Call.of(self, "predict"), _columns, names, out)
+        return self._numbers(self._values(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _columns(found: NDArray) -> dict[str, NDArray]:
+    return named_columns(None, {"predicted": found})
+
+
+def _ratio(found: NDArray, method: str) -> NDArray[np.float64]:
+    """Targets, of mean zero: what has spread over what ones have; or as they are."""
+    if method != "spreading":
+        return found[:, :-1]
+    share = found[:, -1:]
+    return np.divide(found[:, :-1], share, out=np.zeros_like(found[:, :-1]), where=share > LEAST_SHARE)

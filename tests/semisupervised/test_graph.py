@@ -1,0 +1,117 @@
+"""Functions on the graph, against matrices of all pairs of rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from bochner import AnchorFeatures
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.semisupervised.graph import graph_of
+from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, left_out
+
+N, M, K = 300, 40, 3
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, 2))
+KNOWN = np.arange(0, N, 15)
+Y = np.zeros((N, K))
+Y[KNOWN, RNG.integers(0, K, len(KNOWN))] = 1
+WAYS = [Spreading(0.9), Poisson(0.99), SmoothRidge(12, 0.5)]
+
+
+def graph_with(targets=Y, weight=None):
+    features = AnchorFeatures(M, 3, random_state=0).fit(X)
+    source = ArraySource(X, targets, weight)
+    return graph_of(Design(source, features, np.float64, fixed=True), K), features.transform(X).toarray()
+
+
+def dense(Z):
+    """S of all pairs of rows."""
+    return Z @ np.diag(1 / Z.sum(axis=0)) @ Z.T
+
+
+def values(graph, smooth):
+    rows = sp.vstack(graph.features) @ sp.diags_array(graph.root)
+    return rows @ smooth.v + smooth.own * Y
+
+
+def test_rows_of_the_graph_have_the_sum_one():
+    _, Z = graph_with()
+    assert_allclose(dense(Z).sum(axis=1), 1)
+
+
+def test_spreading_is_that_of_all_rows():
+    graph, Z = graph_with()
+    expected = np.linalg.solve(np.eye(N) - 0.9 * dense(Z), Y)
+    assert_allclose(values(graph, Spreading(0.9).fit(graph)), expected, atol=1e-8)
+    assert_allclose(expected.sum(axis=0), Y.sum(axis=0) / (1 - 0.9))  # so that class masses are as of the labels
+
+
+def test_poisson_is_that_of_all_rows():
+    graph, Z = graph_with()
+    sources = np.zeros((N, K))
+    sources[KNOWN] = Y[KNOWN] - Y[KNOWN].mean(axis=0)
+    expected = np.linalg.solve(np.eye(N) - 0.99 * dense(Z), sources)
+    found = values(graph, Poisson(0.99).fit(graph))
+    found[KNOWN] -= Y[KNOWN].mean(axis=0)
+    assert_allclose(found, expected, atol=1e-8)
+
+
+def test_ridge_is_that_on_eigenvectors_of_all_rows():
+    graph, Z = graph_with()
+    lam, U = np.linalg.eigh(dense(Z))
+    lam, U = lam[::-1][:12], U[:, ::-1][:, :12] * np.sqrt(N)
+    penalty = 0.5 * len(KNOWN) * ((1 - lam) / (1 - lam[-1]) + 1e-4)
+    B = U[KNOWN]
+    expected = U @ np.linalg.solve(B.T @ B + np.diag(penalty), B.T @ Y[KNOWN])
+    assert_allclose(values(graph, SmoothRidge(12, 0.5).fit(graph)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_values_left_out_are_those_of_other_fits(way):
+    graph, _ = graph_with()
+    found = left_out(graph, way.fit(graph), graph.targets)
+    for i in (0, 7):
+        other, _ = graph_with()
+        kept = np.arange(len(other.weight)) != i
+        if way.name == "poisson":  # whose mean stays
+            mean = other.targets.mean(axis=0)
+            other.targets = np.where(kept[:, None], other.targets, mean)
+            v = 0.99 * other.spread(0.99, other.labelled.T @ (other.targets - mean))
+            expected = other.labelled @ v
+            own = graph.labelled.toarray()[i] @ (0.99 * graph.spread(0.99, graph.labelled.toarray()[i][:, None]))
+            assert_allclose(found[i], expected[i] - own * mean, atol=1e-7)
+            continue
+        other.labelled, other.targets = other.labelled[kept], other.targets[kept]
+        penalty = len(kept) / kept.sum()
+        other.weight = other.weight[kept]
+        again = way if way.name == "spreading" else SmoothRidge(12, 0.5 * penalty)
+        assert_allclose(found[i], (graph.labelled @ again.fit(other).v)[i], atol=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_weights_are_equal_rows(way):
+    weight = RNG.integers(1, 4, N)
+    features = AnchorFeatures(M, 3, random_state=0).fit(X)
+    graphs = [
+        graph_of(Design(ArraySource(rows, targets, weights), features, np.float64, fixed=True), K)
+        for rows, targets, weights in [
+            (X, Y, weight.astype(float)),
+            (np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0), None),
+        ]
+    ]
+    one, other = (way.fit(graph) for graph in graphs)
+    assert_allclose(graphs[0].matrix.toarray(), graphs[1].matrix.toarray(), atol=1e-12)
+    assert_allclose(graphs[0].matrix @ one.v, graphs[1].matrix @ other.v, atol=1e-7)
+    for graph, smooth in zip(graphs, (one, other), strict=True):
+        graph.out = left_out(graph, smooth, graph.targets)
+    assert_allclose(graphs[0].out, graphs[1].out, atol=1e-7)
+
+
+def test_deviation_is_that_of_all_rows():
+    graph, _ = graph_with()
+    smooth = Spreading(0.9).fit(graph)
+    rows = sp.vstack(graph.features) @ sp.diags_array(graph.root) @ smooth.v
+    rows -= rows.mean(axis=1, keepdims=True)
+    assert_allclose(graph.deviation(smooth.v), np.sqrt(rows.var(axis=0).mean()), rtol=1e-8)

@@ -1,0 +1,253 @@
+"""The semi-supervised classifier and regressor on rows of all kinds."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, make_moons
+from sklearn.semi_supervised import LabelSpreading
+
+from bochner import (
+    AnchorFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    SemiSupervisedClassifier,
+    SemiSupervisedRegressor,
+    load,
+    save,
+    settings,
+)
+from bochner.engines.local import at_most
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+MOONS, SIDES = make_moons(1000, noise=0.08, random_state=0)
+
+
+def draw(labels, each, seed=0):
+    """The labels, -1 but for a few of each class."""
+    rng, y = np.random.default_rng(seed), np.full(len(labels), -1)
+    for label in np.unique(labels):
+        rows = rng.choice(np.flatnonzero(labels == label), each, replace=False)
+        y[rows] = label
+    return y
+
+
+def spiral(n=2000):
+    """Two arms, and the way along them from one end to the other."""
+    rng = np.random.default_rng(0)
+    t, side = rng.uniform(2, 10, n), rng.choice([-1, 1], n)
+    return side[:, np.newaxis] * np.column_stack([t * np.cos(t), t * np.sin(t)]), side * t
+
+
+def frame(n=1200):
+    """Two groups that a text and a number tell apart, with gaps."""
+    rng = np.random.default_rng(0)
+    group = np.arange(n) % 2
+    text = np.where(group, rng.choice(["a", "b"], n), rng.choice(["c", "d"], n)).astype(object)
+    text[::50] = None
+    return pd.DataFrame({"size": group + 0.2 * rng.standard_normal(n), "kind": text}), group
+
+
+def test_fewer_errors_than_label_spreading():
+    wrong = []
+    for seed in range(3):
+        y = draw(LABELS, 3, seed)
+        model = SemiSupervisedClassifier(random_state=seed).fit(DIGITS, y)
+        peer = LabelSpreading(kernel="knn").fit(DIGITS, y)
+        wrong.append([(m.transduction_ != LABELS)[y < 0].mean() for m in (model, peer)])
+        assert model.method_ == "poisson"
+    ours, theirs = np.mean(wrong, axis=0)
+    assert ours < theirs
+    assert ours < 0.1
+
+
+@pytest.mark.parametrize("method", ["auto", "spreading", "poisson", "ridge"])
+def test_moons(method):
+    y = draw(SIDES, 6)
+    model = SemiSupervisedClassifier(method=method, random_state=0).fit(MOONS[:800], y[:800])
+    assert (model.transduction_ != SIDES[:800]).mean() < 0.05
+    assert (model.predict(MOONS[800:]) != SIDES[800:]).mean() < 0.05
+    assert model.method_ == method or method == "auto"
+    P = model.predict_proba(MOONS[800:])
+    assert_allclose(P.sum(axis=1), 1)
+    assert_array_equal(model.classes_[P.argmax(axis=1)], model.predict(MOONS[800:]))
+    assert_array_equal(model.decision_function(MOONS[800:]) > 0, model.predict(MOONS[800:]) == 1)
+    assert model.n_labelled_ == (y[:800] >= 0).sum()
+
+
+def test_probabilities_are_calibrated():
+    y = draw(LABELS, 10)
+    model = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
+    P = model.label_distributions_[y < 0]
+    sure = P.max(axis=1).mean()
+    assert abs(sure - (model.transduction_ == LABELS)[y < 0].mean()) < 0.05
+    assert set(model.method_scores_) > {"Spreading(alpha=0.99)"}
+
+
+def test_same_for_a_seed_and_threads():
+    y = draw(LABELS, 5)
+    one = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
+    with at_most(1):
+        other = SemiSupervisedClassifier(random_state=0).fit(DIGITS, y)
+    assert_array_equal(one.coef_, other.coef_)
+
+
+def test_marks_of_other_labels():
+    y = draw(SIDES, 6)
+    expected = SemiSupervisedClassifier(random_state=0).fit(MOONS, y).transduction_
+    names = np.array(["left", "right"])
+    for mark in (None, np.nan, -1):
+        text = np.array([mark if label < 0 else names[label] for label in y], object)
+        found = SemiSupervisedClassifier(random_state=0).fit(MOONS, text)
+        assert_array_equal(found.classes_, names)
+        assert_array_equal(found.transduction_, names[expected])
+    found = SemiSupervisedClassifier(random_state=0).fit(MOONS, np.where(y < 0, np.nan, y))
+    assert_array_equal(found.transduction_, expected)
+    series = pd.Series(y).astype("Int64").mask(y < 0)
+    assert_array_equal(SemiSupervisedClassifier(random_state=0).fit(MOONS, series).transduction_, expected)
+    categories = pd.Series(np.where(y < 0, None, names[y])).astype("category")
+    assert_array_equal(SemiSupervisedClassifier(random_state=0).fit(MOONS, categories).transduction_, names[expected])
+
+
+def test_class_prior_moves_masses():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 2))
+    y = np.full(2000, -1)
+    y[:20] = X[:20, 0] > 0
+    few, many = (
+        np.mean(SemiSupervisedClassifier(method="spreading", class_prior=p, random_state=0).fit(X, y).transduction_)
+        for p in ([0.9, 0.1], [0.1, 0.9])
+    )
+    assert few < 0.4 < 0.6 < many
+
+
+def test_frames():
+    X, group = frame()
+    y = draw(group, 20)
+    model = SemiSupervisedClassifier(random_state=0).fit(X, y)
+    assert (model.transduction_ != group).mean() < 0.03
+    assert_array_equal(model.feature_names_in_, ["size", "kind"])
+    named = X.assign(label=pd.Series(y).mask(y < 0))
+    assert_array_equal(SemiSupervisedClassifier(random_state=0).fit(named, "label").transduction_, model.transduction_)
+
+
+def test_sparse_rows():
+    y = draw(LABELS, 5)
+    model = SemiSupervisedClassifier(random_state=0).fit(sp.csr_array(DIGITS), y)
+    assert (model.transduction_ != LABELS).mean() < 0.12
+    assert_array_equal(model.predict(sp.csr_array(DIGITS[:50])), model.predict(DIGITS[:50]))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "text"])
+def test_files_with_missing_labels(tmp_path, kind):
+    n = 40_000
+    X, group = frame(n)
+    y = draw(group, 20).astype(object)
+    y[y == -1] = None
+    if kind == "text":
+        y = np.array([None if label is None else "ab"[label] for label in y], object)
+    for part, rows in enumerate(np.array_split(np.arange(n), 3)):
+        table = pa.Table.from_pandas(X.iloc[rows], preserve_index=False)
+        target = pa.array(list(y[rows]), pa.string() if kind == "text" else pa.int64())
+        pq.write_table(table.append_column("label", target), tmp_path / f"{part}.parquet")
+    expected = group if kind == "numbers" else np.array(["a", "b"])[group]
+    features = AnchorFeatures(300, "auto")
+    whole = SemiSupervisedClassifier(features, random_state=0).fit(tmp_path, "label")
+    assert (whole.transduction_ != expected).mean() < 0.03
+    with settings(memory_limit="40 MB"):
+        model = SemiSupervisedClassifier(features, random_state=0).fit(tmp_path, "label")
+    assert len(model.transduction_) == n
+    assert (model.transduction_ != expected).mean() < 0.03
+    assert model.classes_.dtype.kind == whole.classes_.dtype.kind == ("i" if kind == "numbers" else "U")
+    assert (model.predict(tmp_path) != expected).mean() < 0.03
+    assert pq.read_table(model.predict_proba(tmp_path, out=tmp_path.parent / "out.parquet")).num_rows == n
+
+
+@pytest.mark.parametrize("method", ["auto", "spreading", "ridge"])
+def test_regression_along_a_spiral(method):
+    X, t = spiral()
+    y = np.where(np.arange(len(t)) < 50, t, np.nan)
+    model = SemiSupervisedRegressor(method=method, random_state=0).fit(X[:1800], y[:1800])
+    supervised = KernelMachineRegressor(random_state=0).fit(X[:50], t[:50])
+    error, theirs = (np.sqrt(np.mean((m.predict(X[1800:]) - t[1800:]) ** 2)) for m in (model, supervised))
+    assert error < 0.5 < theirs
+    assert np.sqrt(np.mean((model.transduction_ - t[:1800]) ** 2)) < 0.5
+
+
+def test_regression_of_several_targets_and_units():
+    X, t = spiral()
+    Y = np.column_stack([t, 1e6 - 1e5 * t])
+    Y[50:] = np.nan
+    model = SemiSupervisedRegressor(random_state=0).fit(X, Y)
+    assert model.transduction_.shape == (len(t), 2)
+    assert_allclose(model.transduction_[:, 1], 1e6 - 1e5 * model.transduction_[:, 0], rtol=1e-6)
+    one = SemiSupervisedRegressor(random_state=0).fit(X, Y[:, 0])
+    assert_allclose(one.transduction_, model.transduction_[:, 0], rtol=1e-6)
+
+
+def test_regression_of_files(tmp_path):
+    X, t = spiral(30_000)
+    y = [value if i < 100 else None for i, value in enumerate(t)]
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "t": pa.array(y, pa.float64())}), tmp_path / "rows.parquet")
+    with settings(memory_limit="30 MB"):
+        model = SemiSupervisedRegressor(AnchorFeatures(300, "auto"), random_state=0).fit(tmp_path / "rows.parquet", "t")
+    assert np.sqrt(np.mean((model.transduction_ - t) ** 2)) < 0.5
+
+
+def test_saved_and_loaded(tmp_path):
+    X, group = frame()
+    X_s, t = spiral()
+    for model, rows in [
+        (SemiSupervisedClassifier(random_state=0).fit(X, draw(group, 20)), X),
+        (SemiSupervisedRegressor(random_state=0).fit(X_s, np.where(np.arange(len(t)) < 50, t, np.nan)), X_s),
+    ]:
+        save(model, tmp_path / "model.safetensors")
+        assert_array_equal(load(tmp_path / "model.safetensors").predict(rows), model.predict(rows))
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "message"),
+    [
+        (SemiSupervisedClassifier(), np.full(1000, -1), "No row has a label"),
+        (SemiSupervisedClassifier(method="flow"), SIDES, "method"),
+        (SemiSupervisedClassifier(alpha=1.0), SIDES, "alpha"),
+        (SemiSupervisedClassifier(class_prior=[1.0]), SIDES, "class_prior"),
+        (SemiSupervisedClassifier(features="fourier"), SIDES, "features"),
+        (SemiSupervisedRegressor(), np.full(1000, np.nan), "No row has a target"),
+        (SemiSupervisedRegressor(method="poisson"), SIDES, "method"),
+        (SemiSupervisedRegressor(), np.full(1000, "a"), "SemiSupervisedClassifier"),
+        (SemiSupervisedRegressor(), np.full(1000, np.inf), "infinity"),
+    ],
+)
+def test_refusals(model, y, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(MOONS, y)
+
+
+def test_other_maps_are_refused():
+    with pytest.raises(TypeError, match="FourierFeatures"):
+        SemiSupervisedClassifier(features=FourierFeatures()).fit(MOONS, SIDES)
+
+
+def test_given_landmarks():
+    model = SemiSupervisedClassifier(AnchorFeatures(60, 3), random_state=0).fit(MOONS, draw(SIDES, 6))
+    assert model.features_.n_features_out == 60
+    assert (model.transduction_ != SIDES).mean() < 0.05
+
+
+def test_labels_of_minus_one_and_one():
+    with pytest.warns(UserWarning, match="All labels are 1"):
+        SemiSupervisedClassifier(random_state=0).fit(MOONS, 2 * SIDES - 1)
+
+
+def test_supervised_models_name_the_semi_supervised():
+    y = np.where(np.arange(1000) < 20, SIDES.astype(float), np.nan)
+    for model in (KernelMachineClassifier(), KernelMachineRegressor()):
+        with pytest.raises(ValueError, match=f"SemiSupervised{type(model).__name__.removeprefix('KernelMachine')}"):
+            model.fit(MOONS, y)
+    with pytest.warns(UserWarning, match="SemiSupervisedClassifier"):
+        KernelMachineClassifier().fit(MOONS, draw(SIDES, 20))

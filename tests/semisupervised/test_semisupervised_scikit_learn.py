@@ -1,0 +1,19 @@
+"""Every promise of scikit-learn's own checks."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bochner import SemiSupervisedClassifier, SemiSupervisedRegressor
+
+
+def expected(estimator):
+    if isinstance(estimator, SemiSupervisedClassifier):
+        return {"check_classifiers_classes": "-1 marks rows without a label, as of LabelSpreading, and is no class"}
+    return {}
+
+
+@parametrize_with_checks(
+    [SemiSupervisedClassifier(random_state=0), SemiSupervisedRegressor(random_state=0)],
+    expected_failed_checks=expected,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
