@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read by SciPy at import; lets scikit-learn's array API checks run
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -262,3 +263,11 @@ def refused(run):
         return err
 
     return call
+
+
+@pytest.fixture
+def interruptible():
+    """Interrupts are heard, also where the tests run in the background of a shell, which lets them pass."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)

@@ -274,6 +274,7 @@ class TestFailures:
         finally:
             client.run(_show)
 
+    @pytest.mark.usefixtures("interruptible")
     def test_an_interrupt_cancels_the_work_and_leaves_the_cluster_usable(self, client, tmp_path):
         def interrupt(part):
             signal.raise_signal(signal.SIGINT)

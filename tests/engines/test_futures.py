@@ -129,6 +129,7 @@ def test_what_is_shared_by_threads_stays_as_it_is():
     np.testing.assert_array_equal(sums, [[k, k] for k in range(5)])
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_the_executor_usable():
     began = threading.Event()
 

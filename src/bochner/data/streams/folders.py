@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class FileState:
     path: str
     size: int
     modified: int
-    inode: int | None
+    inode: int | None = field(compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """With a path that is the same file wherever another process works."""
@@ -78,9 +78,7 @@ class FileState:
             found = FileState.of(self.path)
         except SourceError as error:
             raise SourceError(f"{place}: the file vanished while it was read; put it back, and begin anew") from error
-        if self.inode is None:
-            found = replace(found, inode=None)
-        if found != self:
+        if found != self or self.inode not in (None, found.inode):
             raise SourceError(f"{place}: the file changed while it was read; wait until it is written, and begin anew")
 
     def digest(self, n_bytes: int = TAIL) -> str:
