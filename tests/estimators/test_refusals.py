@@ -102,7 +102,7 @@ def test_rows_at_predict(estimator, rows, message):
     ("target", "message"),
     [
         (None, "requires y to be passed, but the target y is None"),
-        (np.where(np.arange(30) == 4, np.nan, Y), "Input y contains NaN.*first in row 4.*semi-supervised"),
+        (np.where(np.arange(30) == 4, np.nan, Y), "Input y contains NaN.*first in row 4.*SemiSupervised"),
         (np.where(np.arange(30) == 4, np.inf, Y), "Input y contains infinity"),
         (Y[:29], "inconsistent numbers of samples"),
         (Y.reshape(5, 6, 1), "dim 3|shape"),

@@ -151,3 +151,24 @@ def test_targets_that_come_apart(X):
         Roles(("price",)).split(Batch(X, np.ones(3)))
     with pytest.raises(SourceError, match="missing in row 2"):
         Roles().split(Batch(X, np.array([[1.0, 2], [2, 3], [3, np.nan]])))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "found"),
+    [
+        ([1, None, 3], pa.int64(), [1.0, np.nan, 3.0]),
+        ([1.5, None, 3], pa.float32(), [1.5, np.nan, 3.0]),
+        (["a", None, "b"], pa.string(), ["a", None, "b"]),
+        ([True, None, False], pa.bool_(), [True, None, False]),
+    ],
+)
+def test_rows_without_target_are_kept_with_a_mark(values, kind, found):
+    batch = Batch(pa.table({"a": [1, 2, 3], "y": pa.array(values, kind)}))
+    kept = Roles(("y",), without="keep").split(batch)
+    assert kept.X.num_rows == 3
+    np.testing.assert_array_equal(kept.y, np.array(found, kept.y.dtype))
+
+
+def test_infinite_targets_are_not_kept():
+    with pytest.raises(SourceError, match="infinite in row 1"):
+        Roles(("y",), without="keep").split(Batch(pa.table({"a": [1, 2], "y": [1.0, np.inf]})))

@@ -90,7 +90,7 @@ class Roles:
             )
         columns = [_read_target(_column(batch.X, name), name) for name in self.target]
         bad = np.logical_or.reduce([gaps for _, gaps in columns])
-        y = np.column_stack([_marked(*column) for column in columns])
+        y = np.column_stack([_marked(*column) if self.without == "keep" else column[0] for column in columns])
         return (y[:, 0] if self.one_target else y), bad
 
     def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
