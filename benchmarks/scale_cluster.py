@@ -18,7 +18,7 @@ from report import Row
 from runner import repeats, size
 from scale_fit import ALPHA, LENGTHSCALE, digest
 
-ROWS, KILLED_ROWS = 4_000_000, 2_000_000
+ROWS, KILLED_ROWS = 4_000_000, 1_000_000
 SAMPLE, FEATURES, GRIDS = 100_000, 1000, 50
 FITS, KILLS = 3, 20
 WAIT = 120  # seconds, at most, until workers are there
