@@ -17,7 +17,7 @@ from bochner.data.table_input import check_frame, is_frame, refuse_text, require
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.estimators.checks import checked_weight, refuse_lazy
-from bochner.estimators.model import draw, encode, encoded_source, rows_to_map
+from bochner.estimators.model import draw, encoded_source, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.tables import given
 from bochner.features.base import FeatureMap
@@ -158,7 +158,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self, X: Any, weight: NDArray | None, dtype: np.dtype, wanted: tuple[Any, Any], seed: int
     ) -> tuple[TableEncoder, FeatureMap]:
         """Encoder and drawn map of one table."""
-        encoder = self._scaled(encode(X, weight, with_std=True))
+        encoder = self._encoder(X, weight)
         source = encoded_source(encoder, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
         features = map_for(*wanted, source, seed, LANDMARKS)
         draw(features, encoder, source, seed)
