@@ -118,9 +118,9 @@ class DaskEngine:
             self._tell()
             return pending.result()
         except BaseException as error:
-            if self.client.status == "running":
+            if connected := self.client.status == "running":
                 wait([begun(lambda: self.client.cancel([handle]))], CANCEL)
-            if (known := explained(error)) is not None:
+            if (known := explained(error, connected)) is not None:
                 raise known from error
             raise
         finally:
