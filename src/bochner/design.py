@@ -97,16 +97,20 @@ class Design:
 
     def telling(self, advance: Advance) -> Design:
         """The same, which tells of the rows that are done."""
-        return Design(self.source, self.features, self.dtype, advance, self.fixed, self.place, self.engine)
+        return self._with(advance=advance)
 
     def by(self, engine: Engine) -> Design:
         """The same, whose passes another engine runs."""
-        return Design(self.source, self.features, self.dtype, self.advance, self.fixed, self.place, engine)
+        return self._with(engine=engine)
 
     def of(self, source: Any, features: FeatureMap | None = None, fixed: bool = False) -> Design:
         """The same for other rows, and another map where one is given."""
-        features = self.features if features is None else features
-        return Design(source, features, self.dtype, self.advance, fixed, self.place, self.engine)
+        return self._with(source=source, features=self.features if features is None else features, fixed=fixed)
+
+    def _with(self, **changes: Any) -> Design:
+        """The same but for some of what it was made of."""
+        made_of = "source", "features", "dtype", "advance", "fixed", "place", "engine"
+        return Design(**{name: getattr(self, name) for name in made_of} | changes)
 
     @cached_property
     def on_device(self) -> DeviceFeatures | None:

@@ -19,17 +19,13 @@ import dask.array as da
 from distributed import Client, LocalCluster
 
 import bochner
-from bochner.data.sources import ArraySource
 from bochner.engines import cluster as clusters
 from bochner.engines.base import EngineError, reduce
 from bochner.engines.chosen import as_engine
 from bochner.engines.dask import DaskEngine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL, _allowed
-from bochner.estimators.targets import Standardised
-from bochner.features import FourierFeatures
-from bochner.reductions import SumMoments
-from bochner.settings import current
+from works import die, found, refused, rows
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning"),
@@ -80,17 +76,6 @@ def nothing_hangs():
     assert time.monotonic() - began < LIMIT
 
 
-def rows():
-    X = np.random.default_rng(0).standard_normal((1100, 3))
-    features = FourierFeatures(n_components=20, random_state=0).fit(X)
-    source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-    return [source.span(k, k + 1) for k in range(source.n_parts)], SumMoments(20, 2, np.dtype(float), 256), features
-
-
-def found(part, shared):
-    return {"process": os.getpid(), "threads": _allowed(), "device": current().device, "limit": current().memory_limit}
-
-
 class Whole:
     whole_worker = True
 
@@ -103,14 +88,6 @@ class Large:
 
     def __call__(self):
         raise AssertionError("This is refused before.")
-
-
-def refused(part, shared):
-    raise KeyError(f"part {part}")
-
-
-def die(part, shared):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def marked(folder, part, shared):

@@ -7,13 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from bochner.data.sources import ArraySource
 from bochner.engines.base import EngineError, reduce
 from bochner.engines.chosen import as_engine
 from bochner.engines.local import LOCAL, _allowed
-from bochner.estimators.targets import Standardised
-from bochner.features import FourierFeatures
-from bochner.reductions import SumMoments
+from works import refused, rows
 
 
 def test_without_ray(monkeypatch):
@@ -35,11 +32,7 @@ def engine():
 @pytest.mark.filterwarnings("ignore")
 class TestRay:
     def test_same_bits(self, engine):
-        X = np.random.default_rng(0).standard_normal((1100, 3))
-        features = FourierFeatures(n_components=20, random_state=0).fit(X)
-        source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-        parts = [source.span(k, k + 1) for k in range(source.n_parts)]
-        work = SumMoments(20, 2, np.dtype(float), 256)
+        parts, work, features = rows()
         here, there = reduce(LOCAL, parts, work, features), reduce(engine, parts, work, features)
         np.testing.assert_array_equal(here.matrix, there.matrix)
 
@@ -53,9 +46,6 @@ class TestRay:
         assert engine.result(engine.submit(lambda: _allowed())) == 1
 
     def test_failures_come_as_they_are_and_say_where(self, engine):
-        def refused(part, shared):
-            raise KeyError(f"part {part}")
-
         with pytest.raises(KeyError, match="part 3") as error:
             reduce(engine, [3], refused)
         assert type(error.value) is KeyError

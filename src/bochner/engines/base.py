@@ -115,7 +115,7 @@ def results(engine: Engine, handles: Sequence[Any]) -> Iterator[Any]:
     if engine.keeps_results:
         yield from map(engine.result, handles)
     else:
-        yield from engine.result(engine.submit(_together, *handles))
+        yield from engine.result(engine.submit(together, *handles))
 
 
 def accumulate(
@@ -137,7 +137,8 @@ def accumulate(
         return total
 
 
-def _together(*values: Any) -> tuple[Any, ...]:
+def together(*values: Any) -> tuple[Any, ...]:
+    """The values, as one."""
     return values
 
 

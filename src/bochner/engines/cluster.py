@@ -192,8 +192,15 @@ def _is_busy(worker: dict[str, Any]) -> bool:
     return counts is None or any(counts.get(state) for state in ("executing", "flight", "long-running"))
 
 
-def explained(error: BaseException) -> EngineError | None:
-    """What to say where the cluster, not the work, has failed; None of what the work itself has raised."""
+def explained(error: BaseException, connected: bool) -> EngineError | None:
+    """What to say where the cluster, not the work, has failed; None of what the work itself has raised.
+
+    Parameters
+    ----------
+    error : BaseException
+    connected : bool
+        Whether the client is still connected to its scheduler: where not, works are given up for no reason.
+    """
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
@@ -206,7 +213,7 @@ def explained(error: BaseException) -> EngineError | None:
             "with a larger memory_limit, and see the workers' logs."
         )
     if isinstance(error, CancelledError):
-        if getattr(error, "reason", "") == "scheduler-connection-lost":
+        if not connected or getattr(error, "reason", "") == "scheduler-connection-lost":
             return EngineError(
                 "The Dask scheduler was lost: see whether it runs, connect a new Client, and begin again."
             )

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from bochner.engines.cluster import Cluster, explained
 from bochner.engines.packing import pack, unpack
-from bochner.engines.remote import Call, at, name_of
+from bochner.engines.remote import Call, at, itself, name_of
 from bochner.engines.waits import begun
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class DaskEngine:
 
     def share(self, value: Any) -> Any:
         """A value that the cluster keeps, made by a task: scattered ones die with their worker."""
-        return None if value is None else self.submit(_itself, value)
+        return None if value is None else self.submit(itself, value)
 
     def watch(self, handle: Future, done: Callable[[], object]) -> None:
         """Call ``done()`` while a result is waited for, once that of the handle is there."""
@@ -118,9 +118,9 @@ class DaskEngine:
             self._tell()
             return pending.result()
         except BaseException as error:
-            if self.client.status == "running":
+            if connected := self.client.status == "running":
                 wait([begun(lambda: self.client.cancel([handle]))], CANCEL)
-            if (known := explained(error)) is not None:
+            if (known := explained(error, connected)) is not None:
                 raise known from error
             raise
         finally:
@@ -143,10 +143,6 @@ def _do(data: bytes, *values: Any) -> Any:
     with at(f"worker {worker.name} at {worker.address}"):
         call: Call = unpack(data, values)
         return call.do(worker.state.nthreads if call.takes_worker else 1)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _is_future(item: Any) -> bool:

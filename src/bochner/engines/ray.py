@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bochner.engines.base import EngineError
-from bochner.engines.remote import Call, at, name_of
+from bochner.engines.remote import Call, at, itself, name_of
 from bochner.engines.waits import within
 
 POLL = 5.0  # seconds between two looks at the cluster
@@ -61,7 +61,7 @@ class RayEngine:
 
     def share(self, value: Any) -> Any:
         """A value that the cluster keeps, made by a task: what was put there by hand dies with its node."""
-        return None if value is None else self.submit(_itself, value)
+        return None if value is None else self.submit(itself, value)
 
     def result(self, handle: Any) -> Any:
         """Wait for a result and get it; an interrupt cancels the work.
@@ -104,7 +104,3 @@ def _do(data: bytes, *values: Any) -> Any:
 
     with at(f"Ray node {ray.get_runtime_context().get_node_id()}"):
         return unpack(data, values).do()
-
-
-def _itself(value: Any) -> Any:
-    return value

@@ -88,6 +88,11 @@ def at(where: str) -> Iterator[None]:
         raise
 
 
+def itself(value: Any) -> Any:
+    """The value: work that makes of it what a cluster keeps, and can make again."""
+    return value
+
+
 def name_of(work: Callable[..., Any]) -> str:
     """What to call work where users see it."""
     while isinstance(work, partial):

@@ -87,11 +87,6 @@ def _computed(waiting: list[Any]) -> list[Any]:
     return list(dask.get(graph, [block.key for block in waiting]))
 
 
-def together(*values: Any) -> tuple[Any, ...]:
-    """The values, as one."""
-    return values
-
-
 def _active_client() -> Any:
     """The client of the settings, or else the one that Dask itself would use; None where there is none.
 

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from bochner.data.sources import rows_of
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.batches import as_batch
-from bochner.data.streams.clusters import Recipe, active_engine, has_futures, is_delayed, together, values_of
+from bochner.data.streams.clusters import Recipe, active_engine, has_futures, is_delayed, values_of
 from bochner.data.streams.layouts import Layout
 from bochner.data.streams.tables import frame_schema
+from bochner.engines.base import together
 from bochner.notices import warn
 
 SHARED = 3  # times the work of all together, beyond which partitions share too much of it to be computed each apart
