@@ -11,7 +11,7 @@ from bochner import two_sample_test
 from bochner.data.sources import ArraySource
 from bochner.hypotheses.evidence import combine
 from bochner.hypotheses.groups import group_sums
-from bochner.hypotheses.maps import column_slopes, draw_map, median_distance
+from bochner.hypotheses.maps import column_slopes, draw_map
 from bochner.hypotheses.two_sample import MEMBERS
 
 
@@ -82,11 +82,6 @@ def test_slopes_are_those_of_finite_differences():
     steps = 1e-6 * np.eye(3)
     slopes = [(features.rows(X + h) - features.rows(X - h)) @ coef / 2e-6 for h in steps]
     np.testing.assert_allclose(column_slopes(features, X, coef), np.mean(np.square(slopes), axis=1), rtol=1e-5)
-
-
-def test_median_distance_is_that_of_rows_that_differ():
-    assert median_distance(np.array([[0.0], [0.0], [0.0], [3.0]])) == 3.0
-    assert median_distance(np.zeros((5, 2))) == 1.0
 
 
 def test_frames_with_text_missing_values_and_dates():

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.model import encoder_of
+from bochner.features.distances import median_distance
 from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import Evidence, combine
 from bochner.hypotheses.maps import (
@@ -19,7 +20,6 @@ from bochner.hypotheses.maps import (
     column_shares,
     column_slopes,
     draw_map,
-    median_distance,
 )
 from bochner.hypotheses.pairs import BLOCK_ROWS, Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf

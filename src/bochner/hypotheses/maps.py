@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.engines.blas import single_threaded_blas
 from bochner.features.dense import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian
@@ -44,23 +43,6 @@ class Member:
         low, high = min(self.widths), max(self.widths)
         width = f"median x {low:g}" if low == high else f"median x {low:g} to {high:g}"
         return [f"{width}, ridge {ridge:g}" for ridge in self.ridges]
-
-
-@single_threaded_blas()
-def median_distance(X: Rows) -> float:
-    """Median distance of two rows that differ; 1 where none do.
-
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-        Of which the first 500 serve.
-    """
-    from sklearn.metrics.pairwise import euclidean_distances
-
-    rows = X[:MEDIAN_ROWS].astype(np.float64)
-    distances = euclidean_distances(rows)[np.triu_indices(rows.shape[0], 1)]
-    apart = distances[distances > 1e-6 * distances.max(initial=0.0)]
-    return float(np.median(apart)) if len(apart) else 1.0
 
 
 def draw_map(X: Rows, widths: Sequence[float], unit: float, n_components: int, seed: int) -> FourierFeatures:

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
+from bochner.features.distances import median_distance
 from bochner.features.fourier import FourierFeatures
 from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import combine
@@ -23,7 +24,6 @@ from bochner.hypotheses.maps import (
     column_shares,
     column_slopes,
     draw_map,
-    median_distance,
 )
 from bochner.hypotheses.result import HypothesisTest
 from bochner.hypotheses.tables import Table, common_encoder, open_table

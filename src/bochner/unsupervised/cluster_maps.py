@@ -12,16 +12,16 @@ from sklearn.base import clone
 from bochner.design import Design
 from bochner.features import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures
 from bochner.features.base import FeatureMap
+from bochner.features.distances import median_distance, median_gaussian, paired_rows
 from bochner.features.hashed import hashed
 from bochner.features.transformer import as_map
-from bochner.kernels import Gaussian, Laplacian
+from bochner.kernels import Laplacian
 from bochner.reductions import typed_blocks
 from bochner.unsupervised.base import Opened
 
 NAMES = "anchors", "fourier", "binning"
 NEIGHBORS = 4  # anchors of a row: of 3 to 5 the most steady on pictures of digits
 MOST_ANCHORS, FEWEST_ANCHORS, ROWS_EACH = 1000, 10, 3  # rows that each has; of fewer a graph falls apart
-PAIRED_ROWS = 500  # of whose pairs the median distance is
 MOST_COLUMNS = 4096  # of hashed bins, whose Gram matrix is held
 
 
@@ -44,10 +44,10 @@ def map_of(features: Any, rows: Opened, seed: int) -> FeatureMap:
         most = max(rows.n_rows // ROWS_EACH, FEWEST_ANCHORS)
         return AnchorFeatures(min(most, MOST_ANCHORS), NEIGHBORS, random_state=seed)
     if features == "fourier":
-        scale = _median_distance(rows, "euclidean", seed) / np.sqrt(2)
-        return FourierFeatures(Gaussian(scale), random_state=seed)
+        return FourierFeatures(median_gaussian(rows.sample, seed), random_state=seed)
     if features == "binning":
-        return bounded(BinningFeatures(Laplacian(_median_distance(rows, "manhattan", seed)), random_state=seed))
+        kernel = Laplacian(median_distance(*paired_rows(rows.sample, seed), p=1))
+        return bounded(BinningFeatures(kernel, random_state=seed))
     raise ValueError(f"features must be a feature map or one of {', '.join(map(repr, NAMES))}, got {features!r}.")
 
 
@@ -59,15 +59,6 @@ def bounded(features: FeatureMap) -> FeatureMap:
     if isinstance(inner, ConcatenatedFeatures):
         return ConcatenatedFeatures([bounded(as_map(part)) for part in inner.maps], inner.weights)
     return hashed(features, MOST_COLUMNS) if isinstance(inner, BinningFeatures) and not inner.n_buckets else features
-
-
-def _median_distance(rows: Opened, metric: str, seed: int) -> float:
-    from sklearn.metrics import pairwise_distances
-
-    X = rows.sample.sample(PAIRED_ROWS, np.random.default_rng(seed)).whole().X
-    distances = pairwise_distances(X.astype(np.float64), metric=metric)
-    apart = distances[np.triu_indices(len(distances), 1)]
-    return float(np.median(apart[apart > 0])) if (apart > 0).any() else 1.0
 
 
 def mapped(rows: Opened, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:

@@ -17,9 +17,9 @@ from bochner.design import Design
 from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
+from bochner.features.distances import median_gaussian
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.path import choose_alpha
-from bochner.unsupervised.bandwidth import median_gaussian
 from bochner.unsupervised.changed import ChangedRows
 
 LANDMARKS, SAMPLED = 500, 4096

@@ -8,11 +8,11 @@ from bochner.data.sources import ArraySource
 from bochner.features import FourierFeatures, NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
+from bochner.features.distances import median_gaussian
 from bochner.features.hashed import require_hashed
 from bochner.features.landmarks import has_exact_kernel
 from bochner.features.leaves import LeafMap, is_dense
 from bochner.kernels import Kernel
-from bochner.unsupervised.bandwidth import median_gaussian
 
 LANDMARKS, FREQUENCIES = 300, 2000
 MOST_COLUMNS = 8192  # whose moments and eigenvectors take a minute and a GB

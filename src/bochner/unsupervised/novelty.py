@@ -15,18 +15,18 @@ from bochner.data.streams.opening import is_streamed
 from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.binning import BinningFeatures
 from bochner.features.boundary import any_arrays
+from bochner.features.distances import median, median_lengthscale, pair_distances, paired_rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior import posterior_of
 from bochner.unsupervised.base import Opened, RowModel
 from bochner.unsupervised.counts import count_rows
 from bochner.unsupervised.leverages import LEAST_LEFT, Leverage
-from bochner.unsupervised.pairs import bin_lengthscale, median_distance, pairs_of
 from bochner.unsupervised.tails import log_tail, tail_table
 
 AUTO_SHARE = 0.02  # of the rows that contamination="auto" sets apart
 DOUBLE_ROWS = 4096
-SMOOTH = 0.7  # lengthscale of the features over the median distance
+FINEST, MEETING = 0.1, 0.0015  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
 REFERENCE_ROWS = 16384  # among which a row's place is found
 
 
@@ -142,7 +142,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         reference = rows.sample.sample(REFERENCE_ROWS, np.random.default_rng(seed))
         sample, _, weight = reference.whole()
         sample = sample.astype(self._dtype)
-        self._draw_maps(rows, sample, weight, seed)
+        self._draw_maps(rows, seed)
         self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
         counts = count_rows(self._design(rows, self.bins_, self._dtype))
         self.log_counts_ = np.log2(1 + counts).astype(self._dtype)[:, np.newaxis]
@@ -169,11 +169,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
             raise ValueError(f'contamination must be "auto", or above 0 and at most 0.5, got {share!r}.')
         return float(share)
 
-    def _draw_maps(self, rows: Opened, sample: Any, weight: NDArray, seed: int) -> None:
+    def _draw_maps(self, rows: Opened, seed: int) -> None:
         """Draw both maps, with lengthscales by the distances of pairs."""
-        few, share = pairs_of(sample, weight, np.random.default_rng(seed))
-        smooth = Gaussian(float(self.scale * SMOOTH * median_distance(few, share, 2)))
-        rough = Laplacian(float(self.scale * bin_lengthscale(few, share)))
+        few = paired_rows(rows.sample, seed)
+        smooth = Gaussian(float(self.scale) * median_lengthscale(*few))
+        rough = Laplacian(float(self.scale) * bin_lengthscale(*few))
         features = FourierFeatures(smooth, self.n_components, random_state=seed)
         self.features_: FourierFeatures = self._drawn(features, rows, seed)
         bins = BinningFeatures(rough, self.n_grids, random_state=seed)
@@ -235,6 +235,18 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
 def _columns(found: NDArray) -> dict[str, NDArray]:
     return named_columns(None, {"score": found})
+
+
+def bin_lengthscale(X: Any, weight: NDArray) -> float:
+    """Lengthscale of the bins: fine, but such that one in 700 pairs of different rows share their bin.
+
+    In many columns all pairs are about as far from one another, and finer bins would hold one row each.
+    """
+    distances, shares = pair_distances(X, weight, 1)
+    length = FINEST * median(distances, shares)
+    while len(distances) and shares @ np.exp(-distances / length) < MEETING:
+        length *= 2**0.25
+    return length
 
 
 def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
