@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -47,7 +49,7 @@ def pair_distances(X: Rows, weight: NDArray | None = None, p: int = 2) -> tuple[
     return _distances(few, p), shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
 
 
-def _distances(X: Rows, p: int) -> NDArray[np.float64]:
+def _distances(X: Any, p: int) -> NDArray[np.float64]:
     """Of rows i < j, those of the first row first."""
     if sp.issparse(X):
         from sklearn.metrics import pairwise_distances
