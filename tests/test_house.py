@@ -30,7 +30,7 @@ LAYERS = [
     {"reductions"},
     {"passes", "device"},
     {"design", "normal", "theory"},
-    {"solvers"},
+    {"solvers", "graph"},
     {"tuning"},
     {"estimators"},
     {"unsupervised"},

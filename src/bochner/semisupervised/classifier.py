@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from bochner.estimators.calibration import fit_temperature, probabilities
 from bochner.estimators.streamed_predictions import predicted
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.notices import warn
 from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_rows
 from bochner.semisupervised.graph import Graph
 from bochner.semisupervised.marks import Memberships, checked_marks, labelled, plain
@@ -175,10 +175,9 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         if not len(self.classes_):
             raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
         if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
-            warnings.warn(
+            warn(
                 f"All labels are {self.classes_[0]}, for -1 marks rows without one. Where it is a class, name the "
-                "classes otherwise.",
-                stacklevel=2,
+                "classes otherwise."
             )
         return Memberships(self.classes_)
 

@@ -14,9 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from bochner.design import Design
 from bochner.engines.algebra import product
+from bochner.engines.eigenvectors import leading
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
-from bochner.features.graph import AnchorGraph, is_anchored, leading
+from bochner.features.hashed import hashed_bins
+from bochner.graph import AnchorGraph, is_anchored, sum_graph
 from bochner.reductions import typed_blocks
 from bochner.unsupervised.base import Opened, RowModel
 from bochner.unsupervised.cluster_maps import map_of, mapped
@@ -207,8 +209,9 @@ class SpectralClustering(Clusterer):
     def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
         k = int(self.n_clusters)
         if is_anchored(features):
-            graph = AnchorGraph.of(mapped(rows, features), features.n_features_out)
-            self.eigenvalues_, self.projection_ = graph.eigenvectors(k)
+            graph = AnchorGraph(sum_graph(self._design(rows, features)))
+            self.eigenvalues_, vectors = graph.eigenvectors(k)
+            self.projection_ = graph.root[:, np.newaxis] * vectors / np.sqrt(self.eigenvalues_)
             return
         total, weights = np.zeros(features.n_features_out), 0.0
         for Z, weight in mapped(rows, features):
@@ -304,17 +307,28 @@ class KernelKMeans(Clusterer):
         )
 
     def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
-        if features.dense is not None:
-            moments = self._design(rows, features).moments()
-            gram, mean, total = moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
-        else:
-            graph = AnchorGraph.of(mapped(rows, features), features.n_features_out)
-            gram, mean, total = graph.gram, graph.degrees, graph.weight
-        self.mean_ = mean / total
+        gram, sums, total = self._sums(rows, features)
+        self.mean_ = sums / total
         centred = gram - total * np.outer(self.mean_, self.mean_)
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
         values, self.components_ = leading(centred, r)
         self._left = max(float(np.trace(centred) - values.sum()), 0.0)
+
+    def _sums(self, rows: Opened, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
+        """Z'WZ, Z'w and the sum of the weights w."""
+        design = self._design(rows, features)
+        if is_anchored(features):
+            found = sum_graph(design)
+            return found.gram.toarray(), found.degree, float(found.degree.sum())
+        if features.dense is not None or hashed_bins(features) is not None:
+            moments = design.moments()
+            return moments.matrix[:-1, :-1], moments.matrix[-1, :-1], moments.weight
+        gram, sums, total = np.zeros((features.n_features_out,) * 2), np.zeros(features.n_features_out), 0.0
+        for Z, weight in mapped(rows, features):
+            gram += _gram(Z, weight)
+            sums += Z.T @ weight.astype(np.float64)
+            total += float(weight.sum())
+        return gram, sums, total
 
     def _coordinates(self, X: Any) -> NDArray:
         components = self.components_.astype(X.dtype)
