@@ -8,7 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.display.canvas import BLUE, GREY, LOOKS, fitted_attribute, panels, remove_frames
+from bochner.display.canvas import BLUE, GREY, fitted_attribute, panels, remove_frames
+from bochner.display.categories import looks
+from bochner.display.maps import sample
+from bochner.display.plane import Plane
 
 MOST_ROWS = 2000
 
@@ -17,7 +20,7 @@ MOST_ROWS = 2000
 class ClusterDisplay:
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in the two main coordinates, and sizes.
 
-    Coordinates are the principal components of those in which the rows were clustered.
+    Coordinates are the first two principal components of those in which the rows were clustered, where these are more.
 
     Parameters
     ----------
@@ -66,15 +69,9 @@ class ClusterDisplay:
             Of their draw.
         """
         U, labels, centers = (fitted_attribute(model, name) for name in ("embedding_", "labels_", "centers_"))
-        if max_rows < 1:
-            raise ValueError(f"max_rows must be positive, got {max_rows}.")
-        rows = np.arange(len(U))
-        if len(rows) > max_rows:
-            rows = np.sort(np.random.default_rng(random_state).choice(rows, max_rows, replace=False))
-        middle = U[rows].mean(axis=0)
-        axes = np.linalg.svd(U[rows] - middle, full_matrices=False)[2][:2].T
-        places = [(values - middle) @ axes for values in (U[rows], centers)]
-        points, centers = (np.hstack([one, np.zeros((len(one), 2 - one.shape[1]))]) for one in places)
+        rows = sample(np.arange(len(U)), max_rows, random_state)
+        plane = Plane.of(U[rows])
+        points, centers = plane.points(U[rows]), plane.points(centers)
         return cls(points, labels[rows], centers, np.bincount(labels, minlength=len(centers)))
 
     def plot(self, ax: Any = None) -> Self:
@@ -82,8 +79,7 @@ class ClusterDisplay:
         self.axes_ = panels(ax, 2, (9, 4), _two)
         left, right = self.axes_
         self.points_ = []
-        for k in range(len(self.sizes)):
-            colour, marker = LOOKS[k % len(LOOKS)]
+        for k, (colour, marker) in enumerate(looks(len(self.sizes))):
             x, y = self.points[self.labels == k].T
             self.points_.append(left.scatter(x, y, s=8, color=colour, marker=marker, alpha=0.6, linewidths=0))
             left.annotate(str(k), self.centers[k], ha="center", va="center", fontweight="bold")

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, GREY, LOOKS, one_panel, remove_frames, shortened
+from bochner.display.canvas import BLUE, one_panel, remove_frames
+from bochner.display.categories import LEGEND, categories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE = (5.6, 4.6)  # inches
-MOST_CATEGORIES, MOST_NUMBERS, NAME_WIDTH = 20, 10, 24  # numbers that are whole, up to which they are labels
+MOST_NUMBERS = 10  # that are whole, up to which they are labels
 MOST_POINTS = 20_000
 
 
@@ -142,19 +143,9 @@ class EmbeddingDisplay:
 
     def _draw_categories(self, size: float) -> None:
         """Points of each of the most frequent categories, and of the others in grey."""
-        from matplotlib import colormaps
-
-        names = np.array([str(label) for label in np.asarray(self.labels).tolist()])
-        distinct, counts = np.unique(names, return_counts=True)
-        shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
-        few = len(shown) <= len(LOOKS)
-        colours = [LOOKS[k][0] if few else colormaps["tab20"](k) for k in range(len(shown))]
-        for name, colour in zip(shown.tolist(), colours, strict=True):
-            self._scatter(names == name, size, color=[colour], label=shortened(name, NAME_WIDTH))
-        if len(shown) < len(distinct):
-            self._scatter(~np.isin(names, shown), size, color=GREY, label=f"{len(distinct) - len(shown)} others")
-        place = {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
-        self.ax_.legend(title=self.label or None, fontsize="small", frameon=False, markerscale=2, **place)
+        for name, rows, colour, _ in categories(np.asarray(self.labels)):
+            self._scatter(rows, size, color=[colour], label=name)
+        self.ax_.legend(title=self.label or None, markerscale=2, **LEGEND)
 
     def _scatter(self, rows: Any, size: float, **look: Any) -> None:
         self.points_.append(self.ax_.scatter(*self.scores[rows].T, s=size, linewidths=0, **look))

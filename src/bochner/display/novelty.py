@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bochner.display.canvas import BLUE, GREY, VERMILION, fitted_attribute, panels, remove_frames, shortened
 from bochner.display.maps import sample
+from bochner.display.plane import Plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,14 +97,14 @@ class NoveltyDisplay:
         scores = detector.score_samples(X)
         rows = detector.encoder_.encode(X, np.float64)
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-        centre, plane = _plane(rows)
+        plane = Plane.of(rows)
         kept = sample(np.arange(len(rows)), max_rows, random_state)
-        points = (rows[kept] - centre) @ plane.T
+        points = plane.points(rows[kept])
         low, high = points.min(axis=0), points.max(axis=0)
         room = MARGIN * np.where(high > low, high - low, 1.0)
         axes = [np.linspace(a, b, POINTS) for a, b in zip(low - room, high + room, strict=True)]
         grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
-        surface = detector.score_encoded(centre + grid @ plane).reshape(POINTS, POINTS)
+        surface = detector.score_encoded(plane.centre + grid @ plane.directions).reshape(POINTS, POINTS)
         names = detector.encoder_.get_feature_names_out().tolist()
         if len(names) != 2:
             return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["component 1", "component 2"])
@@ -161,17 +162,3 @@ class NoveltyDisplay:
         ax.set_xlabel("score, mean log share")
         ax.set_ylabel("rows")
         ax.set_title(f"Offset {self.offset:.2f}", loc="left", fontsize="medium")
-
-
-def _plane(rows: NDArray) -> tuple[NDArray, NDArray]:
-    """A point and two directions, of shape (2, d): the columns themselves, or the first principal components."""
-    d = rows.shape[1]
-    if d == 2:
-        return np.zeros(2), np.eye(2)
-    centre = rows.mean(axis=0)
-    if d == 1:
-        return np.zeros(1), np.array([[1.0], [0.0]])
-    _, directions = np.linalg.eigh(np.cov(rows.T))
-    directions = directions[:, [-1, -2]].T
-    largest = np.abs(directions).argmax(axis=1)
-    return centre, directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis]
