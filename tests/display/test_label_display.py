@@ -31,7 +31,7 @@ def test_classes_shades_and_labels(crowded):
         )
         assert tuple(marks.get_edgecolor()[0]) == to_rgba("black")
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["0", "1"]
-    assert display.ax_.get_title(loc="left") == "10 of 400 rows with a label"
+    assert display.ax_.get_title(loc="left") == "10 of 400 rows with a label; shades: certainty"
     assert not crowded(display.figure_)
 
 

@@ -240,8 +240,9 @@ def test_given_landmarks():
 
 
 def test_labels_of_minus_one_and_one():
-    with pytest.warns(UserWarning, match="All labels are 1"):
+    with pytest.warns(UserWarning, match="All labels are 1") as seen:
         SemiSupervisedClassifier(random_state=0).fit(MOONS, 2 * SIDES - 1)
+    assert seen[0].filename == __file__
 
 
 def test_supervised_models_name_the_semi_supervised():

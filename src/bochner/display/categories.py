@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import GREY, LOOKS, shortened
 
-MOST, NAME_WIDTH = 20, 24
+MOST, FULL, NAME_WIDTH = 20, 10, 24  # colours; those without pale ones among them
 LEGEND = {"fontsize": "small", "frameon": False, "bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
 
 
@@ -49,4 +49,5 @@ def looks(n: int) -> list[tuple[Any, str]]:
         return list(LOOKS[:n])
     from matplotlib import colormaps
 
-    return [(colormaps["tab20"](k % MOST), LOOKS[k // MOST % len(LOOKS)][1]) for k in range(n)]
+    colours = colormaps["tab10" if n <= FULL else "tab20"]
+    return [(colours(k % MOST), LOOKS[k // MOST % len(LOOKS)][1]) for k in range(n)]

@@ -151,7 +151,7 @@ class LabelDisplay:
         self.ax_.legend(**LEGEND)
         for axis, name in zip((self.ax_.xaxis, self.ax_.yaxis), self.names, strict=True):
             axis.set_label_text(shortened(name, NAME_WIDTH))
-        labelled = f"{self.known.sum():,} of {len(self.known):,} rows with a label"
+        labelled = f"{self.known.sum():,} of {len(self.known):,} rows with a label; shades: certainty"
         self.ax_.set_title(labelled, loc="left", fontsize="medium")
         remove_frames([self.ax_])
         return self

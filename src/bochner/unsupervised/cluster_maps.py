@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from bochner.design import Design
 from bochner.features import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures
 from bochner.features.base import FeatureMap
+from bochner.features.copies import seeded
 from bochner.features.distances import median_distance, median_gaussian, paired_rows
 from bochner.features.hashed import hashed
 from bochner.features.transformer import as_map
@@ -36,10 +36,10 @@ def map_of(features: Any, rows: Opened, seed: int) -> FeatureMap:
     features : FeatureMap, scikit-learn transformer, or one of "anchors", "fourier", "binning"
     rows : Opened
     seed : int
-        Of a map by name.
+        Of a map that has none.
     """
     if not isinstance(features, str):
-        return bounded(clone(as_map(features)))
+        return bounded(seeded(features, seed))
     if features == "anchors":
         most = max(rows.n_rows // ROWS_EACH, FEWEST_ANCHORS)
         return AnchorFeatures(min(most, MOST_ANCHORS), NEIGHBORS, random_state=seed)
