@@ -17,6 +17,7 @@ from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import look
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
+from bochner.data.units import has_common_unit
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
@@ -27,8 +28,6 @@ from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.tables import Stream, engine_of, given, large
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.settings import current
-
-FEWEST_COLUMNS, NEAR = 16, 0.5  # of a common unit: columns, and the share of them and of the greatest value
 
 
 class Opened(NamedTuple):
@@ -155,16 +154,3 @@ class RowModel(KernelParameter):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def has_common_unit(statistic: TableStatistic) -> bool:
-    """Whether all columns are numbers in one unit, as pixels and counts are, so that none is to be scaled by itself.
-
-    There are many columns, with the same least value, and half of them reach half of the greatest one.
-    """
-    summary = statistic.summary
-    varies = summary.low < summary.high
-    if set(statistic.kinds) - {"number"} or varies.sum() < FEWEST_COLUMNS or statistic.missing.any():
-        return False
-    low, high = summary.low[varies], summary.high[varies]
-    return bool((low == low[0]).all() and np.mean(high - low[0] >= NEAR * (high.max() - low[0])) >= NEAR)
