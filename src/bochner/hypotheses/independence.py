@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.model import encoder_of
@@ -24,7 +26,7 @@ from bochner.hypotheses.maps import (
 from bochner.hypotheses.pairs import BLOCK_ROWS, Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf
 from bochner.hypotheses.result import HypothesisTest
-from bochner.hypotheses.tables import columns_apart, open_table
+from bochner.hypotheses.tables import Table, columns_apart, open_table
 
 NULLS = ("auto", "permutation", "chi2")
 RIDGES, SHARES = (np.inf, 1e-2), np.array([0.5, 0.5])
@@ -39,7 +41,7 @@ def independence_test(
     *,
     null: str = "auto",
     n_permutations: int = 999,
-    n_components: int = 200,
+    n_components: int = 100,
     standardize: bool = True,
     random_state: Any = None,
 ) -> HypothesisTest:
@@ -70,7 +72,7 @@ def independence_test(
         - "auto": "permutation" for 5,000 rows or fewer.
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).
-    n_components : int, default=200
+    n_components : int, default=100
         Features of each table, an even number.
     standardize : bool, default=True
         Whether columns of numbers get unit variance. False where all of a table are in one unit.
@@ -117,7 +119,7 @@ def independence_test(
     if null not in NULLS:
         raise ValueError(f"null must be one of {NULLS}, got {null!r}.")
     seed = int(check_random_state(random_state).randint(2**31))
-    tables = tuple(open_table(Z, name, seed) for Z, name in zip(columns_apart(X, Y), "XY", strict=True))
+    tables = tuple(open_table(Z, "XY"[k], seed + k) for k, Z in enumerate(columns_apart(X, Y)))
     encoders = tuple(encoder_of(table.statistic, standardize) for table in tables)
     pairs = _pairs(tables, encoders, n_components, seed)
     method = null if null != "auto" else "permutation" if pairs.n_rows <= PERMUTED_ROWS else "chi2"
@@ -141,18 +143,29 @@ def independence_test(
     )
 
 
-def _pairs(tables: Any, encoders: Any, n_components: int, seed: int) -> Pairs:
+def _pairs(tables: Sequence[Table], encoders: Sequence[TableEncoder], n_components: int, seed: int) -> Pairs:
     """Both tables seen through maps of their own; ValueError where they have other numbers of rows."""
-    X, Y = tables
+    (X, Y), parts = tables, zip(tables, encoders, strict=True)
     if X.n_rows != Y.n_rows:
         raise ValueError(f"X has {X.n_rows:,} rows and Y {Y.n_rows:,}: the test is one of pairs of rows.")
-    rng, maps, centres = np.random.default_rng(seed), [], []
-    for k, (table, encoder) in enumerate(zip(tables, encoders, strict=True)):
+    rng = np.random.default_rng(seed)
+    sources, maps, centres = zip(
+        *(_seen(table, encoder, n_components, seed + k, rng) for k, (table, encoder) in enumerate(parts)), strict=True
+    )
+    return Pairs(sources, maps, centres, X.n_rows)
+
+
+def _seen(table: Table, encoder: TableEncoder, n_components: int, seed: int, rng: np.random.Generator) -> tuple:
+    """The encoded rows of a table, those of one block in memory, a map of them, and the mean features of some rows."""
+    source = table.source(encoder)
+    if table.n_rows <= BLOCK_ROWS:
+        (block,) = source.blocks(BLOCK_ROWS)
+        source = ArraySource(block.X, block.y)
+        sample = block.X[np.sort(rng.choice(table.n_rows, min(MEDIAN_ROWS, table.n_rows), replace=False))]
+    else:
         sample = table.sampled(encoder, MEDIAN_ROWS, rng)
-        maps.append(draw_map(sample, (1.0,), median_distance(sample), n_components, seed + k))
-        centres.append(maps[-1].rows(sample).mean(axis=0))
-    sources = X.source(encoders[0]), Y.source(encoders[1])
-    return Pairs(sources, (maps[0], maps[1]), (centres[0], centres[1]), X.n_rows)
+    features = draw_map(sample, (1.0,), median_distance(sample), n_components, seed)
+    return source, features, features.rows(sample).mean(axis=0)
 
 
 class _Test:

@@ -112,6 +112,8 @@ def _enough(n_rows: int, name: str) -> int:
 
 def _two_dimensional(X: Any) -> Any:
     """Rows of another library's array on the host, and one-dimensional ones as a column."""
+    if isinstance(X, np.ndarray):
+        return X.reshape(-1, 1) if X.ndim == 1 else X
     if place_of(X) is not None:
         X = to_host(X)
     series = nw.from_native(X, allow_series=True, pass_through=True)
