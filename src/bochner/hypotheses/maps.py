@@ -17,7 +17,7 @@ from bochner.features.dense import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian
 
-MEDIAN_ROWS = 160
+MEDIAN_ROWS = 250
 NEGLIGIBLE = 1e-10  # of the greatest eigenvalue
 
 
@@ -54,11 +54,11 @@ def median_distance(X: Rows) -> float:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-        Of which the first 160 serve.
+        Some rows.
     """
     from scipy.spatial.distance import pdist
 
-    rows = X[:MEDIAN_ROWS].astype(np.float64)
+    rows = X.astype(np.float64)
     distances = _distances(rows) if sp.issparse(rows) else pdist(rows)
     apart = distances[distances > 1e-6 * distances.max(initial=0.0)]
     return float(np.median(apart)) if len(apart) else 1.0
@@ -71,7 +71,7 @@ def _distances(rows: Any) -> NDArray[np.float64]:
     return euclidean_distances(rows)[np.triu_indices(rows.shape[0], 1)]
 
 
-def draw_map(X: Rows, widths: Sequence[float], unit: float, n_components: int, seed: int) -> FourierFeatures:
+def draw_map(X: Rows, widths: Sequence[float], unit: float, n_components: int, seed: Any) -> FourierFeatures:
     """Fourier features of the mean of Gaussian kernels of several widths, in units of `unit`."""
     share = 1 / len(widths)
     kernels = [Gaussian(unit * width) if share == 1 else share * Gaussian(unit * width) for width in widths]

@@ -14,10 +14,11 @@ from bochner.data.sources import Source
 from bochner.engines.algebra import gram
 from bochner.engines.local import pause
 from bochner.features.fourier import FourierFeatures
-from bochner.hypotheses.maps import MEDIAN_ROWS, Axes
+from bochner.hypotheses.maps import Axes
 
 BLOCK_ROWS = 1 << 12
 GROUPS = 32  # of a block
+SOME_ROWS = 128  # that tell distances and slopes
 Blocks = Iterable[tuple[NDArray, NDArray]]
 
 
@@ -57,7 +58,7 @@ class Pairs:
 
     def spread_rows(self) -> tuple[Any, Any]:
         """Some rows of both, as far apart as all of them reach."""
-        step, done, parts = max(1, self.n_rows // MEDIAN_ROWS), 0, []
+        step, done, parts = max(1, self.n_rows // SOME_ROWS), 0, []
         for X, Y in self.blocks():
             kept = np.flatnonzero((np.arange(X.shape[0]) + done) % step == 0)
             parts.append((X[kept], Y[kept]))
@@ -132,11 +133,12 @@ def _permuted_groups(X: NDArray, Y: NDArray, n_permutations: int, rng: Any) -> N
     left = X[: G * size].reshape(G, size, r).transpose(0, 2, 1).reshape(G * r, size)
     right = Y[: G * size].reshape(G, size, s).transpose(1, 0, 2).reshape(size, G * s)
     products = (left @ right).reshape(G, r, G, s).transpose(0, 2, 1, 3).reshape(G, G, r * s)
-    orders = rng.permuted(np.tile(np.arange(G), (n_permutations + 1, 1)), axis=1)
+    orders = rng.random((n_permutations + 1, G)).argsort(axis=1)
     orders[0] = np.arange(G)
     found = np.tile((X[G * size :].T @ Y[G * size :]).ravel(), (n_permutations + 1, 1))
-    for own, others in zip(products, orders.T, strict=True):
-        found += own[others]
+    chosen = np.empty_like(found)
+    for own, others in zip(products, np.ascontiguousarray(orders.T), strict=True):
+        found += np.take(own, others, axis=0, out=chosen, mode="clip")
     return found
 
 
