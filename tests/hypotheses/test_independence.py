@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2
 
-from bochner import independence_test
+from bochner import independence_test, load, save
 from bochner.data.sources import ArraySource
 from bochner.hypotheses.independence import _Test
 from bochner.hypotheses.maps import Axes, draw_map
@@ -34,19 +34,26 @@ def test_level_by_the_law_is_right_of_many_rows():
         assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 100)
 
 
-@pytest.mark.parametrize("df", [5, 30])
-@pytest.mark.parametrize("x", [0.5, 1.0, 1.3, 2.0])
-def test_tail_of_equal_weights_is_that_of_chi2(df, x):
-    assert weighted_chi2_sf(3 * x, np.full(df, 3 / df)) == pytest.approx(chi2.sf(df * x, df), rel=0.01)
+@pytest.mark.parametrize("df", [1, 2, 5, 30, 1000])
+@pytest.mark.parametrize("level", [0.9999, 0.9, 0.5, 0.45, 0.4, 0.05, 1e-6, 1e-30])
+def test_tail_of_equal_weights_is_that_of_chi2(df, level):
+    assert weighted_chi2_sf(3 * chi2.isf(level, df), np.full(df, 3.0)) == pytest.approx(level, rel=1e-9)
+
+
+@pytest.mark.parametrize("b", [0.5, 0.01, 0.999, 1e-4])
+@pytest.mark.parametrize("x", [1e-3, 0.5, 2.0, 5.0, 100.0])
+def test_tail_of_two_weights_twice_each_is_in_closed_form(b, x):
+    """Twice each, they are two exponential variables of means 2 and 2 b."""
+    exact = (np.exp(-x / 2) - b * np.exp(-x / (2 * b))) / (1 - b)
+    assert weighted_chi2_sf(x, np.array([1, b, 1, b])) == pytest.approx(exact, rel=1e-9)
 
 
 def test_tail_of_other_weights_is_that_of_draws():
-    """Within what the saddle point leaves where the first weights outweigh the others, some per cent."""
     weights = 0.7 ** np.arange(30)
     draws = np.random.default_rng(0).chisquare(1, (200_000, 30)) @ weights
     for level in (0.5, 0.1, 0.01):
-        x = np.quantile(draws, 1 - level)
-        assert weighted_chi2_sf(x, weights) == pytest.approx(level, rel=0.1)
+        found = weighted_chi2_sf(np.quantile(draws, 1 - level), weights)
+        assert abs(found - level) < 4 * np.sqrt(level * (1 - level) / len(draws))
     assert weighted_chi2_sf(0.0, weights) == 1.0
     assert weighted_chi2_sf(1.0, np.zeros(3)) == 1.0
 
@@ -72,18 +79,33 @@ def test_statistic_is_that_of_kernel_matrices():
 
 def test_permutations_stay_within_blocks():
     rng = np.random.default_rng(2)
-    X, Y = rng.standard_normal((50, 2)), rng.standard_normal((50, 2))
+    X, Y = rng.standard_normal((30, 2)), rng.standard_normal((30, 2))
     pairs = pairs_of(X, Y, 6)
-    (Zx, Zy), sums = next(pairs.features()), PairSums.of(pairs.features(), 50, 6)
+    (Zx, Zy), sums = next(pairs.features()), PairSums.of(pairs.features(), 30, 6)
     axes = Axes(np.ones(6), np.eye(6)), Axes(np.ones(6), np.eye(6))
-    single = [(Zx[i : i + 1], Zy[i : i + 1]) for i in range(50)]  # blocks of one row, which stays where it is
+    single = [(Zx[i : i + 1], Zy[i : i + 1]) for i in range(30)]  # blocks of one row, which stays where it is
     found = permuted_covariances(single, sums.means, axes, 3, rng)
-    np.testing.assert_allclose(found, np.broadcast_to(50 * sums.cross, (4, 6, 6)), atol=1e-9)
-    whole = permuted_covariances([(Zx, Zy)], sums.means, axes, 2000, rng)
-    np.testing.assert_allclose(whole[0], 50 * sums.cross, atol=1e-9)
-    spread = np.sqrt(np.outer(np.diag(sums.own[0]), np.diag(sums.own[1])) * 50**2 / 49)
+    np.testing.assert_allclose(found, np.broadcast_to(30 * sums.cross, (4, 6, 6)), atol=1e-9)
+    whole = permuted_covariances([(Zx, Zy)], sums.means, axes, 2000, rng)  # 30 groups of one row
+    np.testing.assert_allclose(whole[0], 30 * sums.cross, atol=1e-9)
+    spread = np.sqrt(np.outer(np.diag(sums.own[0]), np.diag(sums.own[1])) * 30**2 / 29)
     assert np.abs(whole[1:].mean(axis=0)).max() < 4 * spread.max() / np.sqrt(2000)
     np.testing.assert_allclose(whole[1:].std(axis=0), spread, rtol=0.1)
+
+
+def test_groups_are_permuted_as_they_are(monkeypatch):
+    """Of two groups of 3 shuffled pairs and one row beside them there are two covariances: as they are, or swapped."""
+    monkeypatch.setattr("bochner.hypotheses.pairs.GROUPS", 3)
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((7, 2)), rng.standard_normal((7, 3))
+    axes, means = (Axes(np.ones(2), np.eye(2)), Axes(np.ones(3), np.eye(3))), (np.zeros(2), np.zeros(3))
+    found = permuted_covariances([(X, Y)], means, axes, 40, np.random.default_rng(5))
+    order = np.random.default_rng(5).permutation(7)
+    one, other, last = order[:3], order[3:6], order[6:]
+    swapped = X[one].T @ Y[other] + X[other].T @ Y[one] + X[last].T @ Y[last]
+    is_swapped = np.isclose(found, swapped).all(axis=(1, 2))
+    assert 5 < is_swapped.sum() < 35
+    np.testing.assert_allclose(found[~is_swapped], np.broadcast_to(X.T @ Y, found[~is_swapped].shape))
 
 
 @pytest.mark.parametrize("null", ["permutation", "chi2"])
@@ -142,3 +164,25 @@ def test_law_serves_many_rows_by_itself_and_refusals():
     display = found.plot()
     assert display.axes_[0].get_xlabel() == "Statistic over its mean"
     plt.close(display.figure_)
+
+
+def test_comes_back_from_a_file_and_says_what_it_found_in_a_line(tmp_path):
+    x = np.random.default_rng(7).standard_normal(100)
+    found = independence_test(x, x, random_state=0)
+    save(found, tmp_path / "test.safetensors")
+    again = load(tmp_path / "test.safetensors")
+    assert repr(again) == repr(found) == "HypothesisTest(X and Y are independent: p = 0.001, effect 0.97, n = 100)"
+    np.testing.assert_array_equal(again.null, found.null)
+    assert again.top_columns() == found.top_columns()
+
+
+def test_columns_of_one_unit_are_not_scaled():
+    rng = np.random.default_rng(8)
+    pixels = rng.uniform(0, 255, (200, 20))
+    pixels[:2] = [[0.0], [255.0]]
+    y = rng.standard_normal(200)
+    auto, raw, scaled = (independence_test(pixels, y, standardize=s, random_state=0) for s in ("auto", False, True))
+    assert auto.statistic == pytest.approx(raw.statistic, rel=1e-4)
+    assert auto.statistic != pytest.approx(scaled.statistic, rel=1e-2)
+    with pytest.raises(ValueError, match="standardize must be"):
+        independence_test(pixels, y, standardize="yes")

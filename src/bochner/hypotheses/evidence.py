@@ -50,10 +50,10 @@ def combine(values: NDArray, shares: NDArray) -> Evidence:
 
 def _digits(column: NDArray) -> NDArray[np.float64]:
     """-log10 of the tails of a gamma law of the same mean and variance, shape (B + 1,)."""
-    from scipy.stats import gamma
+    from scipy.special import gammaincc
 
     mean, variance = column.mean(), column.var()
     if not variance > 1e-20 * mean**2:
         return np.zeros(len(column))
-    tail = gamma.logsf(column, mean**2 / variance, scale=variance / mean)
-    return np.minimum(-tail / np.log(10), MOST)
+    tail = gammaincc(mean**2 / variance, column * (mean / variance))
+    return -np.log10(np.maximum(tail, 10**-MOST))

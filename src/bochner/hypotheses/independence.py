@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.model import encoder_of
 from bochner.features.distances import median_distance
 from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import Evidence, combine
 from bochner.hypotheses.maps import (
-    MEDIAN_ROWS,
     Axes,
     column_shares,
     column_slopes,
     draw_map,
 )
-from bochner.hypotheses.pairs import BLOCK_ROWS, Pairs, PairSums, permuted_covariances
+from bochner.hypotheses.pairs import BLOCK_ROWS, SOME_ROWS, Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf
-from bochner.hypotheses.result import HypothesisTest
-from bochner.hypotheses.tables import columns_apart, open_table
+from bochner.hypotheses.result import INDEPENDENT, HypothesisTest
+from bochner.hypotheses.tables import Table, columns_apart, open_table, scaled_encoder
 
 NULLS = ("auto", "permutation", "chi2")
 RIDGES, SHARES = (np.inf, 1e-2), np.array([0.5, 0.5])
 PERMUTED_ROWS = 5_000
+COMPONENTS = 64, 200  # fewest and most
 VARIANCE, MOST_AXES = 0.99, 48  # of the axes that permutations are told apart by
-DRAWN_TERMS = 300
+DRAWN_TERMS = 200
 
 
 def independence_test(
@@ -39,8 +40,8 @@ def independence_test(
     *,
     null: str = "auto",
     n_permutations: int = 999,
-    n_components: int = 200,
-    standardize: bool = True,
+    n_components: int | None = None,
+    standardize: bool | str = "auto",
     random_state: Any = None,
 ) -> HypothesisTest:
     """Test whether the rows of X and of Y, pair by pair, are independent.
@@ -70,10 +71,11 @@ def independence_test(
         - "auto": "permutation" for 5,000 rows or fewer.
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).
-    n_components : int, default=200
-        Features of each table, an even number.
-    standardize : bool, default=True
-        Whether columns of numbers get unit variance. False where all of a table are in one unit.
+    n_components : int, optional
+        Features of each table, an even number. By default two for each square root of n, 64 at least and 200 at most.
+    standardize : {"auto", True, False}, default="auto"
+        Whether columns of numbers get unit variance. "auto": unless all of a table are many with one unit,
+        as pixels and counts are.
     random_state : int, RandomState or None, default=None
         Of the features and the permutations.
 
@@ -113,13 +115,15 @@ def independence_test(
     'x1'
     """
     n_permutations = check_number("n_permutations", n_permutations, 19)
-    n_components = 2 * (check_number("n_components", n_components, 2) // 2)
+    if n_components is not None:
+        check_number("n_components", n_components, 2)
     if null not in NULLS:
         raise ValueError(f"null must be one of {NULLS}, got {null!r}.")
-    seed = int(check_random_state(random_state).randint(2**31))
-    tables = tuple(open_table(Z, name, seed) for Z, name in zip(columns_apart(X, Y), "XY", strict=True))
-    encoders = tuple(encoder_of(table.statistic, standardize) for table in tables)
-    pairs = _pairs(tables, encoders, n_components, seed)
+    state = check_random_state(random_state)
+    seed = int(state.randint(2**31))
+    tables = tuple(open_table(Z, "XY"[k], seed + k) for k, Z in enumerate(columns_apart(X, Y)))
+    encoders = tuple(scaled_encoder(table.statistic, standardize) for table in tables)
+    pairs = _pairs(tables, encoders, n_components, state)
     method = null if null != "auto" else "permutation" if pairs.n_rows <= PERMUTED_ROWS else "chi2"
     with single_threaded_blas():
         test = _Test(pairs)
@@ -128,7 +132,7 @@ def independence_test(
     ridge = RIDGES[found.best]
     member = "median x 1, no ridge" if np.isinf(ridge) else f"median x 1, ridge {ridge:g}"
     return HypothesisTest(
-        "X and Y are independent",
+        INDEPENDENT,
         found.statistic,
         found.p_value,
         test.effect_size,
@@ -141,18 +145,30 @@ def independence_test(
     )
 
 
-def _pairs(tables: Any, encoders: Any, n_components: int, seed: int) -> Pairs:
+def _pairs(tables: Sequence[Table], encoders: Sequence[TableEncoder], n_components: int | None, state: Any) -> Pairs:
     """Both tables seen through maps of their own; ValueError where they have other numbers of rows."""
-    X, Y = tables
+    (X, Y), parts = tables, zip(tables, encoders, strict=True)
     if X.n_rows != Y.n_rows:
         raise ValueError(f"X has {X.n_rows:,} rows and Y {Y.n_rows:,}: the test is one of pairs of rows.")
-    rng, maps, centres = np.random.default_rng(seed), [], []
-    for k, (table, encoder) in enumerate(zip(tables, encoders, strict=True)):
-        sample = table.sampled(encoder, MEDIAN_ROWS, rng)
-        maps.append(draw_map(sample, (1.0,), median_distance(sample), n_components, seed + k))
-        centres.append(maps[-1].rows(sample).mean(axis=0))
-    sources = X.source(encoders[0]), Y.source(encoders[1])
-    return Pairs(sources, (maps[0], maps[1]), (centres[0], centres[1]), X.n_rows)
+    rng = np.random.default_rng(state.randint(2**31))
+    D = int(np.clip(2 * np.sqrt(X.n_rows), *COMPONENTS)) if n_components is None else n_components
+    sources, maps, centres = zip(
+        *(_seen(table, encoder, 2 * (D // 2), state, rng) for table, encoder in parts), strict=True
+    )
+    return Pairs(sources, maps, centres, X.n_rows)
+
+
+def _seen(table: Table, encoder: TableEncoder, n_components: int, state: Any, rng: np.random.Generator) -> tuple:
+    """The encoded rows of a table, those of one block in memory, a map of them, and the mean features of some rows."""
+    source = table.source(encoder)
+    if table.n_rows <= BLOCK_ROWS:
+        (block,) = source.blocks(BLOCK_ROWS)
+        source = ArraySource(block.X, block.y)
+        sample = block.X[rng.choice(table.n_rows, min(SOME_ROWS, table.n_rows), replace=False)]
+    else:
+        sample = table.sampled(encoder, SOME_ROWS, rng)
+    features = draw_map(sample, (1.0,), median_distance(sample), n_components, state)
+    return source, features, features.rows(sample).mean(axis=0)
 
 
 class _Test:
@@ -223,4 +239,5 @@ def _drawn(weights: NDArray, seed: int, n_draws: int = 999) -> NDArray[np.float6
     """Draws of the weighted sum of chi-squared variables, the least of whose terms are their means."""
     order = np.sort(weights)[::-1]
     some = order[:DRAWN_TERMS]
-    return np.random.default_rng(seed).chisquare(1, (n_draws, len(some))) @ some + order[DRAWN_TERMS:].sum()
+    normal = np.random.default_rng(seed).standard_normal((n_draws, len(some)))
+    return np.square(normal, out=normal) @ some + order[DRAWN_TERMS:].sum()

@@ -15,7 +15,7 @@ from bochner.features.dense import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian
 
-MEDIAN_ROWS = 500
+MEDIAN_ROWS = 250
 NEGLIGIBLE = 1e-10  # of the greatest eigenvalue
 
 
@@ -45,7 +45,7 @@ class Member:
         return [f"{width}, ridge {ridge:g}" for ridge in self.ridges]
 
 
-def draw_map(X: Rows, widths: Sequence[float], unit: float, n_components: int, seed: int) -> FourierFeatures:
+def draw_map(X: Rows, widths: Sequence[float], unit: float, n_components: int, seed: Any) -> FourierFeatures:
     """Fourier features of the mean of Gaussian kernels of several widths, in units of `unit`."""
     share = 1 / len(widths)
     kernels = [Gaussian(unit * width) if share == 1 else share * Gaussian(unit * width) for width in widths]
@@ -73,7 +73,7 @@ class Axes:
         """The axes of a covariance matrix of shape (D, D), but for those without variance."""
         from scipy.linalg import eigh
 
-        variances, vectors = eigh(covariance)
+        variances, vectors = eigh(covariance, driver="evd")
         kept = variances > NEGLIGIBLE * max(variances[-1], np.finfo(np.float64).tiny)
         return cls(variances[kept], vectors[:, kept])
 

@@ -14,10 +14,11 @@ from bochner.data.sources import Source
 from bochner.engines.algebra import gram
 from bochner.engines.local import pause
 from bochner.features.fourier import FourierFeatures
-from bochner.hypotheses.maps import MEDIAN_ROWS, Axes
+from bochner.hypotheses.maps import Axes
 
 BLOCK_ROWS = 1 << 12
-PERMUTED_ENTRIES = 1 << 22
+GROUPS = 32  # of a block
+SOME_ROWS = 128  # that tell distances and slopes
 Blocks = Iterable[tuple[NDArray, NDArray]]
 
 
@@ -57,7 +58,7 @@ class Pairs:
 
     def spread_rows(self) -> tuple[Any, Any]:
         """Some rows of both, as far apart as all of them reach."""
-        step, done, parts = max(1, self.n_rows // MEDIAN_ROWS), 0, []
+        step, done, parts = max(1, self.n_rows // SOME_ROWS), 0, []
         for X, Y in self.blocks():
             kept = np.flatnonzero((np.arange(X.shape[0]) + done) % step == 0)
             parts.append((X[kept], Y[kept]))
@@ -103,7 +104,9 @@ def permuted_covariances(
 ) -> NDArray[np.float64]:
     """Sums of products of the projections of both tables, whose means are zero, the second permuted within each block.
 
-    Permutations within blocks are a group, and so what they make of rows that are independent is exact.
+    The pairs of a block are shuffled, and 32 groups of as many rows of the second are permuted as they are. Such
+    permutations are a group, and so what they make of rows that are independent is exact (Domingo-Enrich, Dwivedi and
+    Mackey, 2025). All of them are sums of 32 x 32 products of groups, so that none reads the rows.
 
     Returns
     -------
@@ -111,19 +114,31 @@ def permuted_covariances(
         The first of the rows as they are.
     """
     r, s = (len(one.variances) for one in axes)
-    found = np.zeros((n_permutations + 1, r, s))
+    found = np.zeros((n_permutations + 1, r * s))
     for block in blocks:
+        order = rng.permutation(len(block[0]))
         X, Y = (
-            np.ascontiguousarray((Z - mean.astype(Z.dtype)) @ one.vectors.astype(Z.dtype))
+            Z[order] @ one.vectors.astype(Z.dtype) - (mean @ one.vectors).astype(Z.dtype)
             for Z, mean, one in zip(block, means, axes, strict=True)
         )
-        found[0] += X.T @ Y
-        order, step = np.arange(len(X)), max(1, PERMUTED_ENTRIES // (len(X) * s))
-        for first in range(1, n_permutations + 1, step):
-            count = min(step, n_permutations + 1 - first)
-            orders = rng.permuted(np.tile(order, (count, 1)), axis=1)
-            products = X.T @ Y[orders.T].reshape(len(X), count * s)
-            found[first : first + count] += products.reshape(r, count, s).transpose(1, 0, 2)
+        found += _permuted_groups(X, Y, n_permutations, rng)
+    return found.reshape(-1, r, s)
+
+
+def _permuted_groups(X: NDArray, Y: NDArray, n_permutations: int, rng: Any) -> NDArray:
+    """Sums of products of the rows of a block, shape (B + 1, r s); rows that fill no group stay where they are."""
+    (n, r), s = X.shape, Y.shape[1]
+    size = -(-n // GROUPS)
+    G = n // size
+    left = X[: G * size].reshape(G, size, r).transpose(0, 2, 1).reshape(G * r, size)
+    right = Y[: G * size].reshape(G, size, s).transpose(1, 0, 2).reshape(size, G * s)
+    products = (left @ right).reshape(G, r, G, s).transpose(0, 2, 1, 3).reshape(G, G, r * s)
+    orders = rng.random((n_permutations + 1, G)).argsort(axis=1)
+    orders[0] = np.arange(G)
+    found = np.tile((X[G * size :].T @ Y[G * size :]).ravel(), (n_permutations + 1, 1))
+    chosen = np.empty_like(found)
+    for own, others in zip(products, np.ascontiguousarray(orders.T), strict=True):
+        found += np.take(own, others, axis=0, out=chosen, mode="clip")
     return found
 
 

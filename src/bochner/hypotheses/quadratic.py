@@ -5,16 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-NEAR_MEAN = 1e-4
-STEPS = 200
+NODES = 192
+NEGLIGIBLE = 1e-13  # of the variance: the least weights count by their mean
+UNDERFLOW = -45.0  # of the logarithm of the integrand beside its peak
 
 
 def weighted_chi2_sf(x: float, weights: NDArray) -> float:
-    """P(sum_i w_i c_i > x) of independent chi-squared c_i with one degree of freedom, by Lugannani and Rice.
+    """P(sum_i w_i c_i > x) of independent chi-squared c_i with one degree of freedom, by inversion.
 
-    With K(s) = -1/2 sum log(1 - 2 s w_i), K'(s) = x, v = sign(s) sqrt(2 (s x - K)) and u = s sqrt(K''), the tail is
-    1 - Phi(v) + phi(v) (1/u - 1/v). Its relative error is some per cent where one weight outweighs the others, and far
-    less where there are many.
+    With K(s) = -1/2 sum log(1 - 2 s w_i), and a path that crosses the real axis at c in (0, 1 / (2 max w)),
+
+        P = 1 / (2 pi i) int exp(K(s) - s x) ds / s,
+
+    and c < 0 gives P - 1. Imhof (1961) takes the imaginary axis, on which the integrand waves and falls slowly. Here
+    the path is a parabola s = c + i t + a t^2 through the saddle point, K'(c) = x, with a third of K'''(c) / (2 K''(c))
+    as its a: along it the integrand has almost one phase and falls as a bell does, so that its sum over equal steps of
+    t converges faster than any power of their number (Rice, 1980). The relative error is about 1e-10, far out as well.
 
     Parameters
     ----------
@@ -24,35 +30,58 @@ def weighted_chi2_sf(x: float, weights: NDArray) -> float:
 
     References
     ----------
-    Lugannani and Rice, "Saddle Point Approximation for the Distribution of the Sum of Independent Random Variables",
-    1980. Kuonen, "Saddlepoint Approximations for Distributions of Quadratic Forms in Normal Variables", 1999.
+    Imhof, "Computing the Distribution of Quadratic Forms in Normal Variables", Biometrika 1961. Rice, "Distribution of
+    Quadratic Forms in Normal Random Variables - Evaluation by Numerical Integration", SIAM Journal on Scientific and
+    Statistical Computing 1980.
     """
-    from scipy.stats import norm
-
-    w = np.asarray(weights, np.float64)
+    w = np.sort(np.asarray(weights, np.float64))
     total = w.sum()
-    if not total > 0 or x <= 0:
+    if not total > 0:
         return 1.0
-    w, x = w[w > 1e-12 * w.max()] / total, x / total
-    if x < NEAR_MEAN:
+    w, x = w / total, x / total
+    kept = np.cumsum(w**2) > NEGLIGIBLE * np.sum(w**2)
+    w, x = w[kept], x - float(w[~kept].sum())
+    if x <= 0:
         return 1.0
-    s = _saddle(x, w)
-    rest = 1 - 2 * s * w
-    K, K2 = -0.5 * np.log(rest).sum(), 2 * np.sum((w / rest) ** 2)
-    v, u = np.sign(s) * np.sqrt(max(2 * (s * x - K), 0.0)), s * np.sqrt(K2)
-    if abs(v) < NEAR_MEAN:
-        skew = 8 * np.sum(w**3) / (2 * np.sum(w**2)) ** 1.5
-        return float(0.5 - skew / (6 * np.sqrt(2 * np.pi)))
-    return float(np.clip(norm.sf(v) + norm.pdf(v) * (1 / u - 1 / v), 0.0, 1.0))
+    c = _crossing(x, w)
+    found = _integral(x, w, c)
+    return float(np.clip(found if c > 0 else 1 + found, 0.0, 1.0))
+
+
+def _integral(x: float, w: NDArray, c: float) -> float:
+    """The integral over the parabola, by symmetry twice that over t > 0."""
+    ratios = w / (1 - 2 * c * w)
+    curvature = 2 * np.sum(ratios**2)
+    a = 8 * np.sum(ratios**3) / (6 * curvature)
+    peak = _exponent(np.array([c]), x, w)[0]
+
+    def heights(t: NDArray) -> NDArray:
+        return _exponent(c + 1j * t + a * t * t, x, w) - peak
+
+    end = 2 / np.sqrt(curvature)
+    while heights(np.array([end])).real[0] > UNDERFLOW:
+        end *= 1.25
+    t = end / NODES * np.arange(NODES + 1)
+    values = (np.exp(heights(t)) * (1j + 2 * a * t) / (c + 1j * t + a * t * t)).imag
+    return float(np.exp(peak) * (values.sum() - values[0] / 2) * end / (NODES * np.pi))
+
+
+def _exponent(s: NDArray, x: float, w: NDArray) -> NDArray:
+    """K(s) - s x, shape (T,)."""
+    return -0.5 * np.log(1 - 2 * s[:, np.newaxis] * w).sum(axis=1) - s * x
+
+
+def _crossing(x: float, w: NDArray) -> float:
+    """The saddle point, at a distance from the pole at zero."""
+    c, apart = _saddle(x, w), min(0.5 / np.sqrt(2 * np.sum(w**2)), 0.25 / w.max())
+    return max(c, apart) if c > 0 else min(c, -apart)
 
 
 def _saddle(x: float, w: NDArray) -> float:
-    """The s below 1 / (2 max w) with sum w / (1 - 2 s w) = x, by bisection."""
-    high = 0.5 / w.max()
-    low = -0.5 * len(w) / x  # where the sum is below x, since each term is below 1 / (2 |s|)
-    for _ in range(STEPS):
-        s = (low + high) / 2
-        if s in (low, high):
-            break
-        low, high = (s, high) if np.sum(w / (1 - 2 * s * w)) < x else (low, s)
-    return low
+    """The s below 1 / (2 max w) with sum w / (1 - 2 s w) = x."""
+    from scipy.optimize import brentq
+
+    end = 0.5 / w.max()
+    low = -0.5 * len(w) / x - end  # where the sum is below x, since each term is below 1 / (2 |s|)
+    high = end - 0.25 / x  # where it is above, by the term of the largest weight alone
+    return float(brentq(lambda s: np.sum(w / (1 - 2 * s * w)) - x, low, high, xtol=1e-14 * end, maxiter=500))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+SAME, INDEPENDENT = "X and Y are of one distribution", "X and Y are independent"  # hypotheses
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class HypothesisTest:
     """The outcome of `two_sample_test` or `independence_test`.
 
@@ -45,12 +47,16 @@ class HypothesisTest:
     statistic: float
     p_value: float
     effect_size: float
-    null: NDArray[np.float64] = field(repr=False)
+    null: NDArray[np.float64]
     member: str
-    columns: tuple[str, ...] = field(repr=False)
-    shares: NDArray[np.float64] = field(repr=False)
+    columns: tuple[str, ...]
+    shares: NDArray[np.float64]
     n_rows: tuple[int, int]
     method: str
+
+    def __repr__(self) -> str:
+        rows = " + ".join(f"{n:,}" for n in self.n_rows[: 1 if self.hypothesis == INDEPENDENT else 2])
+        return f"HypothesisTest({self.hypothesis}: p = {self.p_value:.3g}, effect {self.effect_size:.2g}, n = {rows})"
 
     def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
         """Names and shares of the columns that differ or depend the most, the largest first."""

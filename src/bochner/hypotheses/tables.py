@@ -16,6 +16,7 @@ from bochner.data.streams.overview import look
 from bochner.data.streams.totals import Overview
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
+from bochner.data.units import has_common_unit
 from bochner.estimators.model import encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
@@ -112,6 +113,8 @@ def _enough(n_rows: int, name: str) -> int:
 
 def _two_dimensional(X: Any) -> Any:
     """Rows of another library's array on the host, and one-dimensional ones as a column."""
+    if isinstance(X, np.ndarray):
+        return X.reshape(-1, 1) if X.ndim == 1 else X
     if place_of(X) is not None:
         X = to_host(X)
     series = nw.from_native(X, allow_series=True, pass_through=True)
@@ -146,7 +149,7 @@ def columns_apart(X: Any, Y: Any) -> tuple[Any, Any]:
     return frame.drop(wanted).to_native(), frame.select(wanted).to_native()
 
 
-def common_encoder(A: Table, B: Table, standardize: bool) -> TableEncoder:
+def common_encoder(A: Table, B: Table, standardize: bool | str) -> TableEncoder:
     """The encoder of the rows of two tables together, which does not depend on whose a row is.
 
     Raises
@@ -163,4 +166,17 @@ def common_encoder(A: Table, B: Table, standardize: bool) -> TableEncoder:
         raise ValueError(
             f"{A.name} and {B.name} have other columns, {A.names[:20]} and {B.names[:20]}: name them alike."
         )
-    return encoder_of(A.statistic + B.statistic, standardize)
+    return scaled_encoder(A.statistic + B.statistic, standardize)
+
+
+def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
+    """The encoder of rows that a statistic is of, which gives numbers unit variance where that is wanted.
+
+    Raises
+    ------
+    ValueError
+        Where `standardize` is none of True, False and "auto".
+    """
+    if standardize not in (True, False, "auto"):
+        raise ValueError(f'standardize must be True, False or "auto", got {standardize!r}.')
+    return encoder_of(statistic, not has_common_unit(statistic) if standardize == "auto" else bool(standardize))

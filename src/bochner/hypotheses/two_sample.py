@@ -25,7 +25,7 @@ from bochner.hypotheses.maps import (
     column_slopes,
     draw_map,
 )
-from bochner.hypotheses.result import HypothesisTest
+from bochner.hypotheses.result import SAME, HypothesisTest
 from bochner.hypotheses.tables import Table, common_encoder, open_table
 
 MEMBERS = (
@@ -41,7 +41,7 @@ def two_sample_test(
     *,
     n_permutations: int = 999,
     n_components: int = 400,
-    standardize: bool = True,
+    standardize: bool | str = "auto",
     random_state: Any = None,
 ) -> HypothesisTest:
     """Test whether the rows of X and of Y are of one distribution.
@@ -72,8 +72,9 @@ def two_sample_test(
         Permutations B; the least p-value is 1 / (B + 1).
     n_components : int, default=400
         Features D of each map, the one of the median distance and the one of all widths; an even number.
-    standardize : bool, default=True
-        Whether columns of numbers get unit variance, in both samples together. False where all are in one unit.
+    standardize : {"auto", True, False}, default="auto"
+        Whether columns of numbers get unit variance, in both samples together. "auto": unless they are many
+        with one unit, as pixels and counts are.
     random_state : int, RandomState or None, default=None
         Of the features and the permutations.
 
@@ -132,7 +133,7 @@ def two_sample_test(
         shares = _shares(sums, axes, maps, found.best, sample, encoder)
     names = list(chain.from_iterable(member.labels for member in MEMBERS))
     return HypothesisTest(
-        "X and Y are of one distribution",
+        SAME,
         found.statistic,
         found.p_value,
         _effect_size(sums),

@@ -62,6 +62,7 @@ CLASSES: Registry = {
         "bochner.unsupervised.leverages": ["Leverage"],
         "bochner.unsupervised.density": ["KernelDensity"],
         "bochner.unsupervised.density_grid": ["DensityGrid"],
+        "bochner.hypotheses.result": ["HypothesisTest"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
         "bochner.data.table_encodings": ["NumberColumns", "TextColumn", "TimeColumn"],
