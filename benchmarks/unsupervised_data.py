@@ -13,6 +13,7 @@ from bochner import TableEncoder
 from datasets import Split, load
 from runner import size
 
+MILLION = 1_000_000
 CENTRES, SPREAD = 10, 1.5  # of the rows of normal laws
 
 
