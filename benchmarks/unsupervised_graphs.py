@@ -56,7 +56,7 @@ def spreaders(n: int) -> dict[str, tuple[Any, int]]:
     peers: dict[str, tuple[Any, int]] = {"SVC of the labels": (SVC(C=10), DRAWS)}
     if n <= 10_000:
         peers["LabelSpreading, 7 neighbours"] = LabelSpreading("knn", n_neighbors=7, alpha=0.9), DRAWS
-        peers["LabelSpreading, Gaussian of the best gamma"] = LabelSpreading("rbf", gamma=0.4), 1
+        peers["LabelSpreading, Gaussian of the best gamma"] = LabelSpreading("rbf", gamma=0.4, alpha=0.9), 1
         peers["self-training SVC"] = SelfTrainingClassifier(SVC(C=10, probability=True)), 0
     return peers
 
