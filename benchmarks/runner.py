@@ -14,7 +14,7 @@ from typing import Any
 
 from report import Results, columns, keep, write_kept
 
-QUICK = "--quick" in sys.argv
+QUICK, SLOW = ("--" + name in sys.argv for name in ("quick", "slow"))
 QUICKER = 20
 
 
@@ -60,6 +60,14 @@ def extra_memory(work: Callable[[], object]) -> float:
     return _status("VmHWM") - before
 
 
+def cost(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a call gives, its processor seconds, and its peak memory above what was resident before, in MB (Linux)."""
+    given: list[Any] = []
+    start = time.process_time()
+    memory = extra_memory(lambda: given.append(work()))
+    return given[0], time.process_time() - start, memory
+
+
 def _status(field: str) -> float:
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
     return int(line.split()[1]) / 1000
@@ -83,7 +91,15 @@ def run(
         return
     name = Path(script).stem
     for part in [] if options.page else options.only:
-        command = [sys.executable, script, "--child", "--only", part, *["--quick"] * options.quick]
+        command = [
+            sys.executable,
+            script,
+            "--child",
+            "--only",
+            part,
+            *["--quick"] * options.quick,
+            *["--slow"] * options.slow,
+        ]
         command += ["--repeats", str(options.repeats)] if options.repeats else []
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         rows = json.loads(output.splitlines()[-1])
@@ -99,6 +115,7 @@ def _options(description: str | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--page", action="store_true", help="measure nothing, write the section of what is kept")
     parser.add_argument("--quick", action="store_true", help="try the script on little, once, and keep nothing")
+    parser.add_argument("--slow", action="store_true", help="measure what takes many minutes too, where there is any")
     parser.add_argument("--repeats", type=int, metavar="N", help="seeds or splits, in place of a script's own number")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
