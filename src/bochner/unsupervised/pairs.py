@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
 
-PAIR_ROWS = 512  # each of which is compared with all others
-FINEST, MEETING = 0.1, 0.0015  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
+PAIR_ROWS, PAIR_ENTRIES = 512, 1 << 24  # each of which is compared with all others; fewer where columns are many
+FINEST, MEETING = 0.4, 0.2  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
 
 
 def pairs_of(X: Any, weight: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
     """At most 512 of the rows, dense, drawn by weight, and the share of each."""
-    rows, factors = draw_rows(weight, PAIR_ROWS, rng)
+    rows, factors = draw_rows(weight, min(PAIR_ROWS, max(PAIR_ENTRIES // X.shape[1], 2)), rng)
     own = weight[rows] * (1.0 if factors is None else factors)
     few = X[rows]
     return np.asarray(few.toarray() if sp.issparse(few) else few, np.float64), own / own.sum()
@@ -41,7 +41,7 @@ def median_distance(X: NDArray, share: NDArray, p: int) -> float:
 
 
 def bin_lengthscale(X: NDArray, share: NDArray) -> float:
-    """Lengthscale of the bins: fine, but such that one in 700 pairs of different rows share their bin.
+    """Lengthscale of the bins: fine, but such that one in five pairs of different rows share their bin.
 
     In many columns all pairs are about as far from one another, and finer bins would hold one row each.
     """
