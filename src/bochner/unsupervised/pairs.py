@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from bochner.data.draws import draw_rows
 
 PAIR_ROWS, PAIR_ENTRIES = 512, 1 << 24  # each of which is compared with all others; fewer where columns are many
-FINEST, MEETING = 0.4, 0.2  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
+FINEST, MEETING, NARROW = 0.4, 0.0015, 4  # lengthscale of bins over the median distance; share of pairs, at least,
+# that share a bin of a kernel so many times narrower
 
 
 def pairs_of(X: Any, weight: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
@@ -41,7 +42,7 @@ def median_distance(X: NDArray, share: NDArray, p: int) -> float:
 
 
 def bin_lengthscale(X: NDArray, share: NDArray) -> float:
-    """Lengthscale of the bins: fine, but such that one in five pairs of different rows share their bin.
+    """Lengthscale of the bins: fine, but such that with a quarter of it one in 700 pairs of rows would share a bin.
 
     In many columns all pairs are about as far from one another, and finer bins would hold one row each.
     """
@@ -49,6 +50,6 @@ def bin_lengthscale(X: NDArray, share: NDArray) -> float:
     apart = D > 0
     own, mass = D[apart], W[apart] / max(W[apart].sum(), np.finfo(float).tiny)
     length = FINEST * median_distance(X, share, 1)
-    while len(own) and mass @ np.exp(-own / length) < MEETING:
+    while len(own) and mass @ np.exp(-NARROW * own / length) < MEETING:
         length *= 2**0.25
     return float(length)
