@@ -48,7 +48,7 @@ def test_draws_where_and_how_it_is_told():
 
 
 def test_says_what_it_cannot_draw():
-    with pytest.raises(ValueError, match="one or two columns.*rent, CHF, latitude, age"):
+    with pytest.raises(ValueError, match=r"one or two columns.*rent, CHF, latitude, age"):
         DensityDisplay.from_estimator(KernelDensity().fit(frame(100, 3)))
     with pytest.raises(ValueError, match="not fitted"):
         DensityDisplay.from_estimator(KernelDensity())

@@ -23,6 +23,27 @@ def test_is_that_of_scikit_learn(d):
     assert np.abs(found - exact).max() < 1e-3 * d * exact.max()
 
 
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_logarithms_are_those_of_scikit_learn(d):
+    """To a fiftieth for each column, where the density is above a hundredth of its greatest value; and their sum."""
+    X, new = rows(3000, d), rows(500, d, 1)
+    reference, density = neighbors.KernelDensity(bandwidth=0.3).fit(X), KernelDensity(0.3).fit(X)
+    exact, found = reference.score_samples(new), density.score_samples(new)
+    inside = exact > exact.max() + np.log(0.01)
+    assert np.abs(found - exact)[inside].max() < 0.02 * d
+    assert density.score(new[inside]) == pytest.approx(reference.score(new[inside]), abs=0.005 * d * inside.sum())
+
+
+def test_one_row_equal_rows_and_a_constant_column_with_a_bandwidth():
+    one = KernelDensity(2.0).fit([[5.0]])
+    np.testing.assert_allclose(one.score_samples([[5.0], [7.0]]), norm.logpdf([0.0, 2.0], scale=2.0), atol=0.02)
+    new = [[5.0], [7.0]]
+    np.testing.assert_allclose(KernelDensity(2.0).fit([[5.0]] * 9).score_samples(new), one.score_samples(new))
+    X = np.column_stack([rows(100, 1), np.ones(100)])
+    exact = neighbors.KernelDensity(bandwidth=0.5).fit(X).score_samples(X)
+    np.testing.assert_allclose(KernelDensity(0.5).fit(X).score_samples(X), exact, atol=0.04)
+
+
 def test_weights_are_those_of_scikit_learn():
     X, weight = rows(1000, 2), np.random.default_rng(2).uniform(0, 2, 1000)
     exact = neighbors.KernelDensity(bandwidth=0.5).fit(X, sample_weight=weight).score_samples(rows(300, 2))

@@ -38,8 +38,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
     - its leverage (z - m)'(C + ridge I)^-1 (z - m), the inverse of the Christoffel function, or the posterior variance
       of a Gaussian process: it is large where the rows of the fit would not tell what a function is;
     - how unfamiliar its bins are: minus the mean over random grids of count / (count + 0.1), count the rows of the fit
-      that share the row's bin. One such row is nearly all that it takes, so that this tells of where rows have been, not
-      of how many: rows in thin but ordinary places are no novelty.
+      that share the row's bin. One such row is nearly all that it takes, so that this tells where rows have been, not
+      how many: rows in thin but ordinary places are no novelty.
 
     Each becomes the share of the rows of the fit that are at least as suspicious when they are left out themselves; its
     logarithm goes on as a straight line beyond the most suspicious one. The score is the smaller of the two logarithms:
@@ -48,11 +48,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
     Parameters
     ----------
     contamination : "auto" or float, default="auto"
-        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half. With "auto" the rows of the
-        fit are taken as normal, and `false_alarms` is the share of new rows like them that is set apart.
+        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half. With "auto" the rows of
+        the fit are taken as normal, and `false_alarms` is the share of new rows like them that is set apart.
     false_alarms : float, default=0.02
-        Above 0 and at most one half, for contamination="auto". The rows of the fit stand for new ones, each scored as if
-        it had been left out.
+        Above 0 and at most one half, for contamination="auto". The rows of the fit stand for new ones, each scored as
+        if it had been left out.
     n_components : int, default=1000
         Number D of Fourier features.
     n_grids : int, default=200
@@ -219,7 +219,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     @any_arrays
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """How normal rows are: the logarithm of the share of rows that are as suspicious, by the measure that says less.
+        """How normal rows are: the logarithm of the share of rows that are as suspicious, the smaller of the two.
 
         Parameters
         ----------
