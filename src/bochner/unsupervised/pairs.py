@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
 
-PAIR_ROWS, PAIR_ENTRIES = 512, 1 << 24  # each of which is compared with all others; fewer where columns are many
-FINEST, MEETING, NARROW = 0.4, 0.0015, 4  # lengthscale of bins over the median distance; share of pairs, at least,
-# that share a bin of a kernel so many times narrower
+PAIR_ROWS = 512  # each of which is compared with all others
+PAIR_ENTRIES, FEWEST_ROWS = 1 << 22, 64  # of those rows, which are fewer where columns are very many
+FINEST, MEETING = (
+    0.4,
+    0.0015,
+)  # lengthscale of bins over the median distance; share of pairs that share a bin, at least,
+NARROW = 4  # of a kernel so many times narrower
 
 
 def pairs_of(X: Any, weight: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
     """At most 512 of the rows, dense, drawn by weight, and the share of each."""
-    rows, factors = draw_rows(weight, min(PAIR_ROWS, max(PAIR_ENTRIES // X.shape[1], 2)), rng)
+    rows, factors = draw_rows(weight, min(PAIR_ROWS, max(PAIR_ENTRIES // X.shape[1], FEWEST_ROWS)), rng)
     own = weight[rows] * (1.0 if factors is None else factors)
     few = X[rows]
     return np.asarray(few.toarray() if sp.issparse(few) else few, np.float64), own / own.sum()
