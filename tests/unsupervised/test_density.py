@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import kstest, norm
 from sklearn import neighbors
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import KernelDensity, load, save
 
@@ -13,6 +14,32 @@ from bochner import KernelDensity, load, save
 def rows(n, d, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, d)) * [1.0, 3.0, 0.5][:d] + 7.0
+
+
+OF_MORE_COLUMNS = [
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_fit2d_1sample",
+    "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+]
+
+
+@parametrize_with_checks(
+    [KernelDensity("scott")],
+    expected_failed_checks=lambda _: dict.fromkeys(OF_MORE_COLUMNS, "it fits four columns or more, which are refused"),
+)
+def test_promises_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_a_weight_counts_as_equal_rows():
+    X, weight = rows(200, 2), np.random.default_rng(3).integers(0, 4, 200)
+    weighted = KernelDensity("scott", random_state=0).fit(X, sample_weight=weight)
+    repeated = KernelDensity(weighted.bandwidth_, random_state=0).fit(np.repeat(X, weight, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=0.02)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
