@@ -17,6 +17,7 @@ def rows(n, d, seed=0):
 
 
 OF_MORE_COLUMNS = [
+    "check_array_api_input",
     "check_dtype_object",
     "check_estimators_dtypes",
     "check_fit2d_1sample",
