@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import kstest, norm
 from sklearn import neighbors
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import KernelDensity, load, save
 
@@ -15,12 +16,60 @@ def rows(n, d, seed=0):
     return rng.standard_normal((n, d)) * [1.0, 3.0, 0.5][:d] + 7.0
 
 
+OF_MORE_COLUMNS = [
+    "check_array_api_input",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_fit2d_1sample",
+    "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+]
+
+
+@parametrize_with_checks(
+    [KernelDensity("scott")],
+    expected_failed_checks=lambda _: dict.fromkeys(OF_MORE_COLUMNS, "it fits four columns or more, which are refused"),
+)
+def test_promises_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_a_weight_counts_as_equal_rows():
+    X, weight = rows(200, 2), np.random.default_rng(3).integers(0, 4, 200)
+    weighted = KernelDensity("scott", random_state=0).fit(X, sample_weight=weight)
+    repeated = KernelDensity(weighted.bandwidth_, random_state=0).fit(np.repeat(X, weight, axis=0))
+    np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=0.02)
+
+
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_is_that_of_scikit_learn(d):
     X, new = rows(3000, d), rows(500, d, 1)
     exact = np.exp(neighbors.KernelDensity(bandwidth=0.3).fit(X).score_samples(new))
     found = np.exp(KernelDensity(0.3).fit(X).score_samples(new))
     assert np.abs(found - exact).max() < 1e-3 * d * exact.max()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_logarithms_are_those_of_scikit_learn(d):
+    """To a fiftieth for each column, where the density is above a hundredth of its greatest value; and their sum."""
+    X, new = rows(3000, d), rows(500, d, 1)
+    reference, density = neighbors.KernelDensity(bandwidth=0.3).fit(X), KernelDensity(0.3).fit(X)
+    exact, found = reference.score_samples(new), density.score_samples(new)
+    inside = exact > exact.max() + np.log(0.01)
+    assert np.abs(found - exact)[inside].max() < 0.02 * d
+    assert density.score(new[inside]) == pytest.approx(reference.score(new[inside]), abs=0.005 * d * inside.sum())
+
+
+def test_one_row_equal_rows_and_a_constant_column_with_a_bandwidth():
+    one = KernelDensity(2.0).fit([[5.0]])
+    np.testing.assert_allclose(one.score_samples([[5.0], [7.0]]), norm.logpdf([0.0, 2.0], scale=2.0), atol=0.02)
+    new = [[5.0], [7.0]]
+    np.testing.assert_allclose(KernelDensity(2.0).fit([[5.0]] * 9).score_samples(new), one.score_samples(new))
+    X = np.column_stack([rows(100, 1), np.ones(100)])
+    exact = neighbors.KernelDensity(bandwidth=0.5).fit(X).score_samples(X)
+    np.testing.assert_allclose(KernelDensity(0.5).fit(X).score_samples(X), exact, atol=0.04)
 
 
 def test_weights_are_those_of_scikit_learn():

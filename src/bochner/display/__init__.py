@@ -4,6 +4,7 @@ from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
 from bochner.display.clusters import ClusterDisplay
 from bochner.display.coverage import CoverageDisplay
+from bochner.display.density import DensityDisplay
 from bochner.display.drift import DriftDisplay
 from bochner.display.embedding import EmbeddingDisplay
 from bochner.display.error import ErrorDisplay
@@ -26,6 +27,7 @@ __all__ = [
     "CircleDisplay",
     "ClusterDisplay",
     "CoverageDisplay",
+    "DensityDisplay",
     "DriftDisplay",
     "EmbeddingDisplay",
     "ErrorDisplay",

@@ -59,6 +59,11 @@ class DensityGrid:
         points = np.flatnonzero(total)
         return replace(self, points=points, weights=total[points] / n_rows, n_rows=n_rows)
 
+    def rows_between(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Least and greatest point of the grid that has rows, along each column."""
+        place = np.array(np.unravel_index(self.points, tuple(self.shape)))
+        return self.low + self.step * place.min(axis=1), self.low + self.step * place.max(axis=1)
+
     @property
     def spread(self) -> NDArray[np.float64]:
         """Standard deviation of the Gaussian on the grid, in the unit of each column."""

@@ -15,7 +15,7 @@ from bochner.data.streams.opening import is_streamed
 from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.binning import BinningFeatures
 from bochner.features.boundary import any_arrays
-from bochner.features.distances import median, median_lengthscale, pair_distances, paired_rows
+from bochner.features.distances import median, median_distance, pair_distances, paired_rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior import posterior_of
@@ -24,9 +24,10 @@ from bochner.unsupervised.counts import count_rows
 from bochner.unsupervised.leverages import LEAST_LEFT, Leverage
 from bochner.unsupervised.tails import log_tail, tail_table
 
-AUTO_SHARE = 0.02  # of the rows that contamination="auto" sets apart
 DOUBLE_ROWS = 4096
-FINEST, MEETING = 0.1, 0.0015  # lengthscale of bins over the median distance; share of pairs that share a bin, at least
+FINEST, NARROW = 0.4, 4  # lengthscale of bins over the median distance; how much finer ones are looked at for that
+MEETING = 0.0015  # share of pairs that share a bin of these, at least
+HALF = 0.1  # rows of a bin that is half as familiar as one of very many rows
 REFERENCE_ROWS = 16384  # among which a row's place is found
 
 
@@ -37,22 +38,29 @@ class NoveltyDetector(OutlierMixin, RowModel):
 
     - its leverage (z - m)'(C + ridge I)^-1 (z - m), the inverse of the Christoffel function, or the posterior variance
       of a Gaussian process: it is large where the rows of the fit would not tell what a function is;
-    - minus the mean over random grids of log2(1 + count), count the rows of the fit that share the row's bin.
+    - how unfamiliar its bins are: minus the mean over random grids of count / (count + 0.1), count the rows of the fit
+      that share the row's bin. One such row is nearly all that it takes, so that this tells where rows have been, not
+      how many: rows in thin but ordinary places are no novelty.
 
     Each becomes the share of the rows of the fit that are at least as suspicious when they are left out themselves; its
-    logarithm goes on as a straight line beyond the most suspicious one. The score is the mean of the two logarithms.
+    logarithm goes on as a straight line beyond the most suspicious one. The score is the smaller of the two logarithms:
+    what either measure suspects is suspicious.
 
     Parameters
     ----------
     contamination : "auto" or float, default="auto"
-        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half; "auto" is 2 %.
+        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half. With "auto" the rows of
+        the fit are taken as normal, and `false_alarms` is the share of new rows like them that is set apart.
+    false_alarms : float, default=0.02
+        Above 0 and at most one half, for contamination="auto". The rows of the fit stand for new ones, each scored as
+        if it had been left out.
     n_components : int, default=1000
         Number D of Fourier features.
     n_grids : int, default=200
         Number P of grids of bins.
     scale : float, default=1.0
         Factor on the lengthscales, which are chosen by the distances of pairs of rows.
-    ridge : float, default=1e-7
+    ridge : float, default=1e-8
         Over the features' total variance about 0, which is 1.
     standardize : bool or "auto", default="auto"
         Whether columns of numbers get unit variance; "auto" unless all have one unit, as pixels have.
@@ -67,9 +75,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
     features_ : FourierFeatures
     bins_ : BinningFeatures
     leverage_ : Leverage
-    log_counts_ : array of shape (number of bins, 1)
-        log2(1 + rows in the bin).
-    leverage_table_, count_table_ : arrays of shape (m, 2)
+    familiarity_ : array of shape (number of bins, 1)
+        count / (count + 0.1) of each bin.
+    leverage_table_, bin_table_ : arrays of shape (m, 2)
         Suspicion, and the logarithm of the share of the rows that are at least as suspicious.
     encoder_ : TableEncoder
     n_features_in_ : int
@@ -77,7 +85,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
     Raises
     ------
     ValueError
-        Where `contamination`, `scale` or `ridge` are out of their range, or rows cannot be encoded.
+        Where `contamination`, `false_alarms`, `scale` or `ridge` are out of their range, or rows cannot be encoded.
 
     References
     ----------
@@ -101,15 +109,17 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self,
         contamination: float | str = "auto",
         *,
+        false_alarms: float = 0.02,
         n_components: int = 1000,
         n_grids: int = 200,
         scale: float = 1.0,
-        ridge: float = 1e-7,
+        ridge: float = 1e-8,
         standardize: bool | str = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.contamination = contamination
+        self.false_alarms = false_alarms
         self.n_components = n_components
         self.n_grids = n_grids
         self.scale = scale
@@ -145,10 +155,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self._draw_maps(rows, seed)
         self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
         counts = count_rows(self._design(rows, self.bins_, self._dtype))
-        self.log_counts_ = np.log2(1 + counts).astype(self._dtype)[:, np.newaxis]
-        self._rank(sample, weight, counts)
-        scores = self.score_encoded(sample)
-        self.offset_ = share_below(scores, weight, AUTO_SHARE if share is None else share)
+        self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
+        left = self._left_out(sample, weight, counts)
+        self.leverage_table_, self.bin_table_ = (tail_table(own, weight) for own in left)
+        scores = self._combined(*left) if share is None else self.score_encoded(sample)
+        self.offset_ = share_below(scores, weight, float(self.false_alarms) if share is None else share)
         return self
 
     @property
@@ -162,17 +173,19 @@ class NoveltyDetector(OutlierMixin, RowModel):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0 < float(value) < np.inf:
                 raise ValueError(f"{name} must be a positive number, got {value!r}.")
+        if not is_share(self.false_alarms):
+            raise ValueError(f"false_alarms must be above 0 and at most 0.5, got {self.false_alarms!r}.")
         share = self.contamination
         if isinstance(share, str) and share == "auto":
             return None
-        if not isinstance(share, Real) or not 0 < float(share) <= 0.5:
+        if not is_share(share):
             raise ValueError(f'contamination must be "auto", or above 0 and at most 0.5, got {share!r}.')
         return float(share)
 
     def _draw_maps(self, rows: Opened, seed: int) -> None:
         """Draw both maps, with lengthscales by the distances of pairs."""
         few = paired_rows(rows.sample, seed)
-        smooth = Gaussian(float(self.scale) * median_lengthscale(*few))
+        smooth = Gaussian(float(self.scale) * median_distance(*few))
         rough = Laplacian(float(self.scale) * bin_lengthscale(*few))
         features = FourierFeatures(smooth, self.n_components, random_state=seed)
         self.features_: FourierFeatures = self._drawn(features, rows, seed)
@@ -184,29 +197,30 @@ class NoveltyDetector(OutlierMixin, RowModel):
         moments = self._design(rows, self.features_, self._dtype).moments()
         return moments, float(self.ridge) * moments.weight
 
-    def _rank(self, sample: Any, weight: NDArray, counts: NDArray) -> None:
-        """Note how suspicious rows of the fit are when each is left out, of rows of larger weight one."""
+    def _left_out(self, sample: Any, weight: NDArray, counts: NDArray) -> tuple[NDArray, NDArray]:
+        """Both suspicions of rows of the fit, each by all others; of a row of larger weight one row is left out."""
         one = np.minimum(weight, 1.0)
         forms = self.leverage_.forms(self.features_, sample)
         left = np.maximum(1 - one * forms, LEAST_LEFT)
-        self.leverage_table_ = tail_table(np.log(forms / left), weight)
-        stored = self.bins_.store(sample)
-        total = np.zeros(len(weight))
+        stored, total = self.bins_.store(sample), np.zeros(len(weight))
         for own, first in zip(stored.ids, stored.offsets[:-1], strict=True):
-            total += np.log2(1 + np.maximum(counts[first + own] - one, 0))
-        self.count_table_ = tail_table(-total / len(stored.ids), weight)
+            total += familiarity(np.maximum(counts[first + own] - one, 0.0))
+        return np.log(forms / left), -total / len(stored.ids)
+
+    def _combined(self, leverage: NDArray, strangeness: NDArray) -> NDArray[np.float64]:
+        """Scores of rows by both suspicions."""
+        return np.minimum(log_tail(self.leverage_table_, leverage), log_tail(self.bin_table_, strangeness))
 
     def score_encoded(self, rows: Any) -> NDArray[np.float64]:
         """Scores of rows that `encoder_` has encoded, shape (n,), as `score_samples`."""
         rows = rows.astype(self._dtype, copy=False)
-        lines = np.log(self.leverage_.forms(self.features_, rows))
         n_grids = len(self.bins_.values_)
-        counts = self.bins_.dot(rows, self.log_counts_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
-        return (log_tail(self.leverage_table_, lines) + log_tail(self.count_table_, -counts)) / 2
+        familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
+        return self._combined(np.log(self.leverage_.forms(self.features_, rows)), -familiar)
 
     @any_arrays
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """How normal rows are: the mean logarithm of the share of rows that are as suspicious.
+        """How normal rows are: the logarithm of the share of rows that are as suspicious, the smaller of the two.
 
         Parameters
         ----------
@@ -238,15 +252,25 @@ def _columns(found: NDArray) -> dict[str, NDArray]:
 
 
 def bin_lengthscale(X: Any, weight: NDArray) -> float:
-    """Lengthscale of the bins: fine, but such that one in 700 pairs of different rows share their bin.
+    """Lengthscale of the bins: fine, but such that with a quarter of it one in 700 pairs of rows would share a bin.
 
     In many columns all pairs are about as far from one another, and finer bins would hold one row each.
     """
     distances, shares = pair_distances(X, weight, 1)
     length = FINEST * median(distances, shares)
-    while len(distances) and shares @ np.exp(-distances / length) < MEETING:
+    while len(distances) and shares @ np.exp(-NARROW * distances / length) < MEETING:
         length *= 2**0.25
     return length
+
+
+def familiarity(counts: NDArray) -> NDArray[np.float64]:
+    """How familiar bins of so many rows are: 0 where there are none, near 1 from the first few on."""
+    return counts / (counts + HALF)
+
+
+def is_share(value: Any) -> bool:
+    """Whether a parameter is a number above 0 and at most one half."""
+    return isinstance(value, Real) and 0 < float(value) <= 0.5
 
 
 def share_below(scores: NDArray, weight: NDArray, share: float) -> float:
