@@ -85,6 +85,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     Bach and Jordan, "Kernel Independent Component Analysis", JMLR 2002. Lopez-Paz, Sra, Smola, Ghahramani and
     Schoelkopf, "Randomized Nonlinear Component Analysis", ICML 2014.
 
+    See Also
+    --------
+    bochner.display.CorrelationDisplay : The correlations, and the first pair of scores.
+
     Examples
     --------
     >>> import numpy as np
