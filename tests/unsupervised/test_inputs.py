@@ -105,7 +105,7 @@ def agree(case, found, expected, tolerance):
     if case.smooth:
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
     else:
-        assert np.abs(found - expected).mean() <= 0.02 * np.std(expected)
+        assert np.abs(found - expected).mean() <= 0.05 * np.std(expected)
 
 
 def frozen_rows():
@@ -292,7 +292,7 @@ def fit_named(case, rows, y, **named):
 @pytest.mark.parametrize("gathered", [True, False], ids=["gathered", "in passes"])
 def test_a_folder_with_named_weights_and_targets(case, gathered, tmp_path, request):
     if not case.streams:
-        with pytest.raises((ValueError, TypeError)):
+        with pytest.raises(TypeError, match="takes rows in memory"):
             clone(case.model).fit(str(tmp_path))
         return
     if not gathered:
@@ -376,3 +376,14 @@ def test_an_interrupt_leaves_nothing_behind(case, tmp_path, monkeypatch):
     expected = outcome(case, fit_named(case, folder, y, sample_weight="w"), frame[NAMES])
     found = model.fit(folder, *beside, sample_weight="w")
     np.testing.assert_array_equal(outcome(case, found, frame[NAMES]), expected)
+
+
+def test_what_is_made_of_a_folder(case, tmp_path):
+    """The same as of its rows in memory; only feature maps take none."""
+    folder = in_parts(tmp_path, framed(X))
+    model = fit(case, framed(X))
+    if not case.streams:
+        with pytest.raises(TypeError, match="takes rows in memory"):
+            getattr(model, case.method)(folder)
+        return
+    np.testing.assert_allclose(outcome(case, model, folder), outcome(case, model, framed(X)), rtol=1e-9, atol=1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import BLUE, VERMILION, fitted_attribute, one_panel, panels, remove_frames
 from bochner.display.scree import draw_bars
@@ -116,29 +116,25 @@ class CorrelationDisplay:
             self.ax_ = one_panel(ax, (SIZE[0] / 2, SIZE[1]))
         else:
             self.ax_, self.scores_ax_ = panels(ax, 2, SIZE, _side_by_side)
-            self._draw_scores()
+            self._draw_scores(self.scores)
         self.figure_ = self.ax_.figure
         legend = ("rows of the fit", "other rows")
         self.bars_, self.line_ = draw_bars(self.ax_, self.correlations, self.others, legend)
         self.ax_.set_xlabel("Pair")
         self.ax_.set_ylabel("Correlation")
-        lowest = min(0.0, float(min(values.min(initial=0.0) for values in (self.correlations, self._others))))
-        self.ax_.set_ylim(1.05 * lowest, 1.05)
         shown = self.correlations if self.others is None else self.others
+        lowest = min(self.correlations.min(initial=0.0), shown.min(initial=0.0))
+        self.ax_.set_ylim(1.05 * float(lowest), 1.05)
         where = "the rows of the fit" if self.others is None else "other rows"
         mean = float(shown.mean()) if len(shown) else 0.0
         self.ax_.set_title(f"Mean {mean:.2f} on {where}", loc="left", fontsize="medium")
         remove_frames([self.ax_])
         return self
 
-    @property
-    def _others(self) -> Any:
-        return self.correlations if self.others is None else self.others
-
-    def _draw_scores(self) -> None:
-        size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
+    def _draw_scores(self, scores: NDArray) -> None:
+        size = float(np.clip(20_000 / max(len(scores), 1), 3, 20))
         colour = BLUE if self.others is None else VERMILION
-        self.points_ = self.scores_ax_.scatter(*self.scores.T, s=size, linewidths=0, color=colour)
+        self.points_ = self.scores_ax_.scatter(*scores.T, s=size, linewidths=0, color=colour)
         self.scores_ax_.set_xlabel("First score of X")
         self.scores_ax_.set_ylabel("First score of y")
         remove_frames([self.scores_ax_])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar
@@ -125,6 +126,11 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Rows as the methods take them; their columns are noted, or else compared with those that were."""
         if not reset:
             check_is_fitted(self)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(
+                f"{type(self).__name__} takes rows in memory, or a collection of Dask, not a path: read it first, or "
+                "give the map to a model, whose fit reads files."
+            )
         types: Any = [np.float64, np.float32]
         try:
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types, ensure_all_finite=False)

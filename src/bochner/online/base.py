@@ -346,6 +346,5 @@ def _joined(blocks: list[Block]) -> ArraySource:
 def _batches(stream: Stream) -> Iterator[Batch]:
     """Rows of a stream in their order, in batches that do not depend on those in which they are read."""
     table = stream.table
-    yield from recut(
-        (rows for part in table.parts for rows in part_rows(part, table.schema, stream.roles, Tally())), BATCH_ROWS
-    )
+    read = (rows for part in table.parts for rows in part_rows(part, table.schema, stream.roles, Tally()))
+    yield from recut(read, BATCH_ROWS)

@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from bochner.data.streams.clusters import is_collection
-from bochner.data.streams.lazily import Call, lazily
-from bochner.data.streams.opening import is_streamed
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
 from bochner.estimators.checks import checked_weight
 from bochner.estimators.model import draw, rows_to_map
 from bochner.estimators.rows import checked_rows
-from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import Given, columns_apart, engine_of
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -222,16 +218,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         check_is_fitted(self)
         X, y = columns_apart(X, y)
-        found = self._of_any(X, "_x_transform", getattr(self, "feature_names_in_", None))
-        return found if y is None else (found, self._of_any(y, "_y_transform", self.y_encoder_.statistic_.names))
-
-    def _of_any(self, rows: Any, method: str, names: Any) -> Any:
-        """What a method makes of rows of any kind."""
-        if is_collection(rows):
-            return lazily(rows, Call.of(self, method), names)
-        if is_streamed(rows):
-            return predicted(rows, Call.of(self, method), dict, names, None)
-        return getattr(self, method)(rows)
+        found = self._of_rows(X, "_x_transform", getattr(self, "feature_names_in_", None))
+        return found if y is None else (found, self._of_rows(y, "_y_transform", self.y_encoder_.statistic_.names))
 
     def _x_transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows in memory of the first table."""
