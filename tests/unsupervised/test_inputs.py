@@ -398,6 +398,7 @@ WIDE = dict.fromkeys(
         "check_sample_weight_equivalence_on_dense_data",
         "check_sample_weight_equivalence_on_sparse_data",
         "check_dtype_object",
+        "check_array_api_input",
         "check_fit2d_1sample",
     ),
     "has more than three columns, which KernelDensity refuses",
