@@ -188,6 +188,7 @@ def run(code, **options):
 
 def test_import_is_light():
     heavy = ["numba", "torch", "cupy", "jax", "dask", "matplotlib", "typer", "rich"]
+    heavy += ["sklearn.cluster", "sklearn.decomposition", "sklearn.metrics", "sklearn.neighbors"]
     use = "import sys, bochner; [getattr(bochner, name) for name in bochner.__all__]"
     loaded = run(f"{use}; print([name for name in {heavy} if name in sys.modules])")
     assert loaded.strip() == "[]"

@@ -169,17 +169,17 @@ def test_infinity_is_named(bad):
     X = np.ones((30_000, 10))
     X[[20_001, 20_005], [7, 3]] = bad
     X[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"infinity: column 'x7', row 20001$"):
+    with pytest.raises(ValueError, match=r"infinity: column 'x7', row 20001; drop or clip"):
         TableEncoder().fit(X)
-    with pytest.raises(ValueError, match=r"infinity: column 'x7', row 20001$"):
+    with pytest.raises(ValueError, match=r"infinity: column 'x7', row 20001; drop or clip"):
         TableEncoder().fit(np.where(np.isinf(X), 0, X)).transform(X)
     data = {"a": [1.0, 2.0, 3.0], "b": [None, 1.0, bad]}
     for frame in FRAMES.values():
-        with pytest.raises(ValueError, match=r"infinity: column 'b', row 2$"):
+        with pytest.raises(ValueError, match=r"infinity: column 'b', row 2; drop or clip"):
             TableEncoder().fit(frame(data))
-        with pytest.raises(ValueError, match=r"infinity: column 'b', row 2$"):
+        with pytest.raises(ValueError, match=r"infinity: column 'b', row 2; drop or clip"):
             TableEncoder().fit(frame({"a": [1.0, 2.0], "b": [1.0, 2.0]})).transform(frame(data))
-    with pytest.raises(ValueError, match=r"infinity: column 'x1', row 2$"):
+    with pytest.raises(ValueError, match=r"infinity: column 'x1', row 2; drop or clip"):
         TableEncoder().fit(sp.csr_array([[0, 0], [1, 0], [0, bad]]))
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from bochner import KernelPCA
-from bochner.display import EmbeddingDisplay, ScreeDisplay
+from bochner import KernelCCA, KernelPCA
+from bochner.display import CorrelationDisplay, EmbeddingDisplay, ScreeDisplay
 
 X, y = load_digits(return_X_y=True)
 MODEL = KernelPCA(5, random_state=0).fit(X)
@@ -15,6 +15,21 @@ def test_scree():
     display = ScreeDisplay.from_estimator(MODEL).plot()
     assert [bar.get_height() for bar in display.bars_] == MODEL.explained_variance_ratio_.tolist()
     np.testing.assert_allclose(display.line_.get_ydata(), np.cumsum(MODEL.explained_variance_ratio_))
+
+
+def test_correlations():
+    left, right = X[:, :32], X[:, 32:]
+    model = KernelCCA(4, random_state=0).fit(left[:300], right[:300])
+    display = CorrelationDisplay.from_estimator(model, left[300:600], right[300:600]).plot()
+    assert [bar.get_height() for bar in display.bars_] == model.correlations_.tolist()
+    A, B = model.transform(left[300:600], right[300:600])
+    expected = [np.corrcoef(a, b)[0, 1] for a, b in zip(A.T, B.T, strict=True)]
+    np.testing.assert_allclose(display.line_.get_ydata(), expected, atol=1e-12)
+    np.testing.assert_array_equal(display.points_.get_offsets(), np.column_stack([A[:, 0], B[:, 0]]))
+    alone = CorrelationDisplay.from_estimator(model).plot()
+    assert alone.line_ is alone.points_ is None
+    with pytest.raises(ValueError, match="X comes without y"):
+        CorrelationDisplay.from_estimator(model, left)
 
 
 def test_embedding_of_categories_and_numbers():

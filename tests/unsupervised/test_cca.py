@@ -1,7 +1,10 @@
 """Kernel canonical correlations against linear ones on the explicit features, by SciPy."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import polars as pl
+import pyarrow.parquet
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
@@ -9,7 +12,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import BinningFeatures, FourierFeatures, KernelCCA, load, save
+import bochner
+from bochner import BinningFeatures, FourierFeatures, KernelCCA, load, open_source, save
 from bochner.kernels import Gaussian
 
 DIGITS = load_digits().data
@@ -98,3 +102,61 @@ def test_refusals(arguments, match):
 def test_both_tables_have_the_same_rows():
     with pytest.raises(ValueError, match="inconsistent numbers"):
         KernelCCA().fit(LEFT, RIGHT[1:])
+
+
+@pytest.fixture
+def folders(tmp_path, policy):
+    """Two folders of the same rows, with weights, and one of both; parts of the last are as those of the first."""
+    policy(gathered_rows=500, sampled_rows=5000)
+    weight = np.random.default_rng(0).integers(0, 3, len(LEFT)).astype(float)
+    x, y = ([f"{name}{j}" for j in range(32)] for name in "xy")
+    frame = pl.DataFrame(np.column_stack([LEFT, RIGHT, weight]), schema=[*x, *y, "w"])
+    for name, columns, step in (("left", [*x, "w"], 600), ("right", [*y, "w"], 500), ("both", [*x, *y, "w"], 600)):
+        (tmp_path / name).mkdir()
+        for k, part in enumerate(frame.select(columns).iter_slices(step)):
+            pyarrow.parquet.write_table(part.to_arrow(), tmp_path / name / f"{k}.parquet", row_group_size=150)
+    return tmp_path, frame, x, y
+
+
+def test_files_are_as_rows_in_memory(folders):
+    folder, frame, x, y = folders
+    model = KernelCCA(5, **MAPS, alpha=0.01, random_state=0)
+    left, right = frame.select(x), frame.select(y)
+    held = clone(model).fit(left, right, sample_weight=frame["w"].to_numpy())
+    one = clone(model).fit(str(folder / "both"), y, sample_weight="w")
+    two = clone(model).fit(folder / "left", str(folder / "right"), sample_weight="w")
+    for found in (one, two):
+        np.testing.assert_allclose(found.correlations_, held.correlations_, atol=1e-4)
+        assert list(found.feature_names_in_) == x
+    np.testing.assert_array_equal(
+        np.hstack(one.transform(str(folder / "both"), y)), np.hstack(one.transform(left, right))
+    )
+    assert one.score(str(folder / "both"), y) == one.score(left, right)
+    beside = clone(model).fit(open_source(folder / "left", exclude=["w"]), RIGHT)
+    np.testing.assert_allclose(beside.correlations_, clone(model).fit(LEFT, RIGHT).correlations_, atol=1e-4)
+
+
+def test_same_bits_from_other_processes(folders):
+    folder, _, _, y = folders
+    model = KernelCCA(5, **MAPS, random_state=0)
+    here = clone(model).fit(str(folder / "both"), y, sample_weight="w")
+    with ThreadPoolExecutor(2) as executor, bochner.settings(engine=executor):
+        there = clone(model).fit(str(folder / "both"), y, sample_weight="w")
+    assert here.alpha_ == there.alpha_
+    np.testing.assert_array_equal(here.x_weights_, there.x_weights_)
+
+
+def test_refusals_of_files(folders):
+    folder, frame, _, y = folders
+    with pytest.raises(ValueError, match="inconsistent numbers of rows, 1,797 and 1,796"):
+        KernelCCA().fit(folder / "left", RIGHT[1:])
+    with pytest.raises(ValueError, match="y has none: give y as a source with this column"):
+        KernelCCA().fit(folder / "left", RIGHT, sample_weight="w")
+    with pytest.raises(ValueError, match="no column 'y40'; did you mean"):
+        KernelCCA().fit(folder / "both", ["y40"])
+    with pytest.raises(ValueError, match="X has no column 'z'"):
+        KernelCCA().fit(frame, ["z"])
+    other = frame.select(y).with_columns(w=1.0)
+    other.write_parquet(folder / "other.parquet")
+    with pytest.raises(ValueError, match="weights of X and y differ"):
+        KernelCCA().fit(folder / "left", folder / "other.parquet", sample_weight="w")

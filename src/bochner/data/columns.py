@@ -84,7 +84,7 @@ def refuse_infinite(values: np.ndarray, names: Sequence[str] | None, start: int 
     if bad.any():
         row = int(bad.any(axis=1).argmax())
         name = column_name(names, int(bad[row].argmax()))
-        raise ValueError(f"Input X contains infinity: column {name!r}, row {start + row}")
+        raise ValueError(f"Input X contains infinity: column {name!r}, row {start + row}; drop or clip such values")
 
 
 def column_name(names: Sequence[str] | None, j: int) -> str:

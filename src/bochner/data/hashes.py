@@ -97,7 +97,7 @@ def _different(column: Any) -> tuple[list, NDArray[np.intp]]:
         values = column.to_list()
         texts, places = np.unique([str(value) for value in values], return_inverse=True)
         return texts.tolist(), np.where([is_missing(value) for value in values], -1, places)
-    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,6 +1,7 @@
 """Checks the tables that an encoder is given, and turns them into arrays where that can be done at once."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -8,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
 
+IMPUTE = "Pass a data frame, whose missing values are encoded, or impute them."
 NUMBER_TYPES = (
     *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
     *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
@@ -99,8 +101,19 @@ def finite_numbers(X: Any, start: int = 0) -> Any:
     return X
 
 
-def require_finite(X: Any, start: int = 0) -> None:
-    """Raise ValueError at the first NaN or infinity of an array or sparse matrix whose first row is row `start`."""
+def require_finite(X: Any, start: int = 0, names: Sequence[str] | None = None, cure: str = IMPUTE) -> None:
+    """Raise ValueError at the first NaN or infinity of an array or sparse matrix.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (b, p)
+    start : int
+        Number of its first row, for messages.
+    names : sequence of str, optional
+        Of the columns.
+    cure : str
+        Of NaN.
+    """
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
@@ -108,8 +121,6 @@ def require_finite(X: Any, start: int = 0) -> None:
     bad = int(np.argmin(np.isfinite(values)))
     row, column = (int(i[bad]) for i in X.tocoo().coords) if sp.issparse(X) else divmod(bad, X.shape[1])
     nan = np.isnan(np.ravel(values)[bad])
-    what = "NaN" if nan else "infinity (inf)"
-    cure = (
-        "Pass a data frame, whose missing values are encoded, or impute them." if nan else "Drop or clip such values."
-    )
-    raise ValueError(f"Input X contains {what} in row {start + row}, column {column}. {cure}")
+    what, name = "NaN" if nan else "infinity (inf)", column if names is None else repr(names[column])
+    cure = cure if nan else "Drop or clip such values."
+    raise ValueError(f"Input X contains {what} in row {start + row}, column {name}. {cure}")

@@ -296,7 +296,8 @@ def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
     if X.nnz and np.isinf(X.data).any():
         entry = int(np.isinf(X.data).argmax())
         row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-        raise ValueError(f"Input X contains infinity: column {column_name(None, X.indices[entry])!r}, row {row}")
+        name = column_name(None, X.indices[entry])
+        raise ValueError(f"Input X contains infinity: column {name!r}, row {row}; drop or clip such values")
     if not (weight > 0).all():
         X, weight = X[weight > 0], weight[weight > 0]
     if not X.has_canonical_format:

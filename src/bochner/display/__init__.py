@@ -3,6 +3,7 @@
 from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
 from bochner.display.clusters import ClusterDisplay
+from bochner.display.correlations import CorrelationDisplay
 from bochner.display.coverage import CoverageDisplay
 from bochner.display.density import DensityDisplay
 from bochner.display.drift import DriftDisplay
@@ -26,6 +27,7 @@ __all__ = [
     "BandDisplay",
     "CircleDisplay",
     "ClusterDisplay",
+    "CorrelationDisplay",
     "CoverageDisplay",
     "DensityDisplay",
     "DriftDisplay",

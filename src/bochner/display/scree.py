@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import BLUE, VERMILION, fitted_attribute, one_panel, remove_frames
 
@@ -76,19 +76,32 @@ class ScreeDisplay:
         ImportError
             Without matplotlib.
         """
-        from matplotlib.ticker import MaxNLocator
-
-        self.ax_ = one_panel(ax, SIZE)
-        self.figure_, numbers, total = self.ax_.figure, np.arange(1, len(self.ratios) + 1), np.cumsum(self.ratios)
-        self.bars_ = self.ax_.bar(numbers, self.ratios, color=BLUE, label="each")
-        (self.line_,) = self.ax_.plot(numbers, total, "o-", color=VERMILION, markersize=3, label="up to it")
+        self.ax_, total = one_panel(ax, SIZE), np.cumsum(self.ratios)
+        self.figure_ = self.ax_.figure
+        self.bars_, self.line_ = draw_bars(self.ax_, self.ratios, total, ("each", "up to it"))
         self.ax_.set_xlabel("Component")
         self.ax_.set_ylabel("Share of the variance")
         self.ax_.set_ylim(0, max(float(total[-1]) * 1.08, 1e-12))
         self.ax_.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-        self.ax_.xaxis.set_major_locator(MaxNLocator(integer=True))
-        title = f"{len(numbers)} components: {100 * total[-1]:.3g}% of the variance"
+        title = f"{len(total)} components: {100 * total[-1]:.3g}% of the variance"
         self.ax_.set_title(title, loc="left", fontsize="medium")
-        self.ax_.legend(frameon=False, fontsize="small")
         remove_frames([self.ax_])
         return self
+
+
+def draw_bars(ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str]) -> tuple[Any, Any]:
+    """Draw values of numbered components as bars, others as a line where there are such, with their legend.
+
+    Returns
+    -------
+    BarContainer, and Line2D or None
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    numbers, drawn = np.arange(1, len(bars) + 1), None
+    columns = ax.bar(numbers, bars, color=BLUE, label=legend[0])
+    if line is not None:
+        (drawn,) = ax.plot(numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1])
+        ax.legend(frameon=False, fontsize="small")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return columns, drawn

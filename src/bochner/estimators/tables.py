@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -196,3 +197,35 @@ def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
             "partial_fit takes rows in memory, and this source is larger: fit takes it as it is, in passes of its own."
         )
     return rows[0], rows[1], rows[2]
+
+
+def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
+    """A table and columns of it by name as two tables; others as they are.
+
+    Parameters
+    ----------
+    X : table of any kind
+    Y : table of any kind, or names of columns of X
+        Text that is the path of a file or folder, with a separator or a suffix, is no name.
+    shared : str, optional
+        A column that both tables are to have where they are read in passes, such as that of weights.
+
+    Raises
+    ------
+    ValueError
+        Where the table has no such columns.
+    """
+    if isinstance(Y, str) and os.path.exists(Y) and (os.path.dirname(Y) or os.path.splitext(Y)[1]):
+        return X, Y  # a file
+    wanted = [Y] if isinstance(Y, str) else Y
+    named = isinstance(wanted, list | tuple) and len(wanted) > 0 and all(isinstance(name, str) for name in wanted)
+    if not named:
+        return X, Y
+    if is_streamed(X):
+        return open_source(X, exclude=wanted), open_source(X, columns=[*wanted, *([shared] if shared else [])])
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X, Y
+    if missing := [name for name in wanted if name not in frame.columns]:
+        raise ValueError(f"X has no column {missing[0]!r}; its columns are {', '.join(map(repr, frame.columns[:20]))}.")
+    return frame.drop(wanted).to_native(), frame.select(wanted).to_native()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar
@@ -15,6 +16,7 @@ from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import lazy
 from bochner.data.streams.partitions import blocks_of, first_blocks
 from bochner.data.streams.rows import stacked
+from bochner.data.table_input import require_finite
 from bochner.data.weights import unit_weights
 from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
@@ -22,6 +24,7 @@ from bochner.features.stored import Stored
 from bochner.kernels import Kernel
 
 REMEDY = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
+ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
 NOT_SAVED = {"_caches", "_rng"} | {"_factors", "_tables", "_grids"}  # these in older files
 SAMPLE_ROWS = 4096
 T = TypeVar("T")
@@ -123,7 +126,21 @@ class FeatureMap(TransformerMixin, KernelParameter):
         """Rows as the methods take them; their columns are noted, or else compared with those that were."""
         if not reset:
             check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(
+                f"{type(self).__name__} takes rows in memory, or a collection of Dask, not a path: read it first, or "
+                "give the map to a model, whose fit reads files."
+            )
+        types: Any = [np.float64, np.float32]
+        try:
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types, ensure_all_finite=False)
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            cure = f"encode it before the map, by make_pipeline(TableEncoder(), {type(self).__name__}(...))"
+            raise ValueError(f"X holds text ({error}); {cure}.") from None
+        require_finite(X, names=getattr(self, "feature_names_in_", None), cure=ENCODE)
+        return X
 
     @property
     def sample_rows(self) -> int:

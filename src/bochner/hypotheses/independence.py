@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from bochner.data.sources import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
+from bochner.estimators.tables import columns_apart
 from bochner.features.distances import median_distance
 from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import Evidence, combine
@@ -24,7 +25,7 @@ from bochner.hypotheses.maps import (
 from bochner.hypotheses.pairs import BLOCK_ROWS, SOME_ROWS, Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf
 from bochner.hypotheses.result import INDEPENDENT, HypothesisTest
-from bochner.hypotheses.tables import Table, columns_apart, open_table, scaled_encoder
+from bochner.hypotheses.tables import Table, open_table, scaled_encoder
 
 NULLS = ("auto", "permutation", "chi2")
 RIDGES, SHARES = (np.inf, 1e-2), np.array([0.5, 0.5])

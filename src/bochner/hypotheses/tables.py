@@ -125,30 +125,6 @@ def _two_dimensional(X: Any) -> Any:
     return X.reshape(-1, 1) if isinstance(X, np.ndarray) and X.ndim == 1 else X
 
 
-def columns_apart(X: Any, Y: Any) -> tuple[Any, Any]:
-    """A table and columns of it by name as two tables; others as they are.
-
-    Raises
-    ------
-    ValueError
-        Where the table has no such columns.
-    """
-    from bochner.data.streams.opening import is_streamed, open_source
-
-    wanted = [Y] if isinstance(Y, str) else Y
-    named = isinstance(wanted, list | tuple) and len(wanted) > 0 and all(isinstance(name, str) for name in wanted)
-    if not named:
-        return X, Y
-    if is_streamed(X):
-        return open_source(X, exclude=wanted), open_source(X, columns=wanted)
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return X, Y
-    if missing := [name for name in wanted if name not in frame.columns]:
-        raise ValueError(f"X has no column {missing[0]!r}; its columns are {', '.join(map(repr, frame.columns[:20]))}.")
-    return frame.drop(wanted).to_native(), frame.select(wanted).to_native()
-
-
 def common_encoder(A: Table, B: Table, standardize: bool | str) -> TableEncoder:
     """The encoder of the rows of two tables together, which does not depend on whose a row is.
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.sources import ArraySource, Block
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.roles import Rows as Batch
-from bochner.data.streams.rows import part_rows, stacked
+from bochner.data.streams.rows import part_rows, recut, stacked
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
@@ -37,6 +37,7 @@ from bochner.online.recursion import RecursiveSums
 from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.tuning.kernel import choose_kernel
 
+BATCH_ROWS = 1 << 12  # of a stream
 FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more
 
 
@@ -343,6 +344,7 @@ def _joined(blocks: list[Block]) -> ArraySource:
 
 
 def _batches(stream: Stream) -> Iterator[Batch]:
-    """Rows of a stream as they come."""
-    for part in stream.table.parts:
-        yield from part_rows(part, stream.table.schema, stream.roles, Tally())
+    """Rows of a stream in their order, in batches that do not depend on those in which they are read."""
+    table = stream.table
+    read = (rows for part in table.parts for rows in part_rows(part, table.schema, stream.roles, Tally()))
+    yield from recut(read, BATCH_ROWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.sources import ArraySource, as_it_is
+from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.encoded import StreamSource
+from bochner.data.streams.lazily import Call, lazily
+from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.overview import look
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
@@ -25,6 +29,7 @@ from bochner.estimators.checks import checked_weight
 from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
+from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import Stream, engine_of, given, large
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.settings import current
@@ -88,7 +93,9 @@ class RowModel(KernelParameter):
             weight = checked_weight(weight, X)
             y = self._checked_targets(X, y)
             stream = large(X, y, weight)
-            if stream is None:
+            if stream is not None:
+                stream = replace(stream, roles=replace(stream.roles, without="keep"))
+            else:
                 targets = self._targets_of(y)
                 self.encoder_ = self._encoder(X, weight)
                 source = encoded_source(self.encoder_, X, y, weight, dtype, targets)
@@ -142,6 +149,24 @@ class RowModel(KernelParameter):
     def _design(self, rows: Opened, features: FeatureMap, dtype: DTypeLike = np.float32, label: str = "") -> Design:
         """All rows seen through a map."""
         return Design(rows.source, features, dtype, engine=rows.engine)
+
+    def _of_rows(self, X: Any, method: str, names: Any) -> Any:
+        """What a method for rows in memory makes of rows of any kind; of a collection of Dask when it is asked for.
+
+        Parameters
+        ----------
+        X : rows of any kind
+        method : str
+            Of this model.
+        names : sequence of str or None
+            Columns that it needs.
+        """
+        check_is_fitted(self)
+        if is_collection(X):
+            return lazily(X, Call.of(self, method), names)
+        if is_streamed(X):
+            return predicted(X, Call.of(self, method), dict, names, None)
+        return getattr(self, method)(X)
 
     def _mapped(self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32) -> NDArray:
         """What ``work(rows)`` makes of blocks of encoded rows, one after the other."""

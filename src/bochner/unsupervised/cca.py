@@ -8,23 +8,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from bochner.data.hashes import uniform
-from bochner.data.sources import as_it_is, rows_of
-from bochner.data.table import TableEncoder
-from bochner.data.table_input import check_frame, is_frame, refuse_text, require_finite
-from bochner.design import Design
+from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
-from bochner.estimators.checks import checked_weight, refuse_lazy
-from bochner.estimators.model import draw, encoded_source, rows_to_map
+from bochner.engines.progress import progress
+from bochner.estimators.checks import checked_weight
+from bochner.estimators.model import draw, rows_to_map
 from bochner.estimators.rows import checked_rows
-from bochner.estimators.tables import given
+from bochner.estimators.tables import Given, columns_apart, engine_of
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.unsupervised.base import RowModel
 from bochner.unsupervised.canonical import CanonicalPairs, Covariances, choose_ridge
 from bochner.unsupervised.maps import map_for
+from bochner.unsupervised.pair_input import Table, given_pair, held_table, looked_at, read_table, second_table
+from bochner.unsupervised.paired import Halves, Pairs, sum_halves
 
 ALPHAS = np.geomspace(1e-6, 10, 15)
 FEWEST_HALVED = 20  # rows, of which there are halves to judge by
@@ -74,12 +73,17 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     Raises
     ------
     ValueError
-        At fit: parameters out of range, other numbers of rows, files and folders. At transform: other columns.
+        At fit: parameters out of range, other numbers of rows, weights of one source alone. At transform: other
+        columns.
 
     References
     ----------
     Bach and Jordan, "Kernel Independent Component Analysis", JMLR 2002. Lopez-Paz, Sra, Smola, Ghahramani and
     Schoelkopf, "Randomized Nonlinear Component Analysis", ICML 2014.
+
+    See Also
+    --------
+    bochner.display.CorrelationDisplay : The correlations, and the first pair of scores.
 
     Examples
     --------
@@ -127,9 +131,13 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
         Parameters
         ----------
-        X, y : arrays, sparse matrices or data frames of shape (n, d) and (n, e)
-            Two tables of the same rows; y may be one column.
-        sample_weight : array of shape (n,), optional
+        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
+            Files and collections are read in passes, two of them.
+        y : the same of shape (n, e), or names of columns of X
+            A second table of the same rows, in the same order; one column may be an array of shape (n,). Two sources
+            are read on all threads and workers where their parts have the same rows, as those of one table do.
+        sample_weight : array of shape (n,) or str, optional
+            A name is that of a column; of sources both have it.
 
         Returns
         -------
@@ -138,48 +146,59 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self._check_parameters()
         self._begin()
         seed = self._seed()
-        X, _, sample_weight, stream = given(X, None, sample_weight)
-        if stream is not None:
-            raise ValueError("KernelCCA takes two tables in memory, and X is a larger source: give a sample of it.")
-        X, y = checked_rows(self, X, reset=True), _second(y)
-        check_consistent_length(X, y)
-        weight, dtype = (
-            checked_weight(sample_weight, X),
-            np.dtype(np.float64 if X.shape[0] <= DOUBLE_ROWS else np.float32),
-        )
-        self.encoder_, self.features_ = self._side(X, weight, dtype, (self.features, self.kernel), seed)
-        self.y_encoder_, self.y_features_ = self._side(y, weight, dtype, (self.y_features, self.y_kernel), seed + 1)
-        seen = Seen(self.y_encoder_, self.y_features_, y, dtype)
-        source = encoded_source(self.encoder_, X, np.arange(X.shape[0]), weight, dtype, seen)
-        self._solve(Design(source, self.features_, dtype, engine=LOCAL), seed)
+        first, second = given_pair(X, y, sample_weight)
+        tables, dtype, engine = self._tables(first, second, seed)
+        x, other = tables
+        self.encoder_, self.features_ = x.encoder, self._map(x, (self.features, self.kernel), seed)
+        self.y_encoder_, self.y_features_ = other.encoder, self._map(other, (self.y_features, self.y_kernel), seed + 1)
+        pairs, maps = Pairs(x.source, other.source), (self.features_, self.y_features_)
+        with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
+            halves = sum_halves(pairs, maps, dtype, seed, engine, advance)
+        distinct = x.sample.row_hashes()[x.sample.weights > 0]
+        self._solve(halves, len(np.unique(distinct)) >= FEWEST_HALVED)
         return self
 
-    def _side(
-        self, X: Any, weight: NDArray | None, dtype: np.dtype, wanted: tuple[Any, Any], seed: int
-    ) -> tuple[TableEncoder, FeatureMap]:
-        """Encoder and drawn map of one table."""
-        encoder = self._encoder(X, weight)
-        source = encoded_source(encoder, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
-        features = map_for(*wanted, source, seed, LANDMARKS)
-        draw(features, encoder, source, seed)
+    def _tables(self, first: Given, second: Given, seed: int) -> tuple[tuple[Table, Table], np.dtype, Engine]:
+        """Both tables with their encoders, in double precision where their rows are few, and what reads them."""
+        if first.stream is None or second.stream is None:
+            X, y = checked_rows(self, first.X, reset=True), second.X
+            check_consistent_length(X, y)
+            weight, dtype = checked_weight(first.weight, X), np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
+            x = held_table(X, weight, self._encoder(X, weight), dtype, hashed=True)
+            return (x, held_table(y, weight, self._encoder(y, weight), dtype, hashed=False)), dtype, LOCAL
+        streams, dtype = (first.stream, second.stream), np.dtype(np.float32)
+        seen = [looked_at(one, what, seed, bool(self.verbose)) for one, what in zip(streams, "Xy", strict=True)]
+        if seen[0].n_rows != seen[1].n_rows:
+            raise ValueError(
+                f"X and y have inconsistent numbers of rows, {seen[0].n_rows:,} and {seen[1].n_rows:,}: give two "
+                "tables of the same rows."
+            )
+        validate_data(self, seen[0].sample.X, reset=True, skip_check_array=True)
+        x, other = (
+            read_table(one, own, self._scaled(own.table), dtype, hashed)
+            for one, own, hashed in zip(streams, seen, (True, False), strict=True)
+        )
+        return (x, other), dtype, engine_of(first.stream)
+
+    def _map(self, table: Table, wanted: tuple[Any, Any], seed: int) -> FeatureMap:
+        """The drawn map of one table."""
+        features = map_for(*wanted, table.sample, seed, LANDMARKS)
+        draw(features, table.encoder, table.sample, seed)
         if features.dense is None:
             raise ValueError("KernelCCA needs dense features on both sides: give FourierFeatures or NystroemFeatures.")
-        return encoder, features
+        return features
 
-    def _solve(self, design: Design, seed: int) -> None:
-        """Sum the moments, of halves where these are to judge, and solve."""
-        hashes, counted, alpha = design.row_hashes, design.source.weights > 0, self.alpha
-        if alpha == "auto" and len(np.unique(hashes[counted])) >= FEWEST_HALVED:
-            in_first = uniform(hashes, seed) < 0.5  # with all that are equal to it
-            parts = [design.source.take(np.flatnonzero(half & counted)) for half in (in_first, ~in_first)]
-            first, second = (design.of(part).moments() for part in parts)
+    def _solve(self, halves: Halves, judged: bool) -> None:
+        """Choose the ridge term by the halves, where there is enough to judge by, and solve for all rows."""
+        first, second, alpha = halves.first, halves.second, self.alpha
+        if alpha == "auto" and judged:
             alpha, self.alpha_scores_ = choose_ridge((first, second), ALPHAS, self.n_components)
-            self.alphas_, moments = ALPHAS.copy(), first + second
-        else:
-            moments, alpha = design.moments(), 0.1 if alpha == "auto" else alpha
+            self.alphas_ = ALPHAS.copy()
+        moments = first + second
         known = Covariances.of(moments)
-        found = CanonicalPairs(known, moments.dtype).directions(float(alpha), self.n_components)
-        self.alpha_, self.x_mean_, self.y_mean_ = float(alpha), known.x_mean, known.y_mean
+        alpha = 0.1 if alpha == "auto" else float(alpha)
+        found = CanonicalPairs(known, moments.dtype).directions(alpha, self.n_components)
+        self.alpha_, self.x_mean_, self.y_mean_ = alpha, known.x_mean, known.y_mean
         self.correlations_ = known.correlations(*found)
         self.x_weights_, self.y_weights_ = found.x.astype(moments.dtype), found.y.astype(moments.dtype)
 
@@ -189,18 +208,27 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
         Parameters
         ----------
-        X, y : arrays, sparse matrices or data frames of shape (n, d) and (n, e)
+        X, y : what `fit` takes
+            Of shape (n, d) and (n, e); y may be columns of X.
 
         Returns
         -------
         array of shape (n, K), or a tuple of two where y is given
+            Of a collection of Dask such a collection, not computed yet.
         """
         check_is_fitted(self)
-        found = self._mapped(X, self._x_scores, self.x_weights_.dtype)
-        if y is None:
-            return found
-        rows = rows_to_map(self.y_encoder_, _second(y), self.y_weights_.dtype)
-        return found, np.concatenate([self._y_scores(block.X) for block in rows.blocks(1 << 16)])
+        X, y = columns_apart(X, y)
+        found = self._of_rows(X, "_x_transform", getattr(self, "feature_names_in_", None))
+        return found if y is None else (found, self._of_rows(y, "_y_transform", self.y_encoder_.statistic_.names))
+
+    def _x_transform(self, X: Any) -> NDArray[np.float64]:
+        """Scores of rows in memory of the first table."""
+        return self._mapped(X, self._x_scores, self.x_weights_.dtype)
+
+    def _y_transform(self, y: Any) -> NDArray[np.float64]:
+        """Scores of rows in memory of the second table."""
+        rows = rows_to_map(self.y_encoder_, second_table(y), self.y_weights_.dtype)
+        return np.concatenate([self._y_scores(block.X) for block in rows.blocks(1 << 16)])
 
     @any_arrays
     def score(self, X: Any, y: Any) -> float:
@@ -208,18 +236,33 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
         Parameters
         ----------
-        X, y : arrays, sparse matrices or data frames of shape (n, d) and (n, e)
+        X, y : what `fit` takes
             Rows, as a rule others than those of the fit.
 
         Returns
         -------
         float
         """
-        scores = np.hstack(self.transform(X, y))
-        K = len(self.correlations_)
-        scores = scores - scores.mean(axis=0)
-        A, B = scores[:, :K], scores[:, K:]
-        return float(Covariances(A.T @ A, B.T @ B, A.T @ B, A[0], B[0]).correlations(np.eye(K), np.eye(K)).mean())
+        return float(self.correlations_of(X, y).mean())
+
+    @any_arrays
+    def correlations_of(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """Correlation of each pair of scores, shape (K,).
+
+        Parameters
+        ----------
+        X, y : what `fit` takes
+            Rows, as a rule others than those of the fit.
+
+        Returns
+        -------
+        array of shape (K,)
+            0 where one of them does not vary.
+        """
+        A, B = (np.asarray(scores) for scores in self.transform(X, y))
+        check_consistent_length(A, B)
+        A, B, one = A - A.mean(axis=0), B - B.mean(axis=0), np.eye(A.shape[1])
+        return Covariances(A.T @ A, B.T @ B, A.T @ B, A[0], B[0]).correlations(one, one)
 
     @property
     def _n_features_out(self) -> int:
@@ -242,41 +285,3 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-class Seen:
-    """Features of the rows of a table, by their numbers.
-
-    Parameters
-    ----------
-    encoder : TableEncoder
-    features : FeatureMap
-        Drawn, dense.
-    rows : array, CSR matrix or data frame of shape (n, e)
-    dtype : dtype
-    """
-
-    def __init__(self, encoder: TableEncoder, features: FeatureMap, rows: Any, dtype: np.dtype) -> None:
-        self.encoder, self.features, self.rows, self.dtype = encoder, features, rows, dtype
-
-    def __call__(self, numbers: NDArray[np.intp]) -> NDArray:
-        """Features of shape (b, E)."""
-        dense: Any = self.features.dense
-        return dense.rows(self.encoder.encode(rows_of(self.rows, numbers), self.dtype))
-
-
-def _second(y: Any) -> Any:
-    """The second table, checked; one column as a table of one."""
-    if y is None:
-        raise ValueError("KernelCCA requires y to be passed, but the target y is None: give the second table.")
-    if is_frame(y):
-        check_frame(y)
-        return y
-    refuse_lazy(y)
-    refuse_text(y)
-    y = y if hasattr(y, "ndim") else np.asarray(y)
-    if y.ndim == 1:
-        y = np.asarray(y).reshape(-1, 1)
-    y = check_array(y, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name="y")
-    require_finite(y)
-    return y

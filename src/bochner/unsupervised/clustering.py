@@ -116,8 +116,13 @@ class Clusterer(ClusterMixin, RowModel):
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n, d)
+        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
+            Of a collection they are a Dask array, not computed yet.
         """
+        return self._of_rows(X, "_predict", getattr(self, "feature_names_in_", None))
+
+    def _predict(self, X: Any) -> NDArray[np.int32]:
+        """Clusters of rows in memory."""
         return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:

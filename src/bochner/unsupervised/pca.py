@@ -13,7 +13,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.data.sources import as_it_is
-from bochner.data.streams.lazily import lazy
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
@@ -208,20 +207,23 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self._take(before + design.moments(), design)
         return self
 
-    @lazy
     @any_arrays
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows.
 
         Parameters
         ----------
-        X : array, sparse matrix, data frame or collection of Dask of shape (n, d)
+        X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
 
         Returns
         -------
         array of shape (n, K)
             Of a collection a Dask array, not computed yet.
         """
+        return self._of_rows(X, "_transform", getattr(self, "feature_names_in_", None))
+
+    def _transform(self, X: Any) -> NDArray[np.float64]:
+        """Scores of rows in memory."""
         return self._mapped(X, self._scores, self.components_.dtype)
 
     @available_if(attrgetter("fit_inverse_transform"))

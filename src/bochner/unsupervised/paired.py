@@ -1,0 +1,227 @@
+"""Two tables of the same rows, read side by side, and the moments of the features of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.hashes import row_hashes, uniform
+from bochner.data.sources import ArraySource
+from bochner.data.streams.encoded import Span, StreamSource
+from bochner.data.table import TableEncoder
+from bochner.data.weights import weights_of
+from bochner.design import Design
+from bochner.engines.base import Engine, reduce
+from bochner.engines.local import LOCAL, pause
+from bochner.engines.progress import Advance, no_advance
+from bochner.features.base import FeatureMap
+from bochner.features.dense import DenseFeatures
+from bochner.moments import Moments
+from bochner.passes import OnSpan
+from bochner.reductions import READING_BYTES, factor_bytes, require_factor_memory
+
+
+class Hashed(NamedTuple):
+    """Encoded rows of shape (b, d), and the hashes of what they were, shape (b,)."""
+
+    X: Any
+    hashes: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Encode:
+    """Encodes rows, and hashes them where that is wanted; a class, that it may go to other processes.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    dtype : dtype
+    hashed : bool
+    """
+
+    encoder: TableEncoder
+    dtype: np.dtype
+    hashed: bool
+
+    def __call__(self, X: Any) -> Any:
+        """Encoded rows, or `Hashed` ones."""
+        encoded = self.encoder.encode(X, self.dtype)
+        return Hashed(encoded, row_hashes(X)) if self.hashed else encoded
+
+
+class PairSpan(NamedTuple):
+    """The same rows of two tables, to be sent."""
+
+    x: Span
+    y: Span
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.x.n_rows
+
+
+class PairBlock(NamedTuple):
+    """Consecutive rows of both tables, encoded, their weights, and hashes of what they are in the first one."""
+
+    X: Any
+    y: Any
+    weight: NDArray
+    hashes: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Two tables of the same rows.
+
+    Attributes
+    ----------
+    x, y : ArraySource or StreamSource
+        Of as many rows each; that of x gives `Hashed` rows.
+    """
+
+    x: Any
+    y: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.x.n_rows
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that are the same rows of both tables."""
+        held = isinstance(self.x, ArraySource) and isinstance(self.y, ArraySource)
+        return self.x.n_parts if held or getattr(self.x, "counts", 0) == getattr(self.y, "counts", 1) else 1
+
+    def span(self, first: int, stop: int) -> Pairs:
+        """The rows of consecutive parts."""
+        return self if self.n_parts == 1 else Pairs(self.x.span(first, stop), self.y.span(first, stop))
+
+    def cut(self, first: int, stop: int) -> PairSpan:
+        """Consecutive parts, to be sent."""
+        return PairSpan(self.x.cut(first, stop), self.y.cut(first, stop))
+
+    def stripped(self) -> Pairs:
+        """The same without parts."""
+        return Pairs(_bare(self.x), _bare(self.y))
+
+    def filled(self, span: PairSpan) -> Pairs:
+        """The rows of a span, in the process that reads them."""
+        return Pairs(self.x.filled(span.x), self.y.filled(span.y))
+
+    def blocks(self, rows: int) -> Iterator[PairBlock]:
+        """Yield all rows in order, at most `rows` at a time.
+
+        Raises
+        ------
+        ValueError
+            Where the weights of the two tables differ.
+        """
+        for first, second in zip(self.x.blocks(rows), self.y.blocks(rows), strict=True):
+            pause()
+            if not np.array_equal(first.weight, second.weight):
+                raise ValueError("The weights of X and y differ: give both tables the same ones, row by row.")
+            yield PairBlock(first.X.X, second.X, first.weight, first.X.hashes)
+
+
+def _bare(source: StreamSource) -> StreamSource:
+    """A source without parts, and without a sample, whose rows are not blocks here."""
+    return replace(source, table=replace(source.table, parts=(), owner=None), counts=(), checksums=None, ahead=True)
+
+
+@dataclass
+class Halves:
+    """Moments of the features of two halves of the rows, those of y as targets; they add up."""
+
+    first: Moments
+    second: Moments
+
+    def __iadd__(self, other: Halves) -> Halves:
+        self.first += other.first
+        self.second += other.second
+        return self
+
+
+@dataclass(frozen=True)
+class SumHalves:
+    """The work of one shard: the moments of either half of its rows, which their hashes decide, equal rows as one.
+
+    Attributes
+    ----------
+    sizes : (int, int)
+        Features of the tables.
+    dtype : dtype
+    rows : int
+        Of a block.
+    seed : int
+        Of the halves.
+    shared : bool
+        Whether all threads make each product.
+    advance : callable
+    """
+
+    sizes: tuple[int, int]
+    dtype: np.dtype
+    rows: int
+    seed: int
+    shared: bool = False
+    advance: Advance = no_advance
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of a call."""
+        columns, size = sum(self.sizes) + 1, self.dtype.itemsize
+        return 2 * columns**2 * (8 + size) + 2 * self.rows * columns * size + READING_BYTES
+
+    def __call__(self, pairs: Pairs, maps: tuple[DenseFeatures, DenseFeatures]) -> Halves:
+        """Sum over the blocks."""
+        halves = Halves(*(Moments(*self.sizes, self.dtype, self.shared) for _ in range(2)))
+        n_rows = self.rows if pairs.n_rows is None else min(self.rows, pairs.n_rows)
+        workspace = halves.first.workspace(n_rows)
+        for block in pairs.blocks(self.rows):
+            in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
+            for moments, own in ((halves.first, in_first & counted), (halves.second, ~in_first & counted)):
+                rows = np.flatnonzero(own)
+                if len(rows):
+                    A = workspace[: len(rows)]
+                    maps[0].rows(block.X[rows], out=A)
+                    moments.add_block(A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows))
+            self.advance(len(block.weight))
+        halves.first.trim()
+        halves.second.trim()
+        return halves
+
+
+def sum_halves(
+    pairs: Pairs, maps: tuple[FeatureMap, FeatureMap], dtype: np.dtype, seed: int, engine: Engine, advance: Advance
+) -> Halves:
+    """The moments of both halves of the rows in one pass, to the same bits on any number of threads and workers.
+
+    Raises
+    ------
+    MemoryError
+        Before the pass, where the moments would not fit the memory that is free.
+    """
+    designs = [Design(pairs, features, dtype, engine=engine) for features in maps]
+    dense = designs[0].dense, designs[1].dense
+    sizes = maps[0].n_features_out, maps[1].n_features_out
+    wide = max(designs, key=lambda design: design.features.n_features_out)
+    spans, rows = wide.spans(), max(256, min(design.block_rows for design in designs) // 2)
+    n_bytes = factor_bytes(sum(sizes), sum(sizes), 0, dtype, n_sums=2 * len(spans).bit_length())
+    require_factor_memory(n_bytes, sum(sizes))
+    work = SumHalves(sizes, dtype, rows, seed, wide.has_one_sum or len(spans) == 1)
+    if not engine.is_remote or pairs.n_parts == 1:
+        return reduce(LOCAL, [pairs.span(*span) for span in spans], replace(work, advance=advance), dense)
+    items = [pairs.cut(*span) for span in spans]
+    told = partial(_tell, advance, [item.n_rows for item in items])
+    return reduce(engine, items, OnSpan(work), (pairs.stripped(), dense), advance=told)
+
+
+def _tell(advance: Advance, rows: list[int], k: int) -> None:
+    advance(rows[k])
