@@ -30,7 +30,7 @@ from bochner.hypotheses.tables import Table, open_table, scaled_encoder
 NULLS = ("auto", "permutation", "chi2")
 RIDGES, SHARES = (np.inf, 1e-2), np.array([0.5, 0.5])
 PERMUTED_ROWS = 5_000
-COMPONENTS = 64, 200  # fewest and most
+FEWEST, MOST = 64, 200  # features of each table
 VARIANCE, MOST_AXES = 0.99, 48  # of the axes that permutations are told apart by
 DRAWN_TERMS = 200
 
@@ -73,7 +73,8 @@ def independence_test(
     n_permutations : int, default=999
         Permutations B; the least p-value is 1 / (B + 1).
     n_components : int, optional
-        Features of each table, an even number. By default two for each square root of n, 64 at least and 200 at most.
+        Features of each table, an even number. By default 200, and of permutations of fewer than 10,000 rows two for
+        each square root of n, 64 at least.
     standardize : {"auto", True, False}, default="auto"
         Whether columns of numbers get unit variance. "auto": unless all of a table are many with one unit,
         as pixels and counts are.
@@ -124,8 +125,11 @@ def independence_test(
     seed = int(state.randint(2**31))
     tables = tuple(open_table(Z, "XY"[k], seed + k) for k, Z in enumerate(columns_apart(X, Y)))
     encoders = tuple(scaled_encoder(table.statistic, standardize) for table in tables)
-    pairs = _pairs(tables, encoders, n_components, state)
-    method = null if null != "auto" else "permutation" if pairs.n_rows <= PERMUTED_ROWS else "chi2"
+    n_rows = tables[0].n_rows
+    method = null if null != "auto" else "permutation" if n_rows <= PERMUTED_ROWS else "chi2"
+    if n_components is None:
+        n_components = MOST if method == "chi2" else int(np.clip(2 * np.sqrt(n_rows), FEWEST, MOST))
+    pairs = _pairs(tables, encoders, 2 * (n_components // 2), state)
     with single_threaded_blas():
         test = _Test(pairs)
         found = test.by_permutation(n_permutations, seed) if method == "permutation" else test.by_chi2(seed)
@@ -146,15 +150,14 @@ def independence_test(
     )
 
 
-def _pairs(tables: Sequence[Table], encoders: Sequence[TableEncoder], n_components: int | None, state: Any) -> Pairs:
+def _pairs(tables: Sequence[Table], encoders: Sequence[TableEncoder], n_components: int, state: Any) -> Pairs:
     """Both tables seen through maps of their own; ValueError where they have other numbers of rows."""
     (X, Y), parts = tables, zip(tables, encoders, strict=True)
     if X.n_rows != Y.n_rows:
         raise ValueError(f"X has {X.n_rows:,} rows and Y {Y.n_rows:,}: the test is one of pairs of rows.")
     rng = np.random.default_rng(state.randint(2**31))
-    D = int(np.clip(2 * np.sqrt(X.n_rows), *COMPONENTS)) if n_components is None else n_components
     sources, maps, centres = zip(
-        *(_seen(table, encoder, 2 * (D // 2), state, rng) for table, encoder in parts), strict=True
+        *(_seen(table, encoder, n_components, state, rng) for table, encoder in parts), strict=True
     )
     return Pairs(sources, maps, centres, X.n_rows)
 
