@@ -16,7 +16,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bochner
 from bochner import (
@@ -388,23 +387,3 @@ def test_what_is_made_of_a_folder(case, tmp_path):
             getattr(model, case.method)(folder)
         return
     np.testing.assert_allclose(outcome(case, model, folder), outcome(case, model, framed(X)), rtol=1e-9, atol=1e-9)
-
-
-WIDE = dict.fromkeys(
-    (
-        "check_n_features_in_after_fitting",
-        "check_positive_only_tag_during_fit",
-        "check_estimators_dtypes",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-        "check_dtype_object",
-        "check_array_api_input",
-        "check_fit2d_1sample",
-    ),
-    "has more than three columns, which KernelDensity refuses",
-)
-
-
-@parametrize_with_checks([KernelDensity(1.0)], expected_failed_checks=lambda estimator: WIDE)
-def test_density_in_scikit_learn(estimator, check):
-    check(estimator)
