@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -310,7 +311,7 @@ def test_intervals_are_scored(folder, run, done, unsure):
     report = fit_model(done, "price", "--uncertainty")
     assert {"interval_coverage", "interval_width", "interval_score"} < set(report["scores"])
     assert done("inspect", "model.safetensors")["scores"] == report["scores"]
-    assert "intervals, standard deviations" in run("inspect", "model.safetensors")[1]
+    assert "intervals and standard deviations" in run("inspect", "model.safetensors")[1]
     parquet.write_table(make_table(seed=1), "later.parquet")
     later = done("evaluate", "model.safetensors", "later.parquet")["scores"]
     y = make_table(seed=1)["price"].to_numpy()
@@ -428,7 +429,7 @@ def test_binning(folder, run, done):
     code, out, err = run("inspect", "m")
     assert (code, err) == (0, "")
     assert f"16 grids, {len(model.coef_):,} occupied bins; {part['rows_per_bin']:.3g} rows per bin, " in out
-    assert f"conjugate gradients in {model.n_iter_} iterations (the features are sparse)" in out
+    assert f"conjugate gradients, {model.n_iter_} iterations (the features are sparse)" in out
 
 
 @pytest.mark.parametrize("target", ["price", "sold"])
@@ -449,10 +450,10 @@ def test_solver(folder, run, done):
     assert found[2]["model"]["solver_reason"] == "as asked for"
     assert found[0]["scores"] == found[1]["scores"]
     assert found[2]["scores"]["r2"]["value"] == pytest.approx(found[0]["scores"]["r2"]["value"], abs=0.02)
-    assert "the Gram matrix" in run(*fit)[1]
-    out = run(*fit, "--solver", "exact")[1]
-    assert "the kernel matrix of all rows" in out
-    assert " rows; alpha" in out
+    assert "direct, by the Gram matrix" in run(*fit, "--details")[1]
+    out = run(*fit, "--solver", "exact", "--details")[1]
+    assert "exact kernel matrix" in out
+    assert " rows; ridge penalty" in out
 
 
 def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
@@ -493,7 +494,7 @@ BIN_MAPS = [
         ConcatenatedFeatures(
             [FourierFeatures(Gaussian(3.0), 32), BinningFeatures(Hat([9.0, 5, 5, 5, 5, 5, 5]), 10), LinearFeatures()]
         ),
-        ["3 maps side by side", "map 1", "32 features", "map 2", "lengthscales 5 to 9, median 5; 10 grids", "map 3"],
+        ["sum of 3 kernels", "map 1", "32 features", "map 2", "lengthscales 5 to 9, median 5; 10 grids", "map 3"],
     ),
     (
         ConcatenatedFeatures([LinearFeatures(), FourierFeatures(Gaussian(3.0), 32)], weights=[0.25, 4]),
@@ -619,7 +620,7 @@ def test_rows_without_target_are_left_out_and_counted(folder, run, done):
     report = done("fit", "t.parquet", "--target", "price", "--out", "m", *FAST)
     assert (report["rows"], report["rows_without_target"], report["rows_saved_model"]) == (N, 7, N - 7)
     assert report["rows_train"] + report["rows_test"] == N - 7
-    assert "7 rows without a target left out" in run("fit", "t.parquet", "--target", "price", *FAST)[1]
+    assert "7 rows without a target were dropped" in run("fit", "t.parquet", "--target", "price", *FAST)[1]
     model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
     X, y = TABLE.drop_columns(["price"]).slice(7), TABLE["price"].to_numpy()[7:]
     model = scored_and_refitted(model, X, y)
@@ -841,7 +842,7 @@ def test_warmup(run):
     assert run("warmup")[0] == 0
     code, out, err = run("warmup")
     assert (code, err) == (0, "")
-    assert re.fullmatch(r"Compiled 0 loops in [\d.]+ s; \d+ were there. They are in .*\.\n", out)
+    assert re.fullmatch(r"Compiled 0 loops in [\d.]+ s; \d+ were cached already. The cache is .*\.\n", out)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compile, "LOOPS", [])
         code, _, err = run("warmup")
@@ -859,6 +860,70 @@ def test_demo(run):
     for line in demo.CODE.splitlines():
         assert source.count(line) >= 2
         assert line in out
+
+
+def documented(section):
+    """Keys in the table of a section of docs/command_json.md, those of the introduction included for a command."""
+    text = (Path(__file__).parents[1] / "docs" / "command_json.md").read_text()
+    sections = dict(re.findall(r"^#+ ([\w ]+)\n(.*?)(?=^#|\Z)", text, re.S | re.M))
+    rows = re.findall(r"^\| (`.*?) \|", sections[section], re.M)
+    return {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+
+
+def test_json_is_as_documented(folder, done):
+    common = documented("The JSON of the command")
+    write_many("many.csv")
+    report = done("fit", "many.csv", "--target", "price", "--out", "m", "--test-size", "0.1")
+    reports = [
+        report,
+        done("fit", "houses.csv", "--target", "kind", *BINS),
+        done("plan", "houses.csv", "--target", "price"),
+        done("predict", "m", "houses.csv", "--out", "p.csv"),
+        done("evaluate", "m", "houses.csv"),
+        done("inspect", "m"),
+        done("demo"),
+        done("warmup"),
+    ]
+    for one in reports:
+        assert one.keys() == documented(one["command"]) | common
+    for one in reports[:2]:
+        assert one["model"].keys() == documented("model")
+        assert all(part.keys() <= documented("map") for part in one["model"]["maps"])
+        assert all(score.keys() <= documented("score") for score in one["scores"].values())
+    assert report["model"]["choice"].keys() == documented("choice")
+
+
+def write_many(name):
+    """A table of 600 rows, on which a fit has candidates."""
+    csv.write_csv(pa.concat_tables([make_table(seed) for seed in range(5)]), name)
+
+
+def test_fit_prints_a_summary_and_details(folder, run):
+    write_many("many.csv")
+    fit = ("fit", "many.csv", "--target", "price", "--out", "m")
+    summary, details = run(*fit)[1], run(*fit, "--details")[1]
+    assert [line.split()[0] for line in summary.splitlines()] == ["data", "task", "model", "R²", "RMSE", "saved"]
+    assert "more with --details" in summary
+    firsts = {line.split()[0] for line in details.splitlines() if line.strip()}
+    assert {"training", "test", "candidates", "Baseline:"} <= firsts
+    assert "more with --details" not in details
+    unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[1]
+    assert "none, as there are no test rows" in unscored
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("fit houses.csv --target ", list(TABLE.column_names)),
+        ("fit houses.csv --target pr", ["price"]),
+        ("fit none --target ", [""]),
+    ],
+)
+def test_shells_complete_columns(folder, words, found):
+    given = words.split(" ")
+    variables = {"COMP_WORDS": f"bochner {words}", "COMP_CWORD": str(len(given)), "_BOCHNER_COMPLETE": "complete_bash"}
+    done = subprocess.run(COMMAND, env=os.environ | variables, capture_output=True, text=True, timeout=60)
+    assert done.stdout.rstrip("\n").split("\n") == found
 
 
 def test_pipe_is_plain_and_silent(folder):

@@ -37,11 +37,9 @@ from bochner.cli.options import (
 )
 from bochner.estimators.exclusions import Given, conflict
 
-EPILOG = "Exit codes: 0 done, 1 the data or the model is at fault, 2 wrong usage, 130 interrupted."
+EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted."
 
-app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG, no_args_is_help=False
-)
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", epilog=EPILOG, no_args_is_help=False)
 
 
 def _version(asked: bool) -> None:
@@ -68,12 +66,13 @@ def _together(uncertainty: bool = False, loss: str = "auto", **others: Any) -> d
 def bochner(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Kernel machines for tables: fit, score, predict.
+    """Fit kernel machines to tables, score them, and predict.
 
     \b
+    Examples:
       bochner demo
       bochner fit houses.csv --target price --out houses.safetensors
       bochner plan 'rows/*.parquet' --target price
@@ -85,15 +84,20 @@ def bochner(
         typer.echo(context.get_help())
 
 
-def _show(report: dict[str, Any], as_json: bool) -> None:
+def _show(report: dict[str, Any], as_json: bool, details: bool = False) -> None:
     from bochner.cli.report import show
 
-    show(report, as_json)
+    show(report, as_json, details)
 
 
 @app.command()
 def demo(json: Json = False, traceback: Traceback = False) -> None:
-    """Fit and score on small data sets that are always there."""
+    """Fit and score models on three small data sets that come with scikit-learn.
+
+    \b
+    Example:
+      bochner demo
+    """
     with guarded(traceback):
         from bochner.cli.demo import demo as run
 
@@ -102,7 +106,12 @@ def demo(json: Json = False, traceback: Traceback = False) -> None:
 
 @app.command()
 def warmup(json: Json = False, traceback: Traceback = False) -> None:
-    """Compile all loops and keep them, so that no fit has to wait for it."""
+    """Compile all inner loops and cache them, so that no later fit has to wait for them.
+
+    \b
+    Example, in an image of a container:
+      NUMBA_CACHE_DIR=/opt/loops bochner warmup
+    """
     with guarded(traceback):
         from bochner.cli.warmup import warmup as run
 
@@ -114,7 +123,8 @@ def fit(
     data: Data,
     target: Target,
     out: Annotated[
-        Path | None, typer.Option(metavar="MODEL", callback=model_name, help="Save a model, fitted on all rows.")
+        Path | None,
+        typer.Option(metavar="MODEL", callback=model_name, help="Save the model, refitted on all rows, to this file."),
     ] = None,
     task: AnyTask = Task.auto,
     test_size: TestSize = 0.2,
@@ -128,21 +138,34 @@ def fit(
     metric: Metric = "auto",
     time_limit: Limit = None,
     uncertainty: Annotated[
-        bool, typer.Option("--uncertainty", help="Let the model know intervals and standard deviations (regression).")
+        bool,
+        typer.Option("--uncertainty", help="Also learn prediction intervals and standard deviations (regression)."),
     ] = False,
     exclude: Exclude = None,
     memory_limit: Memory = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep what is done, of a table that is not read into memory.")
+        Path | None, typer.Option(metavar="FILE", help="Save the progress of a fit on a table larger than memory.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, where there is one.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint if it exists.")] = False,
     sample: Sample = None,
     dask: Dask = None,
     device: Device = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print all that is known of the fit, not its summary alone.")
+    ] = False,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Fit a model to a table, score it on held-out rows, save it."""
+    """Fit a model to a table, score it on a test split, and save it.
+
+    A fifth of the rows is the test split. The saved model is refitted on all rows.
+
+    \b
+    Examples:
+      bochner fit houses.csv --target price --out houses.safetensors
+      bochner fit trees.parquet --target species --time-limit 10 --details
+      bochner fit 'rows/*.parquet' --target y --memory-limit 1.5GB --out y.safetensors
+    """
     parameters = _together(
         uncertainty,
         loss,
@@ -157,7 +180,7 @@ def fit(
         verbose=1,
     )
     if resume and checkpoint is None:
-        raise typer.BadParameter("goes on from a file that --checkpoint names", param_hint="'--resume'")
+        raise typer.BadParameter("needs --checkpoint FILE to continue from", param_hint="'--resume'")
     with guarded(traceback):
         from bochner.cli import fits
         from bochner.cli.fitting import Fit, Run
@@ -166,7 +189,7 @@ def fit(
         what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
         with run.limited():
             report = fits.fit(what)
-        _show(report, json)
+        _show(report, json, details)
 
 
 @app.command()
@@ -186,7 +209,12 @@ def plan(
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Tell what a fit would read, hold and compute, without any of it."""
+    """Estimate the passes, memory and time of a fit, without reading the rows.
+
+    \b
+    Example:
+      bochner plan 'rows/*.parquet' --target price --memory-limit 1.5GB
+    """
     parameters = _together(
         kernel=kernel, features=features, n_components=n_components, metric=metric, alpha=alpha, solver=solver
     )
@@ -203,20 +231,28 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", callback=table_name, help="Predictions, CSV or Parquet by the name.")
+        Path, typer.Option(metavar="FILE", callback=table_name, help="File for the predictions: .csv or .parquet.")
     ],
     interval: Interval = None,
-    std: Annotated[bool, typer.Option("--std", help="Standard deviations too.")] = False,
+    std: Annotated[
+        bool, typer.Option("--std", help="Add standard deviations (models fitted with --uncertainty).")
+    ] = False,
     proba: Annotated[
         bool | None,
-        typer.Option("--proba/--no-proba", help="A probability for each class: by default where there are classes."),
+        typer.Option("--proba/--no-proba", help="Add a probability for each class. Default: yes, for a classifier."),
     ] = None,
     memory_limit: Memory = None,
     device: Device = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Predict every row of a table, in its order, into a new table."""
+    """Predict every row of a table, in order, and write the predictions to a new table.
+
+    \b
+    Examples:
+      bochner predict houses.safetensors new.csv --out prices.csv
+      bochner predict houses.safetensors new.csv --out prices.parquet --interval 0.9
+    """
     with guarded(traceback):
         from bochner.cli import commands
         from bochner.cli.fitting import Run
@@ -232,13 +268,18 @@ def evaluate(
     model: Model,
     data: Data,
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the truth, where the model does not name it.")
+        str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
     ] = None,
     interval: Interval = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Score a model on a table that has the target."""
+    """Score a model on a table that contains the target.
+
+    \b
+    Example:
+      bochner evaluate houses.safetensors sold.parquet
+    """
     with guarded(traceback):
         from bochner.cli import commands
 
@@ -247,7 +288,12 @@ def evaluate(
 
 @app.command()
 def inspect(model: Model, json: Json = False, traceback: Traceback = False) -> None:
-    """Show what is inside a model file."""
+    """Describe a model file. Nothing in the file is executed.
+
+    \b
+    Example:
+      bochner inspect houses.safetensors
+    """
     with guarded(traceback):
         from bochner.cli.facts import inspect as look
 

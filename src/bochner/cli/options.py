@@ -37,13 +37,13 @@ def _parameter(name: str, metavar: str, help: str = "") -> Any:
 
 def _test_size(size: float) -> float:
     if not 0 <= size < 1:
-        raise typer.BadParameter(f"{size:g} is no share of the rows from 0 to less than 1")
+        raise typer.BadParameter(f"{size:g} is not a share of the rows: give a number from 0 to below 1")
     return size
 
 
 def _coverage(coverage: float | None) -> float | None:
     if coverage is not None and not 0 < coverage < 1:
-        raise typer.BadParameter(f"{coverage:g} is no coverage between 0 and 1, as 0.9 is")
+        raise typer.BadParameter(f"{coverage:g} is not a coverage: give a number between 0 and 1, such as 0.9")
     return coverage
 
 
@@ -61,7 +61,7 @@ def model_name(path: Path | None) -> Path | None:
     from bochner.data.files import kind_by_name
 
     if path is not None and kind_by_name(path):
-        raise typer.BadParameter(f"'{path}' is the name of a table; call a model for example model.safetensors")
+        raise typer.BadParameter(f"'{path}' is the name of a table; name a model for example model.safetensors")
     return path
 
 
@@ -70,13 +70,25 @@ def _size(size: str | None) -> str | None:
         if size is not None:
             as_bytes(size)
     except ValueError:
-        raise typer.BadParameter(f"{size!r} is no size such as 1.5GB or '600 MB'") from None
+        raise typer.BadParameter(f"{size!r} is not a size such as 1.5GB or '600 MB'") from None
     return size
+
+
+def _columns(context: typer.Context, incomplete: str) -> list[str]:
+    """Columns of the table that begin so, for the completion of a shell, which shows no errors."""
+    from bochner.data.streams.opening import open_source
+
+    given = [context.params.get("data"), *context.args]  # an option without its value leaves the rest unread
+    try:
+        names = open_source(next(path for path in given if path)).names or []
+    except (OSError, ValueError, StopIteration):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _address(address: str | None) -> str | None:
     if address is not None and not ADDRESS.fullmatch(address):
-        raise typer.BadParameter(f"{address!r} is no address of a scheduler such as tcp://host:8786")
+        raise typer.BadParameter(f"{address!r} is not the address of a scheduler, such as tcp://host:8786")
     return address
 
 
@@ -84,21 +96,25 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Table: CSV (.gz, .zst), TSV, Parquet, Arrow or LIBSVM; a file, a folder, or a pattern in quotes.",
+        help="The table: CSV (.gz, .zst), TSV, Parquet, Arrow or LIBSVM; a file, a folder, or a quoted pattern.",
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that 'bochner fit --out' wrote.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file, written by 'bochner fit --out'.")]
 Interval = Annotated[
     float | None,
-    typer.Option(metavar="COVERAGE", callback=_coverage, help="Prediction intervals, for example of 0.9."),
+    typer.Option(
+        metavar="COVERAGE", callback=_coverage, help="Add prediction intervals of this coverage, such as 0.9."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error arose (or BOCHNER_DEBUG=1).")]
-Target = Annotated[str, typer.Option(metavar="NAME", help="Column to predict.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Print the traceback of an error (or set BOCHNER_DEBUG=1).")
+]
+Target = Annotated[str, typer.Option(metavar="NAME", autocompletion=_columns, help="The column to predict.")]
 AnyTask = Annotated[
-    Task, typer.Option(metavar="TASK", help="regression, classification, or auto: by the target's values.")
+    Task, typer.Option(metavar="TASK", help="regression, classification, or auto, by the values of the target.")
 ]
-Seed = Annotated[str, _parameter("random_state", "N", "Seed of the split and of the features.")]
+Seed = Annotated[str, _parameter("random_state", "N", "Random seed of the split and of the features.")]
 Kernel = Annotated[str, _parameter("kernel", "NAME")]
 Features = Annotated[str, _parameter("features", "MAP")]
 Components = Annotated[str, _parameter("n_components", "N")]
@@ -107,18 +123,25 @@ Loss = Annotated[str, _parameter("loss", "NAME")]
 Solver = Annotated[str, _parameter("solver", "NAME")]
 Metric = Annotated[str, _parameter("metric", "KIND")]
 Limit = Annotated[str | None, _parameter("time_limit", "SECONDS")]
-Exclude = Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to leave out; may be repeated.")]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COL", autocompletion=_columns, help="A column to leave out. May be repeated."),
+]
 TestSize = Annotated[
     float,
-    typer.Option(metavar="SHARE", callback=_test_size, help="Share of the rows held out for the score; 0: none."),
+    typer.Option(metavar="SHARE", callback=_test_size, help="Share of the rows in the test split; 0 for no score."),
 ]
 Memory = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="SIZE", callback=_size, help="Memory to take at most, as 1.5GB."),
+    typer.Option(
+        "--memory-limit", metavar="SIZE", callback=_size, help="Upper limit of the memory to use, such as 1.5GB."
+    ),
 ]
 Sample = Annotated[
     int | None,
-    typer.Option(metavar="ROWS", min=1, help="Choose on the first rows alone, and read all rows once less."),
+    typer.Option(
+        metavar="ROWS", min=1, help="Select the model on the first ROWS rows, which saves a pass over all rows."
+    ),
 ]
 Dask = Annotated[
     str | None,
@@ -126,10 +149,12 @@ Dask = Annotated[
         "--dask",
         metavar="SCHEDULER",
         callback=_address,
-        help="Dask scheduler, as tcp://host:8786, whose workers read and sum the rows.",
+        help="Address of a Dask scheduler, such as tcp://host:8786, whose workers process the rows.",
     ),
 ]
 Device = Annotated[
     str | None,
-    typer.Option("--device", metavar="DEVICE", help="Where features are computed, as cuda or cuda:1; by default here."),
+    typer.Option(
+        "--device", metavar="DEVICE", help="Device for the features, such as cuda or cuda:1. Default: the CPU."
+    ),
 ]

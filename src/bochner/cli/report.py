@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bochner.cli.errors import listed, printable
+from bochner.cli.model_words import model_line, model_lines, number, share
 
 NAMES = {
     "accuracy": "accuracy",
@@ -28,19 +29,28 @@ NAMES = {
     "interval_score": "Winkler score",
 }
 IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
-PIPE_WIDTH, LEAST_SHARE = 10_000, 0.01
+PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
-def show(report: dict[str, Any], as_json: bool) -> None:
-    """Print a report, for people or as one JSON object."""
+def show(report: dict[str, Any], as_json: bool, details: bool = False) -> None:
+    """Print a report, for people or as one JSON object.
+
+    Parameters
+    ----------
+    report : dict
+    as_json : bool
+    details : bool, default=False
+        Of a fit all that is known, not its summary alone.
+    """
     if as_json:
         print(json.dumps(_strict(report), allow_nan=False, indent=2))
         return
     console = Console(highlight=False, markup=False, emoji=False, file=sys.stdout)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH, no_color=True)
+    printer = _fit_details if details else PRINTERS[report["command"]]
     with console.capture() as capture:
-        PRINTERS[report["command"]](console, report)
+        printer(console, report)
         for note in report["notes"]:
             console.print(Text.assemble(("note: ", "yellow"), printable(note)))
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
@@ -60,32 +70,90 @@ def _strict(value: Any) -> Any:
 
 
 def _fit(console: Console, report: dict[str, Any]) -> None:
-    why = report["task_inferred_because"]
-    other = "regression" if report["task"] == "classification" else "classification"
-    override = f" (--task {other} to override)" if report["task_can_change"] else ""
-    rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
-    if report["rows_without_target"]:
-        rows += f"; {report['rows_without_target']:,} rows without a target left out"
+    """A summary in six lines, one more for each score beyond two."""
     facts = {
-        "data": f"{report['data']}: {rows}",
-        "target": report["target"],
-        "task": report["task"] + (f": {why}{override}" if why else ""),
-        **_model(report["model"]),
-        "fitted on": f"{report['rows_train']:,} rows; {report['rows_test']:,} held out",
+        "data": f"{report['data']}: {_rows(report)}; target {report['target']}",
+        "task": _task(report),
+        "model": model_line(report["model"]),
+        **_score_lines(report),
+        "saved" if report["out"] else "time": f"{_saved(report)}{_cost(report)}; more with --details",
     }
-    if not report["rows_test"]:
-        facts["fitted on"] = f"{report['rows_train']:,} rows; none held out, so that there is no score"
     _facts(console, facts)
-    _scores(console, report["scores"], "held-out rows")
+
+
+def _fit_details(console: Console, report: dict[str, Any]) -> None:
+    """All that is known of a fit."""
+    facts = {
+        "data": f"{report['data']}: {_rows(report)}",
+        "target": report["target"],
+        "task": _task(report),
+        **model_lines(report["model"]),
+        "training": f"{report['rows_train']:,} rows",
+        "test": f"{report['rows_test']:,} rows" if report["rows_test"] else "no rows, so that there is no score",
+    }
+    _facts(console, facts)
+    _candidates(console, report["model"])
+    _scores(console, report["scores"], f"{report['rows_test']:,} test rows")
     if report["scores"]:
         baseline = report["baseline"]
         value = baseline["value"] if "share" in baseline else number(baseline["value"])
         console.print(Text(f"Baseline: always {baseline['predicts']}, {printable(value)}.", "dim"))
     if report["out"]:
-        again = ", fitted again on" if report["rows_test"] else ", fitted on"
-        console.print(Text(f"Saved {printable(report['out'])}{again} all {report['rows_saved_model']:,} rows."))
+        console.print(Text(f"Saved {_saved(report).removesuffix('; ')}."))
+    console.print(Text(_cost(report), "dim"))
+
+
+def _rows(report: dict[str, Any]) -> str:
+    rows = f"{report['rows']:,} rows, {report['columns']:,} columns"
+    missing = report["rows_without_target"]
+    return rows + (f"; {missing:,} rows without a target were dropped" if missing else "")
+
+
+def _task(report: dict[str, Any]) -> str:
+    why, other = report["task_inferred_because"], "regression"
+    if report["task"] == "regression":
+        other = "classification"
+    override = f" (--task {other} to override)" if report["task_can_change"] else ""
+    return report["task"] + (f": {why}{override}" if why else "")
+
+
+def _saved(report: dict[str, Any]) -> str:
+    if not report["out"]:
+        return ""
+    again = ", refitted on" if report["rows_test"] else ", fitted on"
+    return f"{printable(report['out'])}{again} all {report['rows_saved_model']:,} rows; "
+
+
+def _cost(report: dict[str, Any]) -> str:
     peak = report["peak_memory_bytes"]
-    console.print(Text(f"{report['seconds']:.1f} s" + (f"; {peak / 1e9:.2f} GB of memory" if peak else ""), "dim"))
+    return f"{report['seconds']:.1f} s" + (f", {peak / 1e9:.2f} GB of memory" if peak else "")
+
+
+def _score_lines(report: dict[str, Any]) -> dict[str, str]:
+    if not report["scores"]:
+        return {"score": "none, as there are no test rows"}
+    lines: dict[str, str] = {}
+    for key, score in report["scores"].items():
+        value, interval, baseline = _cells(key, score)
+        asked = f" (asked: {100 * score['asked_for']:g} %)" if "asked_for" in score else ""
+        beside = [f"95 % interval {interval}" if interval else "", f"baseline {baseline}" if baseline else ""]
+        more = "; ".join(part for part in beside if part)
+        where = "" if lines else f" on {report['rows_test']:,} test rows"
+        lines[NAMES[key]] = f"{value}{asked}{where}" + (f" ({more})" if more else "")
+    return lines
+
+
+def _candidates(console: Console, facts: dict[str, Any]) -> None:
+    """What was tried, the best first, where there was a choice."""
+    choice = facts.get("choice")
+    if not choice or not choice["candidates"]:
+        return
+    table = _table(
+        "candidates", f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows", "± s.e.", "seconds"
+    )
+    for one in choice["candidates"]:
+        table.add_row(one["name"], number(one["loss"]), number(one["standard_error"]), f"{one['seconds']:.1f}")
+    console.print(table)
 
 
 def _plan(console: Console, report: dict[str, Any]) -> None:
@@ -107,7 +175,7 @@ def _predict(console: Console, report: dict[str, Any]) -> None:
 def _evaluate(console: Console, report: dict[str, Any]) -> None:
     rows = f"{report['rows']:,} rows"
     if report["rows_without_target"]:
-        rows += f"; {report['rows_without_target']:,} without a target left out"
+        rows += f"; {report['rows_without_target']:,} without a target were dropped"
     _facts(console, {"model": report["model"], "data": f"{report['data']}: {rows}", "target": report["target"]})
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
@@ -123,27 +191,32 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
         "target": "not named" if report["target"] is None else report["target"],
         "classes": "" if classes is None else f"{len(classes):,}: {listed(classes)}",
         "columns": f"{len(columns):,} ({counts}): {listed(columns, 20)}",
-        **_model(report["model"]),
+        **model_lines(report["model"]),
     }
     _facts(console, {key: value for key, value in facts.items() if value})
-    _scores(console, report["scores"], "held-out rows")
+    _candidates(console, report["model"])
+    _scores(console, report["scores"], "test rows")
 
 
 def _demo(console: Console, report: dict[str, Any]) -> None:
-    table = _table("data", "size", "held-out score", "95 % interval", "baseline", "seconds")
+    table = _table("data", "size", "test score", "95 % interval", "baseline", "seconds")
     for row in report["results"]:
         size = f"{row['rows']:,} x {row['columns']}"
         value, interval, baseline = _cells(row["score"], row)
         table.add_row(row["data"], size, f"{NAMES[row['score']]} {value}", interval, baseline, f"{row['seconds']:.1f}")
-    console.print(Text("Two lines of Python, here on data that scikit-learn brings along:\n"))
+    console.print(Text("Two lines of Python, on three data sets that come with scikit-learn:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
     console.print(table)
-    console.print(Text("R²: by KernelMachineRegressor. Baseline: the most frequent class, or the mean.", "dim"))
+    console.print(Text("R² by KernelMachineRegressor. Baseline: the most frequent class, or the mean.", "dim"))
+    compiling = report["compile_seconds"]
+    if compiling >= LEAST_COMPILING:
+        once = f"Compiling the inner loops took {compiling:.1f} s more. It happens once: they are cached on disk."
+        console.print(Text(once, "dim"))
 
 
 def _warmup(console: Console, report: dict[str, Any]) -> None:
-    counts = f"{report['compiled']:,} loops in {report['seconds']:.1f} s; {report['kept_before']:,} were there"
-    console.print(Text(f"Compiled {counts}. They are in {printable(report['folder'])}."))
+    counts = f"{report['compiled']:,} loops in {report['seconds']:.1f} s; {report['kept_before']:,} were cached already"
+    console.print(Text(f"Compiled {counts}. The cache is {printable(report['folder'])}."))
 
 
 def _facts(console: Console, facts: dict[str, Any]) -> None:
@@ -179,71 +252,6 @@ def _cells(key: str, score: dict[str, Any]) -> tuple[str, str, str]:
     interval = "" if score["interval"] is None else " to ".join(form(end) for end in score["interval"])
     baseline = "" if key.startswith("interval_") else form(score["baseline"])
     return form(score["value"]), interval, baseline
-
-
-def share(value: float | None) -> str:
-    """A number with three decimals."""
-    return "undefined" if value is None else f"{value:z.3f}"
-
-
-def number(value: float | None) -> str:
-    """A number as people read it: four digits, and thousands in groups."""
-    if value is None:
-        return "undefined"
-    if 1000 <= abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def _model(facts: dict[str, Any]) -> dict[str, str]:
-    """Maps, ridge term and solution, a line for each."""
-    maps, alpha = facts["maps"], f"alpha {number(facts['alpha'])}"
-    lines = {"model": f"{_map(maps[0])}; {alpha}"}
-    if len(maps) > 1:
-        lines = {"model": f"{len(maps)} maps side by side, whose kernels add; {alpha}"}
-        lines |= {f"map {m}": f"weight {number(part['weight'])}: {_map(part)}" for m, part in enumerate(maps, 1)}
-    if facts.get("importances"):
-        shares = [f"{name} {100 * share:.0f} %" for name, share in facts["importances"].items() if share >= LEAST_SHARE]
-        lines["matter most"] = ", ".join(shares)
-    if facts.get("choice"):
-        lines |= _choice(facts["choice"])
-    times = f"{facts['n_iter']:,} iteration{'' if facts['n_iter'] == 1 else 's'}" if facts["n_iter"] else ""
-    if facts["solver"] == "cg":
-        lines["solved by"] = f"conjugate gradients in {times} ({facts['solver_reason']})"
-    elif facts["solver"] == "exact":
-        lines["solved by"] = "the kernel matrix of all rows" + (f", conjugate gradients in {times}" if times else "")
-    elif facts["solver"]:
-        lines["solved by"] = "the Gram matrix"
-    return lines | ({"uncertainty": "intervals, standard deviations"} if facts["uncertainty"] else {})
-
-
-def _choice(choice: dict[str, Any]) -> dict[str, str]:
-    """What was chosen and why, and what else was tried."""
-    lines = {"chosen": f"{choice['chosen']}: {choice['reason']}"}
-    if choice["candidates"]:
-        losses = [f"{one['name']} {number(one['loss'])}" for one in choice["candidates"]]
-        lines["tried"] = f"{choice['criterion']} on {choice['rows_held_out']:,} rows: {'; '.join(losses)}"
-    return lines
-
-
-def _map(facts: dict[str, Any]) -> str:
-    """Kernel, lengthscale and number of features; of bins how many there are and how full."""
-    scale = facts["lengthscale"]
-    text = f"{facts['kernel'] or 'linear'} kernel"
-    if "metric" in facts:
-        learned = {"ard": "learned scales and warps", "full": "a learned linear map"}[facts["metric"]]
-        text, scale = f"{text} on {learned} of the columns", None
-    if scale and scale["min"] == scale["max"]:
-        text += f", lengthscale {number(scale['min'])}"
-    elif scale:
-        text += f", lengthscales {number(scale['min'])} to {number(scale['max'])}, median {number(scale['median'])}"
-    if "rows_per_bin" not in facts:
-        return f"{text}; {facts['n_features']:,} {'rows' if facts['map'] == 'KernelRows' else 'features'}"
-    text += f"; {facts['n_components']:,} grids"
-    if facts["n_buckets"]:
-        return f"{text} of {facts['n_buckets']:,} buckets"
-    filled = f"{facts['rows_per_bin']:.3g} rows per bin, {100 * facts['alone']:.2g} % of rows alone"
-    return f"{text}, {facts['n_features']:,} occupied bins; {filled}"
 
 
 PRINTERS = {

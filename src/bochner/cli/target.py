@@ -140,8 +140,8 @@ def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tu
         return "regression", "the target holds fractional numbers"
     few = distinct <= MOST_CLASSES and distinct * CLASS_ROWS <= n_rows
     if distinct == 2 or (few and low >= 0 and high <= LARGEST_LABEL):
-        return "classification", f"the target holds whole numbers, {distinct} different ones"
-    return "regression", f"the target holds whole numbers, {distinct:,} different ones"
+        return "classification", f"the target holds whole numbers with {distinct} distinct values"
+    return "regression", f"the target holds whole numbers with {distinct:,} distinct values"
 
 
 def _numbers(target: Target, path: Any) -> NDArray:

@@ -41,35 +41,45 @@ class Parameter:
 
 
 PARAMETERS = {
-    "kernel": Parameter("auto, or gaussian, laplacian, hat, matern32, ...", ("kernel", "word"), ("auto",)),
+    "kernel": Parameter(
+        "Kernel: gaussian, laplacian, hat, matern32, ... auto learns it.", ("kernel", "word"), ("auto",)
+    ),
     "features": Parameter(
-        "fourier, binning, hybrid: both, or auto: the best on rows held out.",
+        "Feature map: fourier, binning, hybrid, or auto, by the validation loss.",
         ("word", "map"),
         ("auto", "fourier", *BINNED),
     ),
-    "n_components": Parameter("Number of features, of grids for binning, or auto.", ("integer", "word"), ("auto",)),
+    "n_components": Parameter(
+        "Number of features, or of grids for binning; auto suits the data.", ("integer", "word"), ("auto",)
+    ),
     "metric": Parameter(
-        "isotropic, ard: a scale a column, full: a linear map, or auto: the best.",
+        "Lengthscales: isotropic, ard (one per column) full (a linear map), or auto.",
         ("word",),
         ("auto", "isotropic", *LEARNED),
     ),
-    "alpha": Parameter("Ridge term: a number, or auto, loo, gcv.", ("number", "numbers", "word"), ("auto", *CRITERIA)),
+    "alpha": Parameter(
+        "Ridge penalty: a number, loo, gcv, or auto.", ("number", "numbers", "word"), ("auto", *CRITERIA)
+    ),
     "loss": Parameter(
-        "squared; of classes logistic, squared_hinge, auto; of numbers huber, quantile, poisson.",
+        "Loss: squared; logistic or squared_hinge for classes; huber, quantile or poisson for numbers; or auto.",
         ("word",),
         ("auto", "squared", *CLASS_LOSSES, *NUMBER_LOSSES),
     ),
-    "quantile": Parameter("Of loss=quantile, within 0 and 1.", ("share",)),
+    "quantile": Parameter("Quantile for loss=quantile, between 0 and 1.", ("share",)),
     "solver": Parameter(
-        "direct, cg, exact: all kernel values, or auto: by their costs.", ("word",), ("auto", "direct", "cg", "exact")
+        "Solver: direct, cg, exact (the full kernel matrix), or auto, by cost.",
+        ("word",),
+        ("auto", "direct", "cg", "exact"),
     ),
-    "tol": Parameter("Relative error of the solution by cg.", ("number",)),
-    "class_weight": Parameter("Weights of the classes, or balanced."),
+    "tol": Parameter("Relative error at which cg stops.", ("number",)),
+    "class_weight": Parameter("Class weights, or balanced."),
     "uncertainty": Parameter(
-        "Keep what intervals need, or std: deviations and samples, or both.", ("flag", "word"), ("intervals", "std")
+        "True, intervals, or std: what to learn for intervals, standard deviations and samples.",
+        ("flag", "word"),
+        ("intervals", "std"),
     ),
-    "time_limit": Parameter("Seconds that a fit may take.", ("number", "none")),
-    "random_state": Parameter("Seed of the features.", ("seed",)),
+    "time_limit": Parameter("Time limit of a fit in seconds.", ("number", "none")),
+    "random_state": Parameter("Random seed of the features.", ("seed",)),
     "verbose": Parameter("Whether to show progress."),
 }
 
