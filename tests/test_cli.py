@@ -28,13 +28,13 @@ from bochner import (
     load,
     save,
 )
-from bochner.cli import scores
 from bochner.cli.app import app
 from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.files import read_table
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
+from bochner.scores import summaries as scores
 
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
 BINS = ("--features", "binning", "--n-components", "16", "--alpha", "0.1")

@@ -15,19 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bochner.cli.errors import listed, printable
+from bochner.scores.summaries import IN_UNITS, NAMES
 
-NAMES = {
-    "accuracy": "accuracy",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-    "calibration_error": "calibration error",
-    "r2": "R²",
-    "rmse": "RMSE",
-    "interval_coverage": "in intervals",
-    "interval_width": "mean width",
-    "interval_score": "Winkler score",
-}
-IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
 PIPE_WIDTH, LEAST_SHARE = 10_000, 0.01
 
 
