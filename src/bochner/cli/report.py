@@ -101,6 +101,12 @@ def _evaluate(console: Console, report: dict[str, Any]) -> None:
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
 
+def _report(console: Console, report: dict[str, Any]) -> None:
+    size = f"{report['bytes'] / 1e3:,.0f} kB"
+    console.print(Text(f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. Open it in a browser."))
+    console.print(Text(f"{report['seconds']:.1f} s", "dim"))
+
+
 def _inspect(console: Console, report: dict[str, Any]) -> None:
     classes, columns, rows = report["classes"], report["columns"], report["rows_train"]
     kinds = list(columns.values())
@@ -243,4 +249,5 @@ PRINTERS = {
     "predict": _predict,
     "evaluate": _evaluate,
     "inspect": _inspect,
+    "report": _report,
 }

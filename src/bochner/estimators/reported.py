@@ -102,7 +102,7 @@ class Reported:
         if not hasattr(self, "coef_"):
             return diagram
         rows = [(name, value) for name, value in self._learned().items() if value]
-        return diagram + table("Learned", ("", "value"), rows, words=(0, 1))
+        return diagram + table("Learned", ("quantity", "value"), rows, words=(0, 1))
 
     def _learned(self) -> dict[str, str]:
         """What the fit has found, in a few lines."""

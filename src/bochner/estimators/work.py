@@ -164,7 +164,7 @@ class Plan:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return table("Plan of a fit", ("", "value"), self.facts(), words=(0, 1))
+        return table("Plan of a fit", ("quantity", "value"), self.facts(), words=(0, 1))
 
 
 def times(count: int) -> str:

@@ -69,8 +69,8 @@ class HypothesisTest:
             ("strongest member", self.member),
         ]
         columns = [(name, percent(share)) for name, share in self.top_columns()]
-        shares = table("Shares of the columns", ("column", "share"), columns)
-        return table(self.hypothesis, ("", "value"), facts, words=(0, 1)) + tag("br") + shares
+        parts = table(self.hypothesis, ("quantity", "value"), facts, words=(0, 1))
+        return tag("br").join([parts, table("Shares of the columns", ("column", "share"), columns)])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic among those of permuted rows, and the shares of the columns.

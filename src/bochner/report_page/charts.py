@@ -195,8 +195,10 @@ def bar_chart(title: str, names: Sequence[str], values: Sequence[float], shown: 
     return _figure(title, joined(parts), height, (), table(title, ("column", "value"), rows))
 
 
-def interval_chart(title: str, label: str, names: Sequence[str], ends: Sequence[tuple[float, float, float]]) -> Markup:
-    """Values with their intervals, one below the other, the first of them in colour: lowest, value, highest."""
+def interval_chart(
+    title: str, label: str, names: Sequence[str], ends: Sequence[tuple[float, float, float]], first: bool = False
+) -> Markup:
+    """Values within intervals (lowest, value, highest), one below the other; the first one may stand out."""
     height = 2 * BAR * len(names) + 34
     x, bottom = Axis.over([v for end in ends for v in end], 12, WIDTH - 12), height - 32
     parts = [tag("path", class_="axis", d=f"M12 {bottom}H{WIDTH - 12}")]
@@ -204,12 +206,14 @@ def interval_chart(title: str, label: str, names: Sequence[str], ends: Sequence[
         parts.append(tag("path", class_="grid", d=f"M{at:.1f} 4V{bottom}"))
         parts.append(tag("text", short(value), x=f"{at:.1f}", y=bottom + 14, text_anchor="middle"))
     parts.append(tag("text", label, class_="label", x=WIDTH / 2, y=height - 4, text_anchor="middle"))
+    rows = [(name, *map(number, end)) for name, end in zip(names, ends, strict=True)]
+    numbers = table(title, ("value", "from", label, "to"), rows)
     for k, (name, end) in enumerate(zip(names, ends, strict=True)):
-        colour, at, low, high = f"s{0 if k == 0 else 5}", 2 * BAR * k + 28, *x([end[0], end[2]])
-        parts.append(tag("text", cut(name, 52), x=12, y=at - 11, class_="strong" if k == 0 else None))
+        colour, at, low, high = f"s{5 if first and k else 0}", 2 * BAR * k + 28, *x([end[0], end[2]])
+        parts.append(tag("text", cut(name, 52), x=12, y=at - 11, class_="strong" if first and not k else None))
         parts.append(tag("path", class_=f"line {colour}", d=f"M{low:.1f} {at}H{high:.1f}"))
         parts.append(tag("circle", class_=f"mark {colour}", cx=f"{float(x(end[1])):.1f}", cy=at, r=4))
-    return _figure(title, joined(parts), height, (), None)
+    return _figure(title, joined(parts), height, (), None if first else numbers)
 
 
 def _figure(title: str, content: Markup, height: float, legend: Sequence[str], numbers: Markup | None) -> Markup:

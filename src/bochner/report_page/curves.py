@@ -17,7 +17,7 @@ from bochner.report_page.judged import judge
 from bochner.report_page.rows import Rows
 from bochner.scores.calibration import Z
 
-HELD_OUT, LEARNED = 2000, 6000  # rows at most
+HELD_OUT, LEARNED = 2000, 4000  # rows at most
 MOST_DENSE, MOST_EXACT = 3000, 2000  # columns of dense features; rows of a kernel matrix
 SHARES = (0.125, 0.25, 0.5, 1.0)
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
@@ -67,7 +67,7 @@ class Curve:
 def curves(model: Any, rows: Rows) -> tuple[Curve | None, Curve | None, str]:
     """Curves against rows and against features, on rows that none of the fits has seen; and what to know of them.
 
-    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 8,000 are drawn, and dense maps of
+    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 6,000 are drawn, and dense maps of
     more than 3,000 features are made smaller, so that all fits together take seconds.
     """
     drawn = rows.some(HELD_OUT + LEARNED, 1)

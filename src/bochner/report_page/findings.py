@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 
 from bochner.display.metric import MetricDisplay
 from bochner.estimators.work import Plan
+from bochner.features.leaves import leaves
 from bochner.report_page.curves import Curve, curves
 from bochner.report_page.dependence import Dependence, dependences
 from bochner.report_page.judged import Judged, judge, scores
 from bochner.report_page.rows import Rows
 from bochner.theory import kernel_error
 from bochner.theory.errors import KernelError
+from bochner.theory.exact import estimated_kernel
 
 ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
 
@@ -95,6 +98,8 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
     judged = judge(model, rows)
+    if origin.baseline is None and judged.proba is None and model.loss != "poisson":
+        origin = replace(origin, baseline=float(model.target_mean_[0]))
     relevance = getattr(model, "feature_importances_", None)
     warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
     by_rows, by_size, note = curves(model, rows)
@@ -127,9 +132,19 @@ def _error(model: Any, rows: Rows) -> KernelError | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return kernel_error(model, rows.some(ERROR_ROWS, 4).native, n_pairs=ERROR_PAIRS, random_state=0)
+            some = rows.some(ERROR_ROWS, 4).native
+            if all(getattr(leaf.features, "column_share", 1.0) == 1 for leaf in leaves(model.features_)):
+                return kernel_error(model, some, n_pairs=ERROR_PAIRS, random_state=0)
+            encoded = model.encoder_.encode(some, dtype=np.float64)
+            return kernel_error(model.features_, encoded, _expected(model), n_pairs=ERROR_PAIRS, random_state=0)
         except (ValueError, TypeError) as reason:
             return str(reason)
+
+
+def _expected(model: Any) -> Callable[[NDArray, NDArray], NDArray]:
+    """The kernel that the features estimate, where some of its grids split only a share of the columns."""
+    parts = [(leaf, estimated_kernel(leaf.features)) for leaf in leaves(model.features_)]
+    return lambda A, B: np.sum([leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0)
 
 
 def _plan(model: Any, X: Any, y: Any) -> Plan | None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from bochner.markup import Markup, joined, number, percent, tag
 from bochner.report_page.findings import Findings
-from bochner.report_page.sections import Section, sections, verdict
+from bochner.report_page.sections import Section, sections, size_unit, verdict
 from bochner.scores.summaries import NAMES
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -62,7 +62,7 @@ def _summary(found: Findings) -> Markup:
         first = [j for j in found.columns if found.relevance[j] > 0][:3]
         named = ", ".join(f"{found.rows.names[j]} ({percent(float(found.relevance[j]))})" for j in first)
         lines.append(f"Most relevant columns: {named}.")
-    for curve, what in ((found.by_rows, "rows"), (found.by_size, "features")):
+    for curve, what in ((found.by_rows, "rows"), (found.by_size, size_unit(found))):
         if curve is not None:
             lines.append(f"More {what}: {verdict(curve, what)}")
     return joined([tag("ul", *(tag("li", line) for line in lines), class_="summary")])

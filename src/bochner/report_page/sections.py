@@ -11,6 +11,8 @@ import numpy as np
 
 from bochner import __version__
 from bochner.estimators.work import duration
+from bochner.features.copies import size_name
+from bochner.features.leaves import leaves
 from bochner.markup import Markup, joined, number, percent, table, tag
 from bochner.report_page.charts import Series, bar_chart, cut, interval_chart, line_chart, scrolled
 from bochner.report_page.curves import Curve
@@ -57,14 +59,19 @@ def p(*content: Any) -> Markup:
     return tag("p", *content)
 
 
+def pair(*parts: Any) -> Markup:
+    """Parts side by side where there is room."""
+    return tag("div", *parts, class_="pair")
+
+
 def score(found: Findings) -> Markup:
     """Scores on the given rows, and those of the fit where they are known."""
     rows, origin = found.rows, found.origin
     drawn = f", drawn from {rows.n_given:,}" if len(rows) < rows.n_given else ""
-    parts = [scrolled(_scores(found.scores, f"Scores on {len(rows):,} rows{drawn}", origin.baseline is not None))]
+    parts = [_scores(found, found.scores, f"Scores on {len(rows):,} rows{drawn}", origin.baseline is not None)]
     if origin.held_out:
         fitted = "" if origin.rows_fitted is None else f" The saved model was fitted on {origin.rows_fitted:,} rows."
-        parts.append(scrolled(_scores(origin.held_out, "Scores on the rows that 'bochner fit' held out", True)))
+        parts.append(_scores(found, origin.held_out, "Scores on the rows that 'bochner fit' held out", True))
         parts.append(p("The held-out rows were not used in the fit that these scores are of.", fitted))
     parts.append(
         p(
@@ -76,7 +83,7 @@ def score(found: Findings) -> Markup:
     return joined(parts)
 
 
-def _scores(scores: dict[str, Any], caption: str, known: bool) -> Markup:
+def _scores(found: Findings, scores: dict[str, Any], caption: str, known: bool) -> Markup:
     rows = []
     for key, one in scores.items():
         form = number if key in IN_UNITS else _share
@@ -85,8 +92,10 @@ def _scores(scores: dict[str, Any], caption: str, known: bool) -> Markup:
         baseline = "" if key.startswith("interval_") else form(one["baseline"])
         rows.append((f"{NAMES[key]}{asked}", form(one["value"]), interval, baseline))
     of = "training rows" if known else "given rows"
-    plain = f"Baseline: the mean of the {of}, or the shares of their classes."
-    return joined([table(caption, ("score", "value", "95 % interval", "baseline"), rows), p(plain)])
+    classes = "the most frequent class, with the shares of the classes as probabilities,"
+    always = "the mean" if found.judged.proba is None else classes
+    shown = scrolled(table(caption, ("score", "value", "95 % interval", "baseline"), rows))
+    return joined([shown, p(f"Baseline: always {always} of the {of}.")])
 
 
 def _share(value: float | None) -> str:
@@ -104,16 +113,12 @@ def choice(found: Findings) -> Markup:
     label = f"{report.criterion} on rows held out (95 % interval)"
     head = ("candidate", report.criterion, "standard error", "features or grids", "seconds")
     rows = [
-        (one.name, number(one.loss), number(one.standard_error), f"{one.size:,}", f"{one.seconds:.1f}")
+        (one.name, number(one.loss), f"{one.standard_error:.2g}", f"{one.size:,}", f"{one.seconds:.1f}")
         for one in ranked
     ]
-    return joined(
-        [
-            p(tag("strong", report.chosen), f": {report.reason}."),
-            interval_chart("Candidates and their losses", label, [one.name for one in ranked], ends),
-            scrolled(table(f"Candidates, judged on {report.rows_held_out:,} rows held out", head, rows)),
-        ]
-    )
+    chart = interval_chart("Candidates and their losses", label, [one.name for one in ranked], ends, first=True)
+    judged = table(f"Candidates, judged on {report.rows_held_out:,} rows held out", head, rows)
+    return joined([p(tag("strong", report.chosen), f": {report.reason}."), pair(chart, scrolled(judged))])
 
 
 def columns(found: Findings) -> Markup:
@@ -149,20 +154,22 @@ def more(found: Findings) -> Markup:
     """Errors against rows and against features."""
     parts = [p(f"The chosen model is fitted again, and nothing is chosen anew. {found.curve_note}")]
     charts = []
-    for curve, what in ((found.by_rows, "rows"), (found.by_size, "features")):
+    for curve, what in ((found.by_rows, "rows"), (found.by_size, size_unit(found))):
         if curve is None:
             parts.append(p(f"There is no curve against {what}: the model cannot be fitted again with other numbers."))
             continue
         parts.append(p(tag("strong", f"More {what}: "), verdict(curve, what)))
         label = "RMSE" if curve.rooted else "log loss"
         series = Series(label, curve.sizes, curve.means, curve.means - curve.halves, curve.means + curve.halves)
-        axis = "number of rows" if what == "rows" else _size_label(found)
-        charts.append(line_chart(f"{label} against {what}", (axis, label), [series], log=True))
+        charts.append(line_chart(f"{label} against {what}", (f"number of {what}", label), [series], log=True))
     return joined([*parts, tag("div", *charts, class_="charts")])
 
 
-def _size_label(found: Findings) -> str:
-    return "number of features" if found.model.features_.is_dense else "number of grids and features"
+def size_unit(found: Findings) -> str:
+    """What the size of the map counts."""
+    kinds = {size_name(leaf.features) for leaf in leaves(found.model.features_)}
+    words = (word for name, word in (("n_components", "features"), ("n_grids", "grids")) if name in kinds)
+    return " and ".join(words) or "features"
 
 
 def verdict(curve: Curve, what: str) -> str:
@@ -214,12 +221,10 @@ def residuals(found: Findings) -> Markup:
     ]
     shares = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
     quantiles = [(f"{100 * share:g} %", number(float(np.quantile(errors, share)))) for share in shares]
+    chart = line_chart("Residuals against predictions", ("prediction", "residual"), series)
+    note = p("A residual is the target less its prediction, in the unit of the target.")
     return joined(
-        [
-            p("A residual is the target less its prediction, in the unit of the target."),
-            line_chart("Residuals against predictions", ("prediction", "residual"), series),
-            scrolled(table("Quantiles of the residuals", ("quantile", "residual"), quantiles)),
-        ]
+        [note, pair(chart, scrolled(table("Quantiles of the residuals", ("quantile", "residual"), quantiles)))]
     )
 
 
@@ -231,19 +236,26 @@ def worst(found: Findings) -> Markup:
     some = rows.take(first)
     values = [some.column(j) for j in shown]
     numbers = some.numbers if found.origin.numbers is None else found.origin.numbers[some.numbers]
-    body = []
-    for k, i in enumerate(first):
-        truth = rows.y[i]
-        if judged.proba is None:
-            outcome = (number(float(truth)), number(float(judged.predicted[i])))
-        else:
-            given = f"{judged.proba[i, judged.labels[i]]:.3f}"
-            outcome = (_cell(truth), f"{_cell(judged.predicted[i])}; {given} for the truth")
-        body.append((f"{numbers[k]:,}", *outcome, *(_cell(column[k]) for column in values)))
-    head = ("row", found.origin.target or "target", "prediction", *(rows.names[j] for j in shown))
+    outcomes = [_outcome(found, i) for i in first]
+    body = [
+        (f"{row:,}", *outcome, *(_cell(column[k]) for column in values))
+        for k, (row, outcome) in enumerate(zip(numbers, outcomes, strict=True))
+    ]
+    proba = () if judged.proba is None else ("its probability",)
+    head = ("row", found.origin.target or "target", *proba, "prediction", *(rows.names[j] for j in shown))
     caption = f"The {len(first)} rows with the largest {'squared error' if judged.proba is None else 'log loss'}"
     note = "Rows count from 0. Look here first for wrong labels, outliers, and columns that are missing."
-    return joined([scrolled(table(caption, head, body)), p(note)])
+    words = {k + len(head) - len(shown) for k, column in enumerate(values) if any(isinstance(v, str) for v in column)}
+    words |= {1, 3} if judged.proba is not None else set()
+    return joined([scrolled(table(caption, head, body, {0, *words})), p(note)])
+
+
+def _outcome(found: Findings, i: int) -> tuple[str, ...]:
+    """The truth of a row and its prediction; of a class also the probability that the truth was given."""
+    judged, truth = found.judged, found.rows.y[i]
+    if judged.proba is None:
+        return number(float(truth)), number(float(judged.predicted[i]))
+    return _cell(truth), f"{judged.proba[i, judged.labels[i]]:.3f}", _cell(judged.predicted[i])
 
 
 def _cell(value: Any) -> str:
@@ -303,11 +315,11 @@ def cost(found: Findings) -> Markup:
         rows.append(
             ("Estimate of a fit on the given rows", f"{duration(plan.seconds)}; {as_size(plan.peak_bytes)} of memory")
         )
-    parts = [scrolled(table("Cost and memory", ("", "value"), rows, words=(0, 1)))]
+    parts = [scrolled(table("Cost and memory", ("quantity", "value"), rows, words=(0, 1)))]
     if report is not None and report.seconds:
         stages = [(name, f"{seconds:.2f}") for name, seconds in report.seconds.items()]
         parts.append(scrolled(table("Seconds of the choice, by stage", ("stage", "seconds"), stages)))
-    return joined(parts)
+    return pair(*parts)
 
 
 def again(found: Findings) -> Markup:
@@ -324,7 +336,7 @@ def again(found: Findings) -> Markup:
         [
             tag("pre", tag("code", "\n".join(lines)), tabindex=0),
             *note,
-            scrolled(table("Versions", ("", "version"), rows, words=(0, 1))),
+            scrolled(table("Versions", ("software", "version"), rows, words=(0, 1))),
         ]
     )
 

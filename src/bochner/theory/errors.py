@@ -154,7 +154,8 @@ class KernelError:
             for one in self.groups
         ]
         head = ("k(x, y)", "pairs", "mean absolute error", "root mean square error")
-        return table(caption, ("", "value", interval), rows) + tag("br") + table("By the kernel value", head, groups)
+        parts = table(caption, ("quantity", "value", interval), rows), table("By the kernel value", head, groups)
+        return tag("br").join(parts)
 
 
 def kernel_error(
