@@ -24,7 +24,8 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     start = CLOCK.seconds()
     saved, X, target, n_rows = true_rows(saved, data, name, notes)
     lines = (_fit_line(saved), _report_line(saved, data, out, name))
-    origin = Origin(saved.target, saved.baseline, saved.scores, saved.rows, target.rows, lines)
+    whole = n_rows == len(target.rows) + target.missing
+    origin = Origin(saved.target, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines)
     with errors_of(data):
         report_page(saved.model, X, target.values, out, origin)
     return {

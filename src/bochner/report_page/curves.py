@@ -100,19 +100,21 @@ class _Judged:
 
     def curve(self, sizes: list[Any], case: Callable[[Any], tuple[float, Rows]]) -> Curve | None:
         """Losses of the model for each size; None where it cannot be fitted again to so few rows."""
-        found = []
+        found: dict[int, NDArray] = {}
+        base = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that bins have few rows is what the smallest sizes are to show
             try:
                 for size in sizes:
                     factor, rows = case(size)
                     again = self.model.resized(factor).refit(rows.native, rows.y)
-                    found.append((_size(again, size), judge(again, self.held_out).losses))
+                    number = _size(again, size)
+                    found[number] = judge(again, self.held_out).losses
+                    base = number if size == 1 or isinstance(size, int) else base
             except (ValueError, MemoryError):
                 return None
-        own = sizes.index(1.0) if 1.0 in sizes else len(sizes) - 1
-        numbers, losses = zip(*found, strict=True)
-        return Curve(np.array(numbers), np.array(losses), not is_classifier(self.model), own)
+        own = list(found).index(base) if base else len(found) - 1
+        return Curve(np.array(list(found)), np.array(list(found.values())), not is_classifier(self.model), own)
 
 
 def _size(model: Any, size: Any) -> int:

@@ -38,7 +38,7 @@ class Origin:
         Scores of rows held out when the model was fitted.
     rows_fitted : int or None
     numbers : array of int, or None
-        Numbers of the rows in their table.
+        Numbers of the rows in their table, where it is known.
     lines : tuple of str
         What makes the page again; empty for Python's lines.
     """

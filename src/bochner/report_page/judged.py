@@ -53,13 +53,20 @@ def judge(model: Any, rows: Rows) -> Judged:
             raise ValueError(f"A report is about one target, and the model has {predicted.shape[1]}.")
         return Judged(predicted, None, np.empty(0, np.int64), (y - predicted) ** 2, CLOCK.seconds() - start)
     proba = np.asarray(model.predict_proba(rows.native), np.float64)
-    seconds, position = CLOCK.seconds() - start, {label: k for k, label in enumerate(model.classes_.tolist())}
-    if unknown := sorted(set(map(str, rows.y.tolist())) - set(map(str, position))):
-        raise ValueError(f"y has labels that the model does not know: {unknown[:5]}; leave these rows out.")
-    known = {str(label): k for label, k in position.items()}
-    labels = np.array([position.get(label, known[str(label)]) for label in rows.y.tolist()])
+    seconds, labels = CLOCK.seconds() - start, _positions(rows.y, model.classes_)
     losses = -np.log(np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps))
     return Judged(model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds)
+
+
+def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
+    """Positions of labels among the classes, by value or as text."""
+    known: dict[Any, int] = {}
+    for k, label in enumerate(classes.tolist()):
+        known[label] = known[str(label)] = k
+    found = [known.get(label, known.get(str(label), -1)) for label in y.tolist()]
+    if unknown := sorted({str(label) for label, k in zip(y.tolist(), found, strict=True) if k < 0}):
+        raise ValueError(f"y has labels that the model does not know: {unknown[:5]}; leave these rows out.")
+    return np.array(found)
 
 
 def _numbers(y: NDArray) -> NDArray[np.float64]:
