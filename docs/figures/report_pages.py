@@ -20,7 +20,7 @@ from pyarrow import parquet
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 
 FIGURES = Path(__file__).parent
-SIZE = {"width": 1100, "height": 1500}
+SIZE = {"width": 1000, "height": 1300}
 CASES = (
     ("california_housing", KernelMachineRegressor(uncertainty="intervals", random_state=0), "light"),
     ("adult", KernelMachineClassifier(random_state=0), "dark"),

@@ -52,10 +52,9 @@ def _summary(found: Findings) -> Markup:
     key = "accuracy" if found.judged.proba is not None else "r2"
     one, report, lines = found.scores[key], getattr(found.model, "report_", None), []
     if one["value"] is not None:
-        between = (
-            "" if one["interval"] is None else f" (95 % interval {' to '.join(f'{v:.3f}' for v in one['interval'])})"
-        )
-        lines.append(f"{NAMES[key].capitalize()} {one['value']:.3f}{between}; the baseline has {one['baseline']:.3f}.")
+        ends = "" if one["interval"] is None else " to ".join(f"{end:z.3f}" for end in one["interval"])
+        value = f"{NAMES[key].capitalize()} {one['value']:z.3f}" + (f" (95 % interval {ends})" if ends else "")
+        lines.append(f"{value}; the baseline has {one['baseline']:z.3f}.")
     if report is not None and report.chosen:
         lines.append(f"Model: {report.chosen}, ridge penalty {number(found.model.alpha_)}.")
     if found.relevance is not None:

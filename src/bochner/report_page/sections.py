@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner import __version__
+from bochner.display.size import UNITS
 from bochner.estimators.work import duration
 from bochner.features.copies import size_name
 from bochner.features.leaves import leaves
@@ -99,7 +100,7 @@ def _scores(found: Findings, scores: dict[str, Any], caption: str, known: bool) 
 
 
 def _share(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3f}"
+    return "n/a" if value is None else f"{value:z.3f}"
 
 
 def choice(found: Findings) -> Markup:
@@ -110,7 +111,7 @@ def choice(found: Findings) -> Markup:
         return p(f"Nothing was chosen by hold-out rows: the arguments fix the model, or the rows are few.{why}")
     ranked = sorted(report.candidates, key=lambda one: (one.name != report.chosen, one.loss))
     ends = [(one.loss - Z * one.standard_error, one.loss, one.loss + Z * one.standard_error) for one in ranked]
-    label = f"{report.criterion} on rows held out (95 % interval)"
+    label = f"{UNITS.get(report.criterion, report.criterion)} (95 % interval)"
     head = ("candidate", report.criterion, "standard error", "features or grids", "seconds")
     rows = [
         (one.name, number(one.loss), f"{one.standard_error:.2g}", f"{one.size:,}", f"{one.seconds:.1f}")
