@@ -29,13 +29,13 @@ from bochner import (
     load,
     save,
 )
-from bochner.cli import scores
 from bochner.cli.app import app
 from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.files import read_table
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
+from bochner.scores import summaries as scores
 
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
 BINS = ("--features", "binning", "--n-components", "16", "--alpha", "0.1")
@@ -86,9 +86,9 @@ def test_version_and_help(run):
     for args in ((), ("--help",)):
         code, out, err = run(*args)
         assert (code, err) == (0, "")
-        assert all(name in out for name in ("demo", "warmup", "fit", "predict", "evaluate", "inspect"))
+        assert all(name in out for name in ("demo", "warmup", "fit", "predict", "evaluate", "report", "inspect"))
         assert "bochner fit houses.csv --target price" in out
-    for name in ("demo", "warmup", "fit", "predict", "evaluate", "inspect"):
+    for name in ("demo", "warmup", "fit", "predict", "evaluate", "report", "inspect"):
         assert run(name, "--help")[0] == 0
 
 
@@ -124,6 +124,8 @@ def test_help_loads_nothing_heavy(args):
         ["predict", "model.safetensors", "houses.csv", "--out", "out.xlsx"],
         ["predict", "model.safetensors", "houses.csv", "--out", "p.csv", "--interval", "90"],
         ["evaluate", "model.safetensors", "houses.csv", "--interval", "0"],
+        ["report", "model.safetensors", "houses.csv"],
+        ["report", "model.safetensors", "houses.csv", "--out", "report.csv"],
     ],
 )
 def test_wrong_usage(folder, refused, args):
@@ -379,6 +381,34 @@ def test_too_few_rows_for_intervals_are_a_note(folder, done, unsure, monkeypatch
     report = fit_model(done, "price", "--uncertainty")
     assert report["notes"] == ["Intervals are not scored: coverage=0.9 needs 10 rows."]
     assert set(report["scores"]) == {"r2", "rmse"}
+
+
+@pytest.mark.parametrize("target", ["price", "kind", "sold"])
+def test_report_is_a_page(folder, done, run, target):
+    scored = fit_model(done, target)["scores"]
+    report = done("report", "model.safetensors", "houses.csv", "--out", "a b.html")
+    page = read("a b.html").decode()
+    assert report["bytes"] == len(page.encode())
+    assert (report["rows"], report["target"]) == (N, target)
+    assert f"<title>Report of {'KernelMachineRegressor' if target == 'price' else 'KernelMachineClassifier'}: " in page
+    assert "that &#x27;bochner fit&#x27; held out" in page
+    assert "bochner report model.safetensors houses.csv --out &#x27;a b.html&#x27;" in page
+    key = "r2" if target == "price" else "accuracy"
+    assert f"{scored[key]['value']:.3f}" in page
+    assert "bochner fit TRAINING_TABLE --target" in page
+    assert "--kernel gaussian --n-components 64 --alpha 0.1 --seed 0" in page
+    code, out, err = run("report", "model.safetensors", "houses.csv", "--out", "a b.html")
+    assert (code, err) == (0, "")
+    assert out.startswith("Wrote a b.html: ")
+
+
+def test_report_names_what_is_at_fault(folder, done, refused):
+    fit_model(done, "kind")
+    csv.write_csv(TABLE.slice(0, 10), "few.csv")
+    assert refused("report", "model.safetensors", "few.csv", "--out", "r.html").startswith("error: few.csv: ")
+    csv.write_csv(TABLE.drop_columns(["kind"]), "without.csv")
+    assert "no column 'kind'" in refused("report", "model.safetensors", "without.csv", "--out", "r.html")
+    assert not os.path.exists("r.html")
 
 
 def test_evaluate_unknown_classes_and_missing_targets(folder, done, refused):

@@ -33,6 +33,7 @@ from bochner.cli.options import (
     TestSize,
     Traceback,
     model_name,
+    page_name,
     table_name,
 )
 from bochner.estimators.exclusions import Given, conflict
@@ -78,6 +79,7 @@ def bochner(
       bochner plan 'rows/*.parquet' --target price
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner evaluate houses.safetensors sold.parquet
+      bochner report houses.safetensors sold.parquet --out report.html
       bochner inspect houses.safetensors
     """
     if context.invoked_subcommand is None:
@@ -284,6 +286,24 @@ def evaluate(
         from bochner.cli import commands
 
         _show(commands.evaluate(model, data, target, interval), json)
+
+
+@app.command()
+def report(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="FILE", callback=page_name, help="The page, for example report.html.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Column of the truth, where the model does not name it.")
+    ] = None,
+    json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Write a page about a model: scores, choice, learned metric, errors, costs."""
+    with guarded(traceback):
+        from bochner.cli import pages
+
+        _show(pages.report(model, data, out, target), json)
 
 
 @app.command()

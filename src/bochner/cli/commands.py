@@ -66,21 +66,9 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
     """Score a model on the rows of a table that has the target."""
     saved, notes = read_model(model_path), list[str]()
     Wanted(interval=coverage).check(saved)
-    name = saved.target if name is None else name
-    if name is None:
-        raise CommandError(f"{model_path}: does not name its target; say which column it is by --target")
-    if name in (saved.columns or []):
-        cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
-        raise CommandError(
-            f"{model_path}: column '{printable(name)}' is one that the model learns from, not its target{cure}"
-        )
-    saved = replace(saved, target=name)
-    table = open_table(data, notes.append, saved.text_columns)
-    n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
     start = CLOCK.seconds()
+    saved, X, target, n_rows = true_rows(saved, data, name, notes)
     with errors_of(data):
-        rows = _judging(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
-        X, target = _truth(saved, rows, name, data)
         scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
     return {
         "command": "evaluate",
@@ -89,13 +77,43 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
         "rows": n_rows,
         "rows_without_target": target.missing,
         "rows_test": len(target.values),
-        "target": name,
+        "target": saved.target,
         "task": saved.task,
         "scores": scored,
         "seconds": CLOCK.seconds() - start,
         "peak_memory_bytes": peak_bytes(),
         "notes": notes + more,
     }
+
+
+def true_rows(
+    saved: SavedModel, data: Path, name: str | None, notes: list[str]
+) -> tuple[SavedModel, Any, Target, int | None]:
+    """The model with its target, the rows of a table that have one, their targets, and how many rows there are.
+
+    Parameters
+    ----------
+    saved : SavedModel
+    data : Path
+    name : str or None
+        Of the target, where it is another than the model names.
+    notes : list of str
+        Is told what a user should know.
+    """
+    name = saved.target if name is None else name
+    if name is None:
+        raise CommandError(f"{saved.path}: does not name its target; say which column it is by --target")
+    if name in (saved.columns or []):
+        cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
+        raise CommandError(
+            f"{saved.path}: column '{printable(name)}' is one that the model learns from, not its target{cure}"
+        )
+    saved = replace(saved, target=name)
+    table = open_table(data, notes.append, saved.text_columns)
+    n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
+    with errors_of(data):
+        rows = _judging(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
+        return saved, *_truth(saved, rows, name, data), n_rows
 
 
 def _judging(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:

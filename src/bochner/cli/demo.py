@@ -51,7 +51,7 @@ def _regressor(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDAr
 def _run(name: str, load: Callable[..., Any], learn: Callable[..., tuple[Any, float]]) -> dict[str, Any]:
     from sklearn.model_selection import train_test_split
 
-    from bochner.cli import scores
+    from bochner.scores import summaries as scores
 
     X, y = load(return_X_y=True)
     classes = learn is _classifier

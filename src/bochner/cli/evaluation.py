@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.cli import scores
 from bochner.cli.errors import CommandError, listed
 from bochner.cli.target import Target, labels_of
+from bochner.scores import summaries as scores
 
 COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 

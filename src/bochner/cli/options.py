@@ -65,6 +65,13 @@ def model_name(path: Path | None) -> Path | None:
     return path
 
 
+def page_name(path: Path) -> Path:
+    """The name of a page to write."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise typer.BadParameter(f"'{path}' must end in .html")
+    return path
+
+
 def _size(size: str | None) -> str | None:
     try:
         if size is not None:

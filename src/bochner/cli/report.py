@@ -16,19 +16,8 @@ from rich.text import Text
 
 from bochner.cli.errors import listed, printable
 from bochner.cli.model_words import model_line, model_lines, number, share
+from bochner.scores.summaries import IN_UNITS, NAMES
 
-NAMES = {
-    "accuracy": "accuracy",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-    "calibration_error": "calibration error",
-    "r2": "R²",
-    "rmse": "RMSE",
-    "interval_coverage": "in intervals",
-    "interval_width": "mean width",
-    "interval_score": "Winkler score",
-}
-IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
 PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
 
 
@@ -180,6 +169,12 @@ def _evaluate(console: Console, report: dict[str, Any]) -> None:
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
 
+def _report(console: Console, report: dict[str, Any]) -> None:
+    size = f"{report['bytes'] / 1e3:,.0f} kB"
+    console.print(Text(f"Wrote {printable(report['out'])}: {size}, on {report['rows']:,} rows. Open it in a browser."))
+    console.print(Text(f"{report['seconds']:.1f} s", "dim"))
+
+
 def _inspect(console: Console, report: dict[str, Any]) -> None:
     classes, columns, rows = report["classes"], report["columns"], report["rows_train"]
     kinds = list(columns.values())
@@ -262,4 +257,5 @@ PRINTERS = {
     "predict": _predict,
     "evaluate": _evaluate,
     "inspect": _inspect,
+    "report": _report,
 }

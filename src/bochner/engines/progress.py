@@ -1,4 +1,4 @@
-"""Progress of long work on a terminal."""
+"""Progress of long work on a terminal, or in a notebook."""
 
 from __future__ import annotations
 
@@ -13,14 +13,33 @@ def no_advance(rows: int) -> None:
     """Tell nobody of the rows that are done."""
 
 
+def is_watched() -> bool:
+    """Whether standard error is a terminal, or this is a notebook that can show a bar, which takes ipywidgets."""
+    if sys.stderr.isatty():
+        return True
+    if "IPython" not in sys.modules or not _has_widgets():
+        return False
+    from rich.console import Console
+
+    return Console(stderr=True).is_jupyter
+
+
+def _has_widgets() -> bool:
+    try:
+        import ipywidgets  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
 @contextmanager
 def progress(label: str, total: int | None, shown: bool) -> Iterator[Advance]:
-    """Yield ``advance(rows)``, which moves a bar on standard error; silent where that is no terminal.
+    """Yield ``advance(rows)``, which moves a bar on standard error or in a notebook; silent where nobody watches.
 
     It tells how many rows a second are done and how long the rest will take. Where the total is not known (None) the
     bar pulses.
     """
-    if not shown or not sys.stderr.isatty():
+    if not shown or not is_watched():
         yield no_advance
         return
     from rich.console import Console

@@ -26,6 +26,7 @@ from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.places import place, place_for
+from bochner.estimators.reported import Reported
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.solver import Task, plan, plan_stream
@@ -85,7 +86,7 @@ class Prepared(NamedTuple):
     way: str = "whole"
 
 
-class KernelMachine(Interpretation, KernelParameter):
+class KernelMachine(Reported, Interpretation, KernelParameter):
     """Ridge regression on random features, with whatever is left open chosen from the data."""
 
     # `n_jobs` and `out` go with a call and are no metadata of the rows

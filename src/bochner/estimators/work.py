@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from bochner.markup import table
 from bochner.settings import as_size
 
 NAMES = {
@@ -161,6 +162,9 @@ class Plan:
         return "\n".join(f"{name:{width}}  {text}" for name, text in facts)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return table("Plan of a fit", ("quantity", "value"), self.facts(), words=(0, 1))
 
 
 def times(count: int) -> str:

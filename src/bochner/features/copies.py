@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
+from bochner.features.coordinates import MetricFeatures
 from bochner.features.leaves import leaves
 from bochner.features.transformer import as_map
 
@@ -30,6 +32,29 @@ def fixed(features: FeatureMap) -> FeatureMap:
     if isinstance(features, ConcatenatedFeatures):
         copy.set_params(weights=list(features.weights_))
     return copy
+
+
+def resized(features: FeatureMap, factor: float) -> FeatureMap:
+    """Copy a fitted map, not drawn, with so many times the grids of its bins and the features of its dense maps.
+
+    The weights of maps side by side stay; what has no size of its own stays as it is.
+    """
+    if isinstance(features, ConcatenatedFeatures):
+        maps = [resized(part, factor) for part in features.maps]
+        weights: Any = getattr(features, "weights_", features.weights)
+        return ConcatenatedFeatures(maps, weights=None if weights is None else list(weights))
+    if isinstance(features, MetricFeatures):
+        return MetricFeatures(features.metric, resized(features.features, factor))
+    copy = clone(features)
+    if (name := size_name(features)) is not None:
+        copy.set_params(**{name: max(round(factor * getattr(features, name) / 2) * 2, 2)})
+    return copy
+
+
+def size_name(features: Any) -> str | None:
+    """Parameter that is the size of a map; None where there is none."""
+    sized = (n for n in ("n_grids", "n_components") if isinstance(getattr(features, n, None), int | np.integer))
+    return next(sized, None)
 
 
 def _is_seed(name: str) -> bool:

@@ -14,12 +14,14 @@ from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
 from bochner.features.boundary import any_arrays
 from bochner.features.dense import Rows
+from bochner.markup import percent, table
 
 if TYPE_CHECKING:
     from bochner.display import MetricDisplay
 
 
 TILE_ROWS = 4096
+MOST_SHOWN = 20  # columns in a notebook
 
 
 class Metric:
@@ -94,6 +96,17 @@ class Metric:
         warped = f", {len(self.warped_)} warped" if len(self.warped_) else ""
         mixed = f", {self.linear_.shape[1]} mixed" if self.linear_.size else ""
         return f"<Metric: {self.n_features_out_} coordinates of {self.n_features_in_} columns{warped}{mixed}>"
+
+    def _repr_html_(self) -> str:
+        first = np.argsort(-self.relevance_, kind="stable")[:MOST_SHOWN]
+        coordinates = np.bincount(self.source_, minlength=self.n_features_in_)
+        warped = np.bincount(self.source_[self.warped_], minlength=self.n_features_in_)
+        shares = self.relevance_
+        rows = [(f"x{j}", percent(float(shares[j])), int(coordinates[j]), int(warped[j])) for j in first]
+        some = f", the {len(first)} most relevant columns" if len(first) < self.n_features_in_ else ""
+        mixed = f", {self.linear_.shape[1]} of them mixed by a linear map" if self.linear_.size else ""
+        caption = f"Metric: {self.n_features_out_} coordinates of {self.n_features_in_} columns{mixed}{some}"
+        return table(caption, ("column", "relevance", "coordinates", "warped"), rows)
 
     @any_arrays
     def transform(self, X: Any) -> Rows:

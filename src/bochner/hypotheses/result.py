@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.markup import number, percent, table, tag
+
 SAME, INDEPENDENT = "X and Y are of one distribution", "X and Y are independent"  # hypotheses
 
 
@@ -62,6 +64,19 @@ class HypothesisTest:
         """Names and shares of the columns that differ or depend the most, the largest first."""
         order = np.argsort(-self.shares, kind="stable")[:most]
         return [(self.columns[j], float(self.shares[j])) for j in order]
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("p-value", number(self.p_value)),
+            ("statistic", number(self.statistic)),
+            ("effect size", number(self.effect_size)),
+            ("rows", " and ".join(f"{n:,}" for n in self.n_rows)),
+            ("method", self.method),
+            ("strongest member", self.member),
+        ]
+        columns = [(name, percent(share)) for name, share in self.top_columns()]
+        parts = table(self.hypothesis, ("quantity", "value"), facts, words=(0, 1))
+        return tag("br").join([parts, table("Shares of the columns", ("column", "share"), columns)])
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic among those of permuted rows, and the shares of the columns.

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from bochner.features.binning import BinningFeatures
 from bochner.features.leaves import LeafMap, leaves
 from bochner.kernels import Kernel
+from bochner.markup import number, table, tag
 from bochner.theory.arguments import check_count
 from bochner.theory.exact import exact_values, kernel_of, pairwise
 from bochner.theory.guarantee import guarantee
@@ -130,6 +131,31 @@ class KernelError:
             line = f"  {between:<22}{group.n_pairs:>8,}{group.mean_absolute:>14.3g}{group.root_mean_square:>12.3g}"
             lines.append(line + (f"{group.expected:>12.3g}" if known else ""))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def row(name: str, value: float, interval: Interval) -> tuple[str, str, str]:
+            return name, number(value), " to ".join(map(number, interval))
+
+        rows = [
+            row("mean absolute error", self.mean_absolute, self.mean_absolute_interval),
+            row("root mean square error", self.root_mean_square, self.root_mean_square_interval),
+            row("bias", self.bias, self.bias_interval),
+            ("largest error", number(self.maximum), f"at most {self.beyond:.2g} of all pairs err more"),
+        ]
+        rows += [] if self.bound is None else [("guaranteed", number(self.bound), self.claim)]
+        caption = f"Error of {self.features} on {self.n_pairs:,} pairs of rows"
+        interval = f"{100 * self.confidence:.4g} % interval"
+        groups = [
+            (
+                f"{one.low:.4g} to {one.high:.4g}",
+                f"{one.n_pairs:,}",
+                *map(number, (one.mean_absolute, one.root_mean_square)),
+            )
+            for one in self.groups
+        ]
+        head = ("k(x, y)", "pairs", "mean absolute error", "root mean square error")
+        parts = table(caption, ("quantity", "value", interval), rows), table("By the kernel value", head, groups)
+        return tag("br").join(parts)
 
 
 def kernel_error(

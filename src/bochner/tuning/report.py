@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bochner.markup import Markup, number, table, tag
+
 
 @dataclass
 class Candidate:
@@ -84,3 +86,18 @@ class Report:
                 f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = ("candidate", self.criterion, "standard error", "features or grids", "seconds")
+        rows = [
+            (
+                tag("strong", one.name) if one.name == self.chosen else one.name,
+                number(one.loss),
+                number(one.standard_error),
+                f"{one.size:,}",
+                f"{one.seconds:.1f}",
+            )
+            for one in sorted(self.candidates, key=lambda one: one.loss)
+        ]
+        reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
+        return reason + table(f"Candidates on {self.rows_held_out:,} rows held out", head, rows)

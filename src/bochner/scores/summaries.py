@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.scores import (
-    expected_calibration_error,
-    interval_coverage,
-    interval_losses,
-    interval_width,
-    judged_event,
-    wilson_interval,
-)
+from bochner.scores.calibration import Z, expected_calibration_error, judged_event, wilson_interval
+from bochner.scores.intervals import interval_coverage, interval_losses, interval_width
 
-Z = 1.959963984540054
+NAMES = {
+    "accuracy": "accuracy",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+    "calibration_error": "calibration error",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "interval_coverage": "in intervals",
+    "interval_width": "mean width",
+    "interval_score": "Winkler score",
+}
+IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
 
 
 def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""The report page of a fitted model: one file of HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bochner.data.replacing import replacing
+from bochner.report_page.findings import Origin, find
+from bochner.report_page.page import page
+
+__all__ = ["Origin", "report_page"]
+
+
+def report_page(model: Any, X: Any, y: Any, out: str | Path | None = None, origin: Origin | None = None) -> str | Path:
+    """Write the page of a fitted model; see `KernelMachineRegressor.report_html`.
+
+    Parameters
+    ----------
+    model : fitted KernelMachineRegressor or KernelMachineClassifier
+    X : array, sparse matrix or data frame of shape (n, d)
+    y : array of shape (n,)
+    out : path-like, optional
+        File to write.
+    origin : Origin, optional
+        What else is known of the model and the rows.
+
+    Returns
+    -------
+    str or Path
+        The page, or the path of the file.
+    """
+    written = page(find(model, X, y, origin or Origin()))
+    if out is None:
+        return written
+    with replacing(out) as name:
+        Path(name).write_text(written, encoding="utf-8")
+    return Path(out)

@@ -1,0 +1,274 @@
+"""The report page: its content, its form, and that no name or value becomes markup."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
+
+from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
+from bochner.kernels import Gaussian, Laplacian
+from bochner.report_page.charts import Axis, cut, short
+from bochner.report_page.curves import Curve
+from bochner.report_page.findings import Origin, find
+from bochner.report_page.sections import verdict
+
+VOID = {"meta", "br", "hr"}
+HOSTILE = ["<script>alert(1)</script>", '" onload="alert(1)', "javascript:alert(1)", "</style><b>'x", "]]>&lt;\u202e"]
+
+
+class Page(HTMLParser):
+    """A page as a strict reader sees it."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.elements, self.texts, self.ids = [], [], [], []
+        self.feed(source)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, name, attributes):
+        attributes = dict(attributes)
+        self.elements.append((name, attributes))
+        if "id" in attributes:
+            assert attributes["id"] not in self.ids
+            self.ids.append(attributes["id"])
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.texts.append(data)
+
+    def all(self, name):
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+
+def make_frame(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "height": rng.uniform(size=n),
+            "width": rng.normal(size=n),
+            "kind": rng.choice(["round", "square"], n),
+            "day": pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 100, n), "D"),
+        }
+    )
+    frame.loc[::9, "width"] = None
+    return frame, np.sin(6 * frame["height"]) + (frame["kind"] == "round") + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    X, y = make_frame()
+    model = KernelMachineRegressor(random_state=0, uncertainty="intervals", time_limit=2.0).fit(X[:300], y[:300])
+    return model, X[300:], y[300:]
+
+
+@pytest.fixture(scope="module")
+def classification():
+    X, y = make_frame(seed=1)
+    labels = np.where(y > 1, "high", np.where(y > 0, "middle", "low"))
+    model = KernelMachineClassifier(
+        kernel="gaussian", features="fourier", n_components=64, metric="isotropic", random_state=0
+    ).fit(X[:300], labels[:300])
+    return model, X[300:], labels[300:]
+
+
+@pytest.fixture(scope="module")
+def pages(regression, classification):
+    return [model.report_html(X, y) for model, X, y in (regression, classification)]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_page_is_well_formed_and_loads_nothing(pages, which):
+    source, page = pages[which], Page(pages[which])
+    assert source.startswith("<!DOCTYPE html>")
+    assert len(source.encode()) < 2_000_000
+    names = {name for name, _ in page.elements}
+    assert not names & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+    assert "url(" not in source
+    assert "@import" not in source
+    assert not re.search(r"(https?:)?//\w", source)
+    policy = next(given for given in page.all("meta") if given.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"].startswith("default-src 'none'")
+    assert all(not key.startswith("on") for _, given in page.elements for key in given)
+    assert all(given["href"].startswith("#") and given["href"][1:] in page.ids for given in page.all("a"))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_page_is_accessible(pages, which):
+    page = Page(pages[which])
+    levels = [int(name[1]) for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels))
+    assert all(len(page.all(name)) == 1 for name in ("header", "nav", "main", "footer", "title"))
+    assert page.all("html") == [{"lang": "en"}]
+    assert page.all("nav")[0]["aria-label"]
+    assert all(given["role"] == "img" and given["aria-label"] for given in page.all("svg"))
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all(given["scope"] in ("row", "col") for given in page.all("th"))
+    assert all(given["aria-labelledby"] in page.ids for given in page.all("section"))
+    first = next(given for name, given in page.elements if name == "a")
+    assert first["class"] == "skip"
+
+
+def test_regression_says_what_was_found(regression, pages):
+    model, X, y = regression
+    page, predicted = Page(pages[0]), model.predict(X)
+    assert f"R² {r2_score(y, predicted):.3f}" in page.text
+    assert f"{mean_squared_error(y, predicted) ** 0.5:.4g}" in page.text
+    for candidate in model.report_.candidates:
+        assert f"{candidate.loss:.4g}" in page.text
+        assert candidate.name in page.text
+    for part in (model.report_.reason, "Learned warps", "Residuals", "Quantiles", "in intervals of 90 %", "numpy"):
+        assert part in page.text
+    assert all(name in page.text for name in X)
+    assert f"model = {model!r}.fit(X_train, y_train)" in page.text
+    worst = int(np.argmax((y - predicted) ** 2))
+    assert f"{worst:,}" in page.text
+    assert "Error of" in page.text
+
+
+def test_classification_says_what_was_found(classification, pages):
+    model, X, labels = classification
+    page = Page(pages[1])
+    assert f"Accuracy {accuracy_score(labels, model.predict(X)):.3f}" in page.text
+    assert f"{log_loss(labels, model.predict_proba(X)):.3f}" in page.text
+    for part in ("Calibration", "Reliability of the probabilities", "Nothing was chosen", "Error of FourierFeatures"):
+        assert part in page.text
+    assert {"low", "middle", "high"} <= set(" ".join(page.texts).replace(";", " ").split())
+
+
+def test_names_and_values_stay_text():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(200, 5)), columns=HOSTILE)
+    X[HOSTILE[0]] = rng.choice(HOSTILE, 200)
+    labels = np.where(X[HOSTILE[1]] > 0, *HOSTILE[:2])
+    model = KernelMachineClassifier(kernel="gaussian", n_components=32, random_state=0).fit(X, labels)
+    origin = Origin(target=HOSTILE[3], lines=tuple(HOSTILE))
+    from bochner.report_page import report_page
+
+    source = report_page(model, X, labels, origin=origin)
+    page = Page(source)
+    assert not page.all("script")
+    assert not page.all("b")
+    assert all(not key.startswith("on") for _, given in page.elements for key in given)
+    assert all(given["href"].startswith("#") for given in page.all("a"))
+    assert "\u202e" not in source
+    assert all(name in page.text for name in HOSTILE[:4])
+    assert source.count("</style>") == 1
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, lambda X: pa.Table.from_pandas(X, preserve_index=False)])
+def test_frames_of_other_libraries_give_the_same_scores(regression, convert):
+    model, X, y = regression
+    other = find(model, convert(X), np.asarray(y), Origin())
+    own = find(model, X, y, Origin())
+    assert other.scores == own.scores
+    np.testing.assert_array_equal(other.by_rows.losses, own.by_rows.losses)
+    np.testing.assert_array_equal(other.by_size.losses, own.by_size.losses)
+    for one, two in zip(other.dependences, own.dependences, strict=True):
+        np.testing.assert_allclose(one.means, two.means)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix, sp.csc_array])
+@pytest.mark.parametrize("solver", ["direct", "exact"])
+def test_arrays_are_taken(convert, solver):
+    X = np.random.default_rng(5).normal(size=(120, 3))
+    y = X[:, 0] ** 2
+    model = KernelMachineRegressor(Gaussian(2.0), n_components=40, alpha=0.1, solver=solver)
+    model.fit(convert(X), y)
+    found = find(model, convert(X), y, Origin())
+    assert [one.column for one in found.dependences] == [f"x{j}" for j in found.columns]
+    assert (found.by_size is None) == (solver == "exact")
+    assert "x0" in model.report_html(convert(X), y)
+
+
+def test_dependence_is_the_mean_of_predictions():
+    X = np.random.default_rng(6).normal(size=(90, 2))
+    model = KernelMachineRegressor(Laplacian(3.0), n_components=64, alpha=0.1, random_state=0).fit(X, X[:, 0])
+    for one in find(model, X, X[:, 0], Origin()).dependences:
+        j = int(one.column[1:])
+        for value, mean in zip(one.values, one.means[0], strict=True):
+            changed = X.copy()
+            changed[:, j] = value
+            assert mean == pytest.approx(model.predict(changed).mean())
+
+
+def test_curves_fit_again_on_nested_rows_and_with_other_sizes():
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-3, 3, size=(600, 1))
+    y = np.sin(3 * X[:, 0]) + 0.05 * rng.normal(size=600)
+    model = KernelMachineRegressor(features=FourierFeatures(Gaussian(0.5), 8, random_state=0), alpha=1e-3).fit(X, y)
+    found = find(model, X, y, Origin())
+    assert found.by_size.sizes.tolist() == [2, 4, 8, 16]
+    assert found.by_size.base == 2
+    gain, error = found.by_size.gain
+    assert gain > 2 * error
+    assert verdict(found.by_size, "features").startswith("likely to help. From 8 to 16 features")
+    assert found.by_rows.sizes.tolist() == [56, 112, 225, 450]
+    assert found.by_rows.losses.shape == (4, 150)
+
+
+def test_gain_is_of_the_last_doubling_and_its_error_of_pairs():
+    losses = np.array([[2.0, 4.0, 3.0], [1.0, 2.0, 3.0]])
+    curve = Curve(np.array([5, 10]), losses, False, 1)
+    gains = (losses[0] - losses[1]) / 3
+    assert curve.gain == pytest.approx((gains.mean(), gains.std(ddof=1) / 3**0.5))
+    assert curve.halves == pytest.approx(norm.ppf(0.975) * losses.std(axis=1, ddof=1) / 3**0.5)
+    assert Curve(np.array([5, 10]), losses, True, 1).means == pytest.approx(np.sqrt(losses.mean(axis=1)))
+
+
+def test_page_is_written_to_a_file(regression, tmp_path):
+    model, X, y = regression
+    out = tmp_path / "report.html"
+    assert model.report_html(X, y, out) == out
+    assert out.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_what_cannot_be_reported_is_an_error(regression, classification):
+    model, X, y = regression
+    with pytest.raises(NotFittedError):
+        KernelMachineRegressor().report_html(X, y)
+    with pytest.raises(ValueError, match="20 rows or more"):
+        model.report_html(X[:19], y[:19])
+    with pytest.raises(ValueError, match="one target of each row"):
+        model.report_html(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="missing or infinite"):
+        model.report_html(X, np.full(len(X), np.nan))
+    with pytest.raises(ValueError, match=r"labels that the model does not know: \['other'\]"):
+        classification[0].report_html(classification[1], np.full(len(X), "other"))
+    two = KernelMachineRegressor(kernel="gaussian", n_components=16).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="the model has 2"):
+        two.report_html(X, y)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1500, "1.5k"), (-2e6, "-2M"), (0.05, "0.05"), (3e15, "3000T")])
+def test_short_numbers(value, shown):
+    assert short(value) == shown
+
+
+def test_axes_and_names():
+    axis = Axis.over([0.0, 10.0], 100.0, 0.0)
+    assert axis([0.0, 10.0]).tolist() == pytest.approx([100 * (1 - 0.5 / 11), 100 * 0.5 / 11])
+    assert axis.ticks == (0.0, 2.5, 5.0, 7.5, 10.0)
+    assert len(Axis.over([3.0, 3.0], 0, 1).ticks) > 1
+    assert len(Axis.over([np.nan], 0, 1).ticks) > 1
+    assert cut("a" * 30, 9) == "aaaa…aaaa"

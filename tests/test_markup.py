@@ -1,0 +1,62 @@
+"""The builder of HTML: every text is escaped."""
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bochner.markup import Markup, joined, number, percent, table, tag, text
+
+
+class Read(HTMLParser):
+    """What a browser would see."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, name, attributes):
+        self.tags.append((name, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@given(st.text(), st.text())
+def test_texts_and_attributes_stay_texts_and_attributes(content, value):
+    read = Read(tag("p", content, title=value))
+    assert [name for name, _ in read.tags] == ["p"]
+    assert set(read.tags[0][1]) == {"title"}
+    assert "".join(read.texts) == "".join(Read(text(content)).texts)
+
+
+def test_escapes_what_is_no_markup():
+    assert tag("b", "<i>", Markup("<i></i>"), 3) == "<b>&lt;i&gt;<i></i>3</b>"
+    assert tag("a", "x", href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">x</a>'
+    assert tag("meta", name="n", content=1) == '<meta name="n" content="1">'
+    assert tag("p", class_="c", aria_label="l", hidden=True, title=None, id=False) == (
+        '<p class="c" aria-label="l" hidden></p>'
+    )
+    assert joined(["<", None, Markup("<br>")]) == "&lt;<br>"
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\ud800", "\u202e", "\u2066"])
+def test_shows_the_codes_of_characters_that_steer(character):
+    assert character not in text(f"a{character}b")
+    assert "\\" in text(f"a{character}b")
+    text(character).encode()
+
+
+def test_table_has_caption_and_names():
+    read = Read(table("T", ("name", "value"), [("a", "1"), ("b", "2")]))
+    names = [name for name, _ in read.tags]
+    assert names[:2] == ["table", "caption"]
+    assert [given["scope"] for name, given in read.tags if name == "th"] == ["col", "col", "row", "row"]
+
+
+def test_numbers():
+    assert [number(v) for v in (1234.5, 0.123456, None, float("nan"), 0)] == ["1,234", "0.1235", "n/a", "n/a", "0"]
+    assert [percent(v) for v in (0.5, 0.0512, 0.0001, 0)] == ["50 %", "5.1 %", "< 0.1 %", "0.0 %"]
