@@ -37,6 +37,7 @@ html_math_renderer = "mathml"
 
 autosummary_generate = True
 autodoc_typehints = "none"
+default_role = "code"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -50,6 +51,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "reference_url": {"bochner": None},
     "backreferences_dir": None,
+    "write_computation_times": False,
     "plot_gallery": os.environ.get("BOCHNER_DOCS_EXAMPLES", "run") == "run",
 }
 

@@ -1,14 +1,16 @@
 """Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
 
-A block that saves ``NAME.svg`` saves it in ``docs/generated/pictures``, where the page finds it. What a page drew is
-kept until the page changes; remove that folder to draw everything anew.
+What a block saves as ``NAME.svg`` is moved to ``docs/generated/pictures``, where the page finds it. It is kept until the
+page changes; remove that folder to draw everything anew. Tests run the same blocks.
 """
 
 import hashlib
 import os
 import re
+import shutil
 from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 DOCS = Path(__file__).parents[1]
 PICTURES = DOCS / "generated" / "pictures"
@@ -46,16 +48,31 @@ def run(page, folder):
             plt.close("all")
 
 
+def keep(page, folder):
+    """Move the pictures that a page drew to where the site finds them, with a mark of what the page held."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for picture in Path(folder).iterdir():
+        if picture.suffix in (".svg", ".png"):
+            shutil.move(picture, PICTURES / picture.name)
+    _mark(page).write_text(_content(page))
+
+
 def draw(app):
     """Draw the pictures of all pages that have changed since they were drawn."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    PICTURES.mkdir(parents=True, exist_ok=True)
     for page in with_pictures():
-        mark = PICTURES / f"{page.parent.name}-{page.stem}.sha256"
-        content = hashlib.sha256(page.read_bytes()).hexdigest()
-        if not mark.exists() or mark.read_text() != content:
-            run(page, PICTURES)
-            mark.write_text(content)
+        if not _mark(page).exists() or _mark(page).read_text() != _content(page):
+            with TemporaryDirectory() as folder:
+                run(page, folder)
+                keep(page, folder)
+
+
+def _mark(page):
+    return PICTURES / f"{page.parent.name}-{page.stem}.sha256"
+
+
+def _content(page):
+    return hashlib.sha256(page.read_bytes()).hexdigest()
 
 
 def setup(app):
