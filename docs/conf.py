@@ -49,7 +49,6 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "show_memory": False,
     "remove_config_comments": True,
-    "reference_url": {"bochner": None},
     "backreferences_dir": None,
     "write_computation_times": False,
     "plot_gallery": os.environ.get("BOCHNER_DOCS_EXAMPLES", "run") == "run",
