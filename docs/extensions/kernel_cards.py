@@ -32,7 +32,8 @@ CARD = """:::{{grid-item-card}} {{py:class}}`{title} <bochner.kernels.{name}>`
 
 def title(kernel):
     """The call that makes a kernel, without its lengthscale."""
-    shape = [f"{name}={value}" for name, value in kernel.get_params().items() if name not in ("lengthscale", "function")]
+    given = {name: value for name, value in kernel.get_params().items() if name not in ("lengthscale", "function")}
+    shape = [f"{name}={value}" for name, value in given.items()]
     return f"{type(kernel).__name__}({', '.join(['function'] * hasattr(kernel, 'function') + shape)})"
 
 
@@ -59,7 +60,8 @@ def picture(kernel, path):
 
 
 def escaped(text):
-    """Text of a cell of a table in Markdown."""
+    """Text of a cell of a table in Markdown, with the letters of formulas."""
+    text = text.replace("prod_j", "∏").replace("delta", "δ")
     return text.replace("|", "\\|").replace("_", "\\_").replace("*", "\\*")
 
 

@@ -1,7 +1,8 @@
 """Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
 
-What a block saves as ``NAME.svg`` is moved to ``docs/generated/pictures``, where the page finds it. It is kept until the
-page changes; remove that folder to draw everything anew. Tests run the same blocks.
+What a block saves as ``NAME.svg`` is moved to ``docs/generated/pictures``, where the page finds it. It is kept until
+the page changes; remove that folder to draw everything anew. Tests run the same blocks and keep the pictures too, so
+that the site, where it is built after the tests, need not draw them again.
 """
 
 import hashlib
