@@ -1,19 +1,34 @@
 """How docstrings become pages of the reference.
 
 Docstrings are plain text: bars are those of mathematics, a trailing underscore is that of a name, and what is indented
-before the first section is a formula. Members that a class has from scikit-learn alone are left out.
+before the first section is a formula. Of the members of a class those are shown whose docstring has sections, and the
+verbs of scikit-learn: the others are what the parts of the library say to one another.
 """
 
 import re
 
+VERBS = {
+    "decision_function",
+    "get_feature_names_out",
+    "partial_fit",
+    "pitch_measure",
+    "plot",
+    "predict",
+    "sample",
+    "score",
+    "top_columns",
+}
 SPAN = re.compile(r"(``.*?``|`[^`]*`)")
 BEFORE_ALL_ELSE = 100  # numpydoc reads docstrings at 500
 
 
 def skip(app, what, name, item, skipped, options):
-    """Leave out members that were written elsewhere, whose texts link to pages of elsewhere."""
-    home = getattr(item, "__module__", None) or getattr(getattr(item, "fget", None), "__module__", None)
-    return True if home and not str(home).startswith("bochner") else None
+    """Leave out members that are for other parts of the library, or were written elsewhere."""
+    function = getattr(item, "fget", None) or getattr(item, "__func__", item)
+    if what != "class" or not callable(function) or not hasattr(function, "__module__"):
+        return None
+    ours = str(function.__module__).startswith("bochner")
+    return None if ours and (name in VERBS or "\n    ---" in (function.__doc__ or "")) else True
 
 
 def plain(app, what, name, item, options, lines):
