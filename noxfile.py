@@ -25,7 +25,7 @@ def lowest(requirements):
 @nox.session(name="tests-oldest", python=OLDEST)
 def tests_oldest(session):
     """Run the tests on the oldest supported Python with the oldest supported library versions."""
-    session.install(".[test]", *lowest(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["plot"]))
+    session.install(".[test]", *lowest(PROJECT["dependencies"]))
     session.run("pytest", *session.posargs)
 
 

@@ -5,6 +5,7 @@ before the first section is a formula. Of the members of a class those are shown
 verbs of scikit-learn: the others are what the parts of the library say to one another.
 """
 
+import inspect
 import re
 
 VERBS = {
@@ -28,7 +29,7 @@ def skip(app, what, name, item, skipped, options):
     if what != "class" or not callable(function) or not hasattr(function, "__module__"):
         return None
     ours = str(function.__module__).startswith("bochner")
-    return None if ours and (name in VERBS or "\n    ---" in (function.__doc__ or "")) else True
+    return None if ours and (name in VERBS or "\n---" in (inspect.getdoc(function) or "")) else True
 
 
 def plain(app, what, name, item, options, lines):
