@@ -39,7 +39,7 @@ class AnchorFeatures(FeatureMap):
 
     Of landmarks u_1, ..., u_m, which k-means finds, a row x has the s nearest ones in reach, and
 
-        z_j(x) = w_j / sum_l w_l,   w_j = 1 - |x - u_j|^2 / h(x)^2,
+        z_j(x) = w_j / sum_l w_l,   w_j = 1 - ‖x - u_j‖^2 / h(x)^2,
 
     h(x) the distance of landmark s + 1. A weight fades to zero before its landmark leaves the s nearest, so that
     features are continuous, and h(x) follows the density of the rows. They carry the methods of graphs, where a row is

@@ -35,7 +35,7 @@ class NystroemFeatures(DenseFeatureMap):
     (Williams and Seeger, 2001). Landmarks are rows, which of kernels of the Euclidean distance three steps of k-means
     turn into means of rows: as good as two or three times as many (Zhang, Tsang and Kwok, 2008). The directions follow
     the rows, where those of Fourier features do not know them: the leading eigenvectors of many rows come out right
-    with a tenth of the columns. |z(x)|^2 is below k(x, x), by more the farther x lies from all landmarks.
+    with a tenth of the columns. ‖z(x)‖^2 is below k(x, x), by more the farther x lies from all landmarks.
 
     Parameters
     ----------

@@ -153,6 +153,7 @@ def test_a_file_without_rows(tmp_path, kind):
         parts([tmp_path / "t.arrow"], Selection())
 
 
+@pytest.mark.skipif(int(pa.__version__.partition(".")[0]) < 24, reason="an older Arrow cannot cut views of text")
 def test_text_as_polars_lays_it_out(tmp_path, kind):
     frame = pl.from_arrow(TABLE.select(["t", "x"])).with_columns(pl.col("t") + " of some length that is not inlined")
     opened = frame.write_ipc if kind == "file" else frame.write_ipc_stream

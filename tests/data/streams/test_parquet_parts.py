@@ -63,6 +63,7 @@ def test_batches_are_small_where_row_groups_are_not(tmp_path):
     assert max(sizes) <= 5_000
 
 
+@pytest.mark.skipif(int(pa.__version__.partition(".")[0]) < 23, reason="an older Arrow takes more memory")
 def test_a_huge_row_group_takes_little_memory(tmp_path):
     n = 400_000
     table = pa.table({f"x{k}": np.round(RNG.normal(size=n).astype(np.float32), 2) for k in range(20)})

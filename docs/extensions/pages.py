@@ -1,0 +1,82 @@
+"""Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
+
+What a block saves as ``NAME.svg`` is moved to ``docs/generated/pictures``, where the page finds it. It is kept until
+the page changes; remove that folder to draw everything anew. Tests run the same blocks and keep the pictures too, so
+that the site, where it is built after the tests, need not draw them again.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from contextlib import chdir
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+DOCS = Path(__file__).parents[1]
+PICTURES = DOCS / "generated" / "pictures"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page):
+    """Python code of each block of a page, moved down to its own lines, as errors tell them."""
+    text = Path(page).read_text("utf-8")
+    return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in BLOCK.finditer(text)]
+
+
+def with_pictures():
+    """Pages of the guide and of the how-to, which draw what they show."""
+    return sorted(page for part in ("guide", "howto") for page in (DOCS / part).glob("*.md"))
+
+
+def tested():
+    """Pages whose blocks run by themselves: those with pictures, and the first one."""
+    return [DOCS / "start.md", *with_pictures()]
+
+
+def run(page, folder):
+    """Run all blocks of a page in a folder, and close what they drew."""
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    names = {"__name__": "__page__"}
+    style = {"savefig.bbox": "tight", "svg.hashsalt": "bochner", "svg.fonttype": "path", "figure.max_open_warning": 0}
+    with chdir(folder), mpl.rc_context({**style, "backend": "agg"}):
+        try:
+            for code in blocks(page):
+                exec(compile(code, str(page), "exec"), names)  # noqa: S102 - a page of this repository
+        finally:
+            plt.close("all")
+
+
+def keep(page, folder):
+    """Move the pictures that a page drew to where the site finds them, with a mark of what the page held."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for picture in Path(folder).iterdir():
+        if picture.suffix in (".svg", ".png"):
+            shutil.move(picture, PICTURES / picture.name)
+    _mark(page).write_text(_content(page))
+
+
+def draw(app):
+    """Draw the pictures of all pages that have changed since they were drawn."""
+    os.environ.setdefault("MPLBACKEND", "agg")
+    for page in with_pictures():
+        if not _mark(page).exists() or _mark(page).read_text() != _content(page):
+            with TemporaryDirectory() as folder:
+                run(page, folder)
+                keep(page, folder)
+
+
+def _mark(page):
+    return PICTURES / f"{page.parent.name}-{page.stem}.sha256"
+
+
+def _content(page):
+    return hashlib.sha256(page.read_bytes()).hexdigest()
+
+
+def setup(app):
+    """Draw before pages are read."""
+    app.connect("builder-inited", draw)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

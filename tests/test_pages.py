@@ -1,0 +1,120 @@
+"""Pages of the documentation: their code runs and draws what they show, and the reference misses no public name."""
+
+import importlib
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import bochner
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="no documentation beside the tests")
+NEW = [DOCS / "start.md", *sorted(page for part in ("guide", "howto") for page in (DOCS / part).glob("*.md"))]
+OLD = [DOCS / name for name in ("large.md", "uncertainty.md")] + sorted((DOCS / "unsupervised").glob("*.md"))
+MODULES = ("kernels", "display", "theory", "scores", "features", "hypotheses", "tuning", "persistence")
+IMAGE = re.compile(r"!\[([^]]*)\]\(([^)]+)\)|```\{image\} (\S+)")
+TABLE = re.compile(r"currentmodule:: ([\w.]+)\n.*?:toctree:[^\n]*\n\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def extension(name):
+    """Names of a module of the documentation's own, without a look at where Sphinx would find it."""
+    return runpy.run_path(str(DOCS / "extensions" / f"{name}.py"))
+
+
+def page_name(page):
+    return str(page.relative_to(DOCS))
+
+
+@pytest.fixture
+def agg():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+
+
+@pytest.mark.parametrize("page", NEW + OLD, ids=page_name)
+def test_code_of_a_page_runs_and_draws_what_it_shows(page, agg, tmp_path):
+    """And the site takes these pictures, where it is built afterwards from the same pages."""
+    pages = extension("pages")
+    pages["run"](page, tmp_path)
+    shown = {Path(found[2]).name for found in IMAGE.finditer(page.read_text("utf-8")) if found[2]}
+    drawn = {path.name for path in tmp_path.iterdir() if path.suffix in (".svg", ".png")}
+    assert shown == drawn
+    assert all((tmp_path / name).stat().st_size > 4000 for name in drawn), "a picture is empty"
+    if page in pages["with_pictures"]():
+        pages["keep"](page, tmp_path)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=page_name)
+def test_links_lead_to_files(page):
+    """But for what the build writes, and every picture says what it shows."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in LINK.findall(text):
+        place = (page.parent / target).resolve()
+        written = place.is_relative_to(DOCS / "generated") or "://" in target or target.startswith("mailto:")
+        assert written or place.exists() or place.with_suffix(".md").exists(), f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", NEW, ids=page_name)
+def test_pictures_have_a_description(page):
+    assert all(len(found[1]) > 20 for found in IMAGE.finditer(page.read_text("utf-8")) if found[2])
+
+
+def reference():
+    """Names in the tables of the reference, with the modules in which it looks for them."""
+    found = set()
+    for page in (DOCS / "api").glob("*.md"):
+        for module, names in TABLE.findall(page.read_text("utf-8")):
+            found |= {(module, name) for name in names.split()}
+    return found
+
+
+def test_reference_has_every_public_name():
+    listed = reference()
+    assert {("bochner", name) for name in bochner.__all__} <= listed
+    for module in MODULES:
+        public = importlib.import_module(f"bochner.{module}").__all__
+        missing = {name for name in public if name not in bochner.__all__ and (f"bochner.{module}", name) not in listed}
+        assert not missing, f"docs/api misses {sorted(missing)} of bochner.{module}"
+
+
+def test_reference_has_no_other_names():
+    for module, name in reference():
+        assert hasattr(importlib.import_module(module), name), f"{module} has no {name}"
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', ["https://cdn.example/x.js"]),
+        ('<link rel="stylesheet" href="//fonts.example/x.css">', ["//fonts.example/x.css"]),
+        ('<img src="http://example/x.png">', ["http://example/x.png"]),
+        ("<style>@font-face {src: url('https://example/x.woff')}</style>", ["https://example/x.woff"]),
+        ('<a href="https://example">a link</a> <script src="_static/x.js"></script>', []),
+        ('<link rel="canonical" href="https://example/page.html">', []),
+    ],
+)
+def test_loads_from_the_network_are_found(page, found, tmp_path):
+    (tmp_path / "page.html").write_text(page)
+    assert [address for _, address in extension("offline")["remote_loads"](tmp_path)] == found
+
+
+def test_docstrings_become_plain_text():
+    """Bars and trailing underscores are no markup, formulas are set apart, and examples stay as they are."""
+    lines = ["Law of |x|.", "", "    k = |x| n_", "", "Rows of `n_`.", "", "Returns", "-------", "array of shape (n_,)"]
+    expected = [r"Law of \|x\|.", "", "::", "", "    k = |x| n_", "", *lines[4:8], r"array of shape (n\_,)"]
+    assert list(extension("reference")["marked"](lines)) == expected
+    kept = ["coef_ : array", "alpha_", ">>> a_ | b_", "3"]
+    assert list(extension("reference")["marked"](kept)) == kept
+
+
+def test_settings_load_no_extension_that_needs_the_network():
+    """Formulas are MathML, and inventories of other projects are asked for."""
+    settings = (DOCS / "conf.py").read_text()
+    assert 'html_math_renderer = "mathml"' in settings
+    listed = settings.partition("extensions = [")[2].partition("]")[0]
+    assert "intersphinx" not in listed
+    assert "mathjax" not in settings
