@@ -910,6 +910,7 @@ def test_json_is_as_documented(folder, done):
         done("plan", "houses.csv", "--target", "price"),
         done("predict", "m", "houses.csv", "--out", "p.csv"),
         done("evaluate", "m", "houses.csv"),
+        done("report", "m", "houses.csv", "--out", "report.html"),
         done("inspect", "m"),
         done("demo"),
         done("warmup"),

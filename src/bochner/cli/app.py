@@ -80,6 +80,7 @@ def bochner(
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner evaluate houses.safetensors sold.parquet
       bochner report houses.safetensors sold.parquet --out report.html
+      bochner report houses.safetensors sold.parquet --out report.html
       bochner inspect houses.safetensors
     """
     if context.invoked_subcommand is None:
@@ -292,14 +293,19 @@ def evaluate(
 def report(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", callback=page_name, help="The page, for example report.html.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", callback=page_name, help="File for the page, such as report.html.")],
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the truth, where the model does not name it.")
+        str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
     ] = None,
     json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Write a page about a model: scores, choice, learned metric, errors, costs."""
+    """Write a report page of a model: one HTML file with scores, candidates, relevances, errors and costs.
+
+    \b
+    Example:
+      bochner report houses.safetensors sold.parquet --out report.html
+    """
     with guarded(traceback):
         from bochner.cli import pages
 
