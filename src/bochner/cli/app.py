@@ -293,7 +293,9 @@ def evaluate(
 def report(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", callback=page_name, help="File for the page, such as report.html.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", callback=page_name, help="File for the page, such as report.html.")
+    ],
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
     ] = None,
