@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, GREY, LOOKS, one_panel, remove_frames, shortened
+from bochner.display.canvas import BLUE, GREY, SINGLE, add_colour_bar, add_legend, finish, look, one_panel, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (5.6, 4.6)  # inches
 MOST_CATEGORIES, MOST_NUMBERS, NAME_WIDTH = 20, 10, 24  # numbers that are whole, up to which they are labels
 MOST_POINTS = 20_000
 
@@ -97,13 +96,15 @@ class EmbeddingDisplay:
         first, second = components
         return cls(scores[::step][:, [first, second]], some, (f"Score {first + 1}", f"Score {second + 1}"))
 
-    def plot(self, ax: Axes | None = None) -> EmbeddingDisplay:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> EmbeddingDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of all points, as `Axes.scatter` takes them.
 
         Returns
         -------
@@ -114,22 +115,22 @@ class EmbeddingDisplay:
         ImportError
             Without matplotlib.
         """
-        self.ax_: Any = one_panel(ax, SIZE)
+        self.ax_: Any = one_panel(ax, SINGLE)
         self.figure_ = self.ax_.figure
         self.points_: list[Any] = []
         self.colorbar_: Any = None
         size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
         every = np.ones(len(self.scores), bool)
         if self.labels is None:
-            self._scatter(every, size, color=BLUE)
+            self._scatter(every, {"s": size, "color": BLUE} | kwargs)
         elif self._are_categories():
-            self._draw_categories(size)
+            self._draw_categories({"s": size} | kwargs)
         else:
-            self._scatter(every, size, c=self.labels.astype(np.float64))
-            self.colorbar_ = self.ax_.figure.colorbar(self.points_[0], ax=self.ax_, label=self.label)
+            self._scatter(every, {"s": size, "c": self.labels.astype(np.float64), "cmap": "viridis"} | kwargs)
+            self.colorbar_ = add_colour_bar(self.points_[0], self.ax_, self.label)
         self.ax_.set_xlabel(self.names[0])
         self.ax_.set_ylabel(self.names[1])
-        remove_frames([self.ax_])
+        finish([self.ax_])
         return self
 
     def _are_categories(self) -> bool:
@@ -140,21 +141,19 @@ class EmbeddingDisplay:
         distinct = np.unique(labels[np.isfinite(labels)])
         return len(distinct) <= MOST_NUMBERS and bool((distinct == np.round(distinct)).all())
 
-    def _draw_categories(self, size: float) -> None:
+    def _draw_categories(self, points: dict[str, Any]) -> None:
         """Points of each of the most frequent categories, and of the others in grey."""
-        from matplotlib import colormaps
-
         names = np.array([str(label) for label in np.asarray(self.labels).tolist()])
         distinct, counts = np.unique(names, return_counts=True)
         shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
-        few = len(shown) <= len(LOOKS)
-        colours = [LOOKS[k][0] if few else colormaps["tab20"](k) for k in range(len(shown))]
-        for name, colour in zip(shown.tolist(), colours, strict=True):
-            self._scatter(names == name, size, color=[colour], label=shortened(name, NAME_WIDTH))
+        for k, name in enumerate(shown.tolist()):
+            colour, marker = look(k)
+            own = {"color": [colour], "marker": marker, "label": shortened(name, NAME_WIDTH)}
+            self._scatter(names == name, own | points)
         if len(shown) < len(distinct):
-            self._scatter(~np.isin(names, shown), size, color=GREY, label=f"{len(distinct) - len(shown)} others")
-        place = {"bbox_to_anchor": (1.0, 1.0), "loc": "upper left"}
-        self.ax_.legend(title=self.label or None, fontsize="small", frameon=False, markerscale=2, **place)
+            label = f"{len(distinct) - len(shown)} others"
+            self._scatter(~np.isin(names, shown), {"color": GREY, "marker": ".", "label": label} | points)
+        add_legend(self.ax_, title=self.label or None)
 
-    def _scatter(self, rows: Any, size: float, **look: Any) -> None:
-        self.points_.append(self.ax_.scatter(*self.scores[rows].T, s=size, linewidths=0, **look))
+    def _scatter(self, rows: Any, points: dict[str, Any]) -> None:
+        self.points_.append(self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points)))

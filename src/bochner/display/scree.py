@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, VERMILION, fitted_attribute, one_panel, remove_frames
+from bochner.display.canvas import BLUE, SINGLE, VERMILION, add_legend, finish, fitted_attribute, one_panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-SIZE = (5.6, 3.6)  # inches
 
 
 class ScreeDisplay:
@@ -59,13 +57,15 @@ class ScreeDisplay:
         """
         return cls(fitted_attribute(model, "explained_variance_ratio_"))
 
-    def plot(self, ax: Axes | None = None) -> ScreeDisplay:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> ScreeDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the bars, as `Axes.bar` takes them.
 
         Returns
         -------
@@ -78,17 +78,17 @@ class ScreeDisplay:
         """
         from matplotlib.ticker import MaxNLocator
 
-        self.ax_ = one_panel(ax, SIZE)
+        self.ax_ = one_panel(ax, SINGLE)
         self.figure_, numbers, total = self.ax_.figure, np.arange(1, len(self.ratios) + 1), np.cumsum(self.ratios)
-        self.bars_ = self.ax_.bar(numbers, self.ratios, color=BLUE, label="each")
-        (self.line_,) = self.ax_.plot(numbers, total, "o-", color=VERMILION, markersize=3, label="up to it")
+        self.bars_ = self.ax_.bar(numbers, self.ratios, **({"color": BLUE, "label": "each"} | kwargs))
+        (self.line_,) = self.ax_.plot(numbers, total, "o-", color=VERMILION, markersize=3, label="all up to it")
         self.ax_.set_xlabel("Component")
         self.ax_.set_ylabel("Share of the variance")
         self.ax_.set_ylim(0, max(float(total[-1]) * 1.08, 1e-12))
         self.ax_.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
         self.ax_.xaxis.set_major_locator(MaxNLocator(integer=True))
         title = f"{len(numbers)} components: {100 * total[-1]:.3g}% of the variance"
-        self.ax_.set_title(title, loc="left", fontsize="medium")
-        self.ax_.legend(frameon=False, fontsize="small")
-        remove_frames([self.ax_])
+        self.ax_.set_title(title, loc="left")
+        add_legend(self.ax_)
+        finish([self.ax_])
         return self
