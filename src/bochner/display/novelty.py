@@ -21,6 +21,7 @@ from bochner.display.canvas import (
     side_by_side,
 )
 from bochner.display.maps import sample
+from bochner.display.warps import table_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +33,8 @@ LOWEST = 0.005  # share of scores left out of the contours' range and the histog
 class NoveltyDisplay:
     """Rows in a plane, those that are told apart, the scores around them, and the histogram of the scores.
 
-    The plane is that of the two columns where the detector sees two; else that of the first two principal components
-    of the encoded rows, with the scores of the plane itself, where all other components are 0.
+    The plane is that of the two columns, in their own units, where the detector sees two; else that of the first two
+    principal components of the encoded rows, with the scores of the plane itself, where all other components are 0.
     `from_estimator` collects, and `plot` draws.
 
     Parameters
@@ -115,8 +116,10 @@ class NoveltyDisplay:
         surface = detector.score_encoded(centre + grid @ plane).reshape(POINTS, POINTS)
         names = detector.encoder_.get_feature_names_out().tolist()
         if len(names) != 2:
-            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["component 1", "component 2"])
-        return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, [f"{name}, encoded" for name in names])
+            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["Component 1", "Component 2"])
+        shift, scale = table_units(detector.encoder_.columns_, 2)  # back to those of the table
+        axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
+        return cls(shift + scale * points, scores[kept], offset, (axes[0], axes[1]), surface, names)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> NoveltyDisplay:
         """Draw.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.gridspec import SubplotSpec
 
-SIZE, HEIGHTS = (4.8, 5.6), (4, 1)  # inches; ratio of the panels
+SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
 MOST_CLASSES, NAME_WIDTH, CELLS = len(LOOKS), 24, 50
 
 
@@ -219,10 +219,8 @@ class ReliabilityDisplay:
     ) -> None:
         ends = curve.interval
         label = f"{shortened(name, NAME_WIDTH)}: {_percent(curve.error)}"
-        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False, **kwargs}
-        self.lines_ += axes[0].plot(
-            curve.probability, curve.frequency, **({"label": label, "linewidth": 1.5} | look | kwargs)
-        )
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False, "label": label}
+        self.lines_ += axes[0].plot(curve.probability, curve.frequency, **(look | kwargs))
         if len(ends) > 1:
             band: Any = axes[0].fill_between(curve.probability, *ends.T, color=colour, alpha=0.18, linewidth=0)
         else:

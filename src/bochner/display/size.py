@@ -18,6 +18,7 @@ from bochner.display.canvas import (
     add_legend,
     finish,
     fitted_attribute,
+    inches_across,
     panels,
     shortened,
     text_size,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.gridspec import SubplotSpec
 
 HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 2.4, 0.17, 0.6, 1.2  # inches
-WIDE_ENOUGH = 8.0  # inches for two panels side by side
+WIDE_ENOUGH = 7.5  # inches for two panels side by side
 ABOVE = 0.14  # of the distance of two candidates, from a point to its name above
 NAME_WIDTH, REASON_WIDTH = 60, 62
 WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
