@@ -22,6 +22,7 @@ from bochner.display import (
     GridDisplay,
     HypothesisDisplay,
     KernelDisplay,
+    LearningDisplay,
     MetricDisplay,
     NoveltyDisplay,
     ReliabilityDisplay,
@@ -63,6 +64,7 @@ MADE = {
     GridDisplay: lambda: GridDisplay.from_estimator(BinningFeatures(Laplacian(4.0), 5, random_state=0), X),
     HypothesisDisplay: lambda: HypothesisDisplay(3.0, X[:, 0], 0.01, 0.2, "X and Y agree", ["age", "sex"], [0.7, 0.3]),
     KernelDisplay: lambda: KernelDisplay(GRID, 1 - GRID, 1 - GRID, 1 - GRID, 0.1 + 0 * GRID, size="100 features"),
+    LearningDisplay: lambda: LearningDisplay([100, 1000], [[0.3], [0.2]], [10, 20], [[0.3], [0.2]], [[1.0], [2.0]]),
     MetricDisplay: lambda: MetricDisplay(
         [0.8, 0.2],
         ["income [k$]", "built"],
@@ -93,6 +95,7 @@ COLOURED = {
     ErrorDisplay: lambda one: [one.mean_line_, one.max_line_],
     HypothesisDisplay: lambda one: one.histogram_.patches,
     KernelDisplay: lambda one: [one.estimate_line_],
+    LearningDisplay: lambda one: one.lines_,
     MetricDisplay: lambda one: one.lines_,
     NoveltyDisplay: lambda one: [one.normal_, one.novel_],
     ReliabilityDisplay: lambda one: one.lines_,
@@ -136,15 +139,8 @@ def test_pictures_fit_a_page_and_say_what_is_drawn(kind):
 
 def kept(display):
     """Labels that are names of columns, as they are."""
-    return {
-        *getattr(display, "names", ()),
-        *(warp.name for warp in getattr(display, "warps", ())),
-        "w(x)",
-        *COORDINATES,
-    }
-
-
-COORDINATES = ("cos(w'x)", "sin(w'x)")
+    warps = [warp.name.replace("$", r"\$") for warp in getattr(display, "warps", ())]
+    return {*getattr(display, "names", ()), *warps, "w(x)", "cos(w'x)", "sin(w'x)"}
 
 
 @EVERY

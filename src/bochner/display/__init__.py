@@ -11,6 +11,7 @@ from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
 from bochner.display.hypothesis import HypothesisDisplay
 from bochner.display.kernel import KernelDisplay
+from bochner.display.learning import LearningDisplay
 from bochner.display.metric import MetricDisplay
 from bochner.display.novelty import NoveltyDisplay
 from bochner.display.reliability import ReliabilityDisplay
@@ -32,6 +33,7 @@ __all__ = [
     "GridDisplay",
     "HypothesisDisplay",
     "KernelDisplay",
+    "LearningDisplay",
     "MetricDisplay",
     "NoveltyDisplay",
     "ReliabilityDisplay",
