@@ -124,11 +124,8 @@ class LearningDisplay:
             Without `rows` and `sizes`, and for more rows than there are.
         """
         n, targets = len(np.asarray(y)), np.asarray(y)
-        if n_draws < 1 or not (len(rows) or len(sizes)) or max(rows, default=0) > n:
-            raise ValueError(
-                f"There must be draws, and rows up to {n} or sizes, got rows={rows!r} and sizes={sizes!r}."
-            )
-        seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws).tolist()
+        if not (len(seeds) and (len(rows) or len(sizes))) or max(rows, default=0) > n:
+            raise ValueError(f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, {rows!r}, {sizes!r}.")
         pairs = [(int(part), None) for part in rows] + [(n, int(size)) for size in sizes]
         found = np.empty((len(pairs), len(seeds), 2))
         for j, seed in enumerate(seeds):
