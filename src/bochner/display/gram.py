@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.display.canvas import PAGE, add_colour_bar, finish, panels, side_by_side
 from bochner.display.maps import estimated_gram, sample, view
 
-MOST_ACROSS, PICTURE, BAR, HEIGHT = 4, 1.6, 0.7, 2.6  # pictures in a row; inches
+MOST_ACROSS, PICTURE, HEIGHT = 4, 1.6, 2.9  # pictures in a row; inches
 ORDERS = ("component", "given")
 
 
