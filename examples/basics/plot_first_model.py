@@ -2,12 +2,12 @@
 A first model, and what it has learned
 ======================================
 
-``KernelMachineRegressor`` takes a table as it is: numbers, text, dates and missing values. Without arguments it holds out
-some of the rows, learns a lengthscale and a monotone warp for each column, tries several kinds of features, and keeps the
-one that predicts the held-out rows best.
+``KernelMachineRegressor`` takes a table as it is: numbers, text, dates and missing values. Without arguments it holds
+out some of the rows, learns a lengthscale and a monotone warp for each column, tries several kinds of features, and
+keeps the one that predicts the held-out rows best.
 
-The table below is made up: prices of flats that depend on area, town, year of sale and noise, and a column that plays no
-part. The picture shows the share of each column in the learned distance of two rows, and the warps of the columns.
+The table below is made up: prices of flats that depend on area, town, year of sale and noise, and a column that plays
+no part. The picture shows the share of each column in the learned distance of two rows, and the warps of the columns.
 """
 
 import matplotlib.pyplot as plt
@@ -36,8 +36,8 @@ model = KernelMachineRegressor(random_state=0).fit(flats[:1000], price[:1000])
 print(f"R² on 500 new rows: {model.score(flats[1000:], price[1000:]):.3f}")
 
 # %%
-# The column that plays no part has almost no share. A warp is steep where the prediction changes with the column, and level
-# where it does not.
+# The column that plays no part has almost no share. A warp is steep where the prediction changes with the column, and
+# level where it does not.
 MetricDisplay.from_estimator(model).plot()
 plt.show()
 

@@ -2,12 +2,13 @@
 Any linear learner on the features
 ==================================
 
-A feature map is a scikit-learn transformer. Behind it any linear learner becomes a kernel machine: a linear support vector
-machine becomes one with a Gaussian kernel, stochastic gradient descent becomes an online one, k-means becomes kernel
-k-means, and so on.
+A feature map is a scikit-learn transformer. Behind it any linear learner becomes a kernel machine: a linear support
+vector machine becomes one with a Gaussian kernel, stochastic gradient descent becomes an online one, k-means becomes
+kernel k-means, and so on.
 
 The pictures show the decision regions of four linear classifiers on the same 300 Fourier features of two interleaved
-half circles, which no straight line separates. The losses differ, the regions hardly do: what bends the border is the map.
+half circles, which no straight line separates. The losses differ, the regions hardly do: what bends the border is the
+map.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Save a model, and load it elsewhere
 ===================================
 
-A model file holds arrays and a JSON header, in the safetensors format. It contains no code, so that loading a file from a
-stranger runs none. The loaded model predicts the same bits, on any machine and with any number of threads.
+A model file holds arrays and a JSON header, in the safetensors format. It contains no code, so that loading a file
+from a stranger runs none. The loaded model predicts the same bits, on any machine and with any number of threads.
 
 The picture shows what is in the file of a classifier of handwritten digits: bytes by array, the largest on top.
 """

@@ -2,13 +2,15 @@
 A sine, exactly and by random features
 ======================================
 
-Kernel ridge regression finds the function f that minimises the squared error on the training rows plus a ridge penalty. The
-exact solution takes the n x n kernel matrix: memory grows with the square of the rows, and time with the cube. Random
-Fourier features replace that matrix by a product Z Z' with a fixed number of columns, so that both grow linearly.
+Kernel ridge regression finds the function f that minimises the squared error on the training rows plus a ridge
+penalty. The exact solution takes the n x n kernel matrix: memory grows with the square of the rows, and time with the
+cube. Random Fourier features replace that matrix by a product Z Z' with a fixed number of columns, so that both grow
+linearly.
 
-Here both learn one period of a sine from 200 noisy rows, with the Gaussian kernel of lengthscale 0.5 and the ridge penalty
-0.001. The kernel is wide for this sine, and little is held back by the penalty: a hard case for few features. With 100 of
-them the curve is within a few hundredths of the exact one, much less than the noise of 0.1; 1,000 leave hardly any gap.
+Here both learn one period of a sine from 200 noisy rows, with the Gaussian kernel of lengthscale 0.5 and the ridge
+penalty 0.001. The kernel is wide for this sine, and little is held back by the penalty: a hard case for few features.
+With 100 of them the curve is within a few hundredths of the exact one, much less than the noise of 0.1; 1,000 leave
+hardly any gap.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,10 @@
 A kernel of your own, by its Fourier transform
 ==============================================
 
-``Radial`` takes any function of the distance and computes its spectral law by a numerical Fourier transform, the first step
-of Algorithm 1. Here it is a Wendland function, (1 - r)^4 (4 r + 1) up to r = 1 and zero beyond, which is positive definite
-in up to three dimensions. Its support is compact: rows farther apart than the lengthscale do not influence each other.
+``Radial`` takes any function of the distance and computes its spectral law by a numerical Fourier transform, the first
+step of Algorithm 1. Here it is a Wendland function, (1 - r)^4 (4 r + 1) up to r = 1 and zero beyond, which is positive
+definite in up to three dimensions. Its support is compact: rows farther apart than the lengthscale do not influence
+each other.
 
 A function whose transform turns negative is no kernel. It is refused with the place where that happens.
 """

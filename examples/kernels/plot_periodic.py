@@ -2,19 +2,19 @@
 Kernels by column: a trend and a weekly rhythm
 ==============================================
 
-Kernels add and multiply. ``Subspace`` lets a kernel see some of the columns only, so that a sum of a smooth kernel of time
-and a periodic kernel of time says: a slow trend, plus a pattern that comes again. ``Periodic`` has a spectrum of single
-lines, at multiples of the base frequency.
+Kernels add and multiply. ``Subspace`` lets a kernel see some of the columns only, so that a sum of a smooth kernel of
+time and a periodic kernel of time says: a slow trend, plus a pattern that comes again. ``Periodic`` has a spectrum of
+single lines, at multiples of the base frequency.
 
-The data are made up: 40 weeks of a daily quantity, of which the last 12 are predicted. The periodic part goes on after the
-last training day; the trend returns to the mean, as nothing is known about it there.
+The data are made up: 40 weeks of a daily quantity, of which the last 12 are predicted. The periodic part goes on after
+the last training day; the trend returns to the mean, as nothing is known about it there.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from bochner import FourierFeatures, KernelMachineRegressor
-from bochner.display import SpectrumDisplay
+from bochner.display import KernelDisplay
 from bochner.kernels import Gaussian, Periodic
 
 rng = np.random.default_rng(0)
@@ -38,6 +38,8 @@ figure.legend(loc="outside upper left", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# The spectral law of the sum: a narrow peak for the trend, and lines at 2 pi / 7 and its multiples.
-SpectrumDisplay.from_estimator(FourierFeatures(kernel, n_components=400, random_state=0).fit(day)).plot()
+# The kernel over the distance of two days. Days a whole number of weeks apart have most in common, and less so the
+# farther apart they are.
+features = FourierFeatures(kernel, n_components=400, random_state=0).fit(day)
+KernelDisplay.from_estimator(features, max_distance=70.0).plot()
 plt.show()

@@ -2,12 +2,12 @@
 Ways to draw the frequencies
 ============================
 
-Independent frequencies cluster by chance. Orthogonal ones keep away from each other in direction, and quasi-Monte Carlo
-points fill the whole law evenly. Both give the right kernel in the mean, with a smaller variance for the same number of
-features and the same cost of a transform.
+Independent frequencies cluster by chance. Orthogonal ones keep away from each other in direction, and quasi-Monte
+Carlo points fill the whole law evenly. Both give the right kernel in the mean, with a smaller variance for the same
+number of features and the same cost of a transform.
 
-The picture shows the mean error over the pairs of 100 rows in four dimensions against the number of features, as a mean
-over ten draws. The gain of orthogonal frequencies is largest at short distances.
+The picture shows the mean error over the pairs of 100 rows in four dimensions against the number of features, as a
+mean over ten draws. The gain of orthogonal frequencies is largest at short distances.
 """
 
 import matplotlib.pyplot as plt

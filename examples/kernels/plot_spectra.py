@@ -2,12 +2,13 @@
 Kernels and their spectra
 =========================
 
-Bochner's theorem: a continuous function of x - y is a kernel if and only if it is the Fourier transform of a measure that is
-nowhere negative. Divided by its mass, this measure is a probability law, and random Fourier features are draws from it.
+Bochner's theorem: a continuous function of x - y is a kernel if and only if it is the Fourier transform of a measure
+that is nowhere negative. Divided by its mass, this measure is a probability law, and random Fourier features are draws
+from it.
 
-Each row of the picture shows a kernel on the left and its law on the right. A smooth kernel has a law with light tails. A
-kernel with a kink at zero, such as the Laplacian, needs high frequencies: its law has heavy tails, and more features are
-needed for the same error.
+Each row of the picture shows a kernel on the left and its law on the right. A smooth kernel has a law with light
+tails. A kernel with a kink at zero, such as the Laplacian, needs high frequencies: its law has heavy tails, and more
+features are needed for the same error.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Dask arrays
 ===========
 
-A machine takes collections of Dask as they are. Each chunk becomes a part of the sum, computed where the chunk lies: on the
-threads of this process here, or on the workers of a ``distributed.Client`` where there is one. Predictions are lazy Dask
-arrays with the chunks of their input.
+A machine takes collections of Dask as they are. Each chunk becomes a part of the sum, computed where the chunk lies:
+on the threads of this process here, or on the workers of a ``distributed.Client`` where there is one. Predictions are
+lazy Dask arrays with the chunks of their input.
 
 The picture shows the predicted surface of 100,000 rows in chunks of 20,000. Without Dask the page says so and stops.
 """

@@ -2,9 +2,9 @@
 Tables larger than memory
 =========================
 
-A machine reads Parquet, Arrow, CSV and LIBSVM files block by block. Its sums have the size of the features, not of the rows:
-``memory_limit`` says how much it may hold. All choices are made on a sample, and the coefficients follow from all rows, in
-one pass for Fourier features.
+A machine reads Parquet, Arrow, CSV and LIBSVM files block by block. Its sums have the size of the features, not of the
+rows: ``memory_limit`` says how much it may hold. All choices are made on a sample, and the coefficients follow from
+all rows, in one pass for Fourier features.
 
 The page writes 200,000 rows to a temporary folder of Parquet files, and fits them within 1.5 GB, most of which is what
 Python and its libraries take by themselves. The picture shows the predictions against the truth along one column.
@@ -30,14 +30,14 @@ for part in range(4):
     parquet.write_table(rows, Path(folder.name) / f"part{part}.parquet")
 
 # %%
-# ``plan`` says beforehand what will be read, held and computed.
+# The target is given by its name, and ``plan`` says beforehand what will be read, held and computed. This table would
+# fit into memory; ``sample`` asks to treat it as one that does not. The result has the same bits for any number of
+# threads.
+source = bochner.open_source(folder.name, sample=20_000)
 model = KernelMachineRegressor(n_components=300, features="fourier", random_state=0)
-print(model.plan(folder.name, "price"))
-
-# %%
-# The target is given by its name. The result has the same bits for any number of threads.
 with bochner.settings(memory_limit="1.5 GB"):
-    model.fit(folder.name, "price")
+    print(model.plan(source, "price"))
+    model.fit(source, "price")
 
 age = np.linspace(0, 100, 300)
 new = pa.table({"area": np.full(300, 100.0), "age": age})

@@ -2,9 +2,9 @@
 Fourier features or bins?
 =========================
 
-Fourier features suit smooth targets. Random bins suit rough and local ones: steps, thresholds, small islands. By default a
-machine tries both, and their union, on rows that it holds out, and takes the simplest whose loss is within the noise of the
-least.
+Fourier features suit smooth targets. Random bins suit rough and local ones: steps, thresholds, small islands. By
+default a machine tries both, and their union, on rows that it holds out, and takes the simplest whose loss is within
+the noise of the least.
 
 Two targets of the same two columns show it: a wave, and a chessboard. The pictures show the losses by size of the
 lengthscales on the left or above, and the candidates with their standard errors.

@@ -2,11 +2,11 @@
 Smooth here, rough there: maps side by side
 ===========================================
 
-The paper closes with the remark that both maps can be joined. ``ConcatenatedFeatures`` puts maps side by side: the kernel
-of the whole is the weighted sum of their kernels, and the weights are learned on held-out rows.
+The paper closes with the remark that both maps can be joined. ``ConcatenatedFeatures`` puts maps side by side: the
+kernel of the whole is the weighted sum of their kernels, and the weights are learned on held-out rows.
 
-The target is a staircase in one column, a wave in the next and a line in the third. Each part has a map that suits it. The
-picture shows the effect of each column, with the other two at one half, and what the machine makes of it.
+The target is a staircase in one column, a wave in the next and a line in the third. Each part has a map that suits it.
+The picture shows the effect of each column, with the other two at 0.58, and what the machine makes of it.
 """
 
 import matplotlib.pyplot as plt
@@ -38,11 +38,11 @@ for name, features in maps.items():
     error = np.sqrt(np.mean((model.predict(X[2000:]) - target(X[2000:])) ** 2))
     print(f"{name:24s} error {error:.3f}")
     for j, ax in enumerate(axes):
-        rows = np.full((200, 3), 0.5)
+        rows = np.full((200, 3), 0.58)
         rows[:, j] = grid
         ax.plot(grid, model.predict(rows), color=looks[name], label=name if j == 0 else None)
 for j, ax in enumerate(axes):
-    rows = np.full((200, 3), 0.5)
+    rows = np.full((200, 3), 0.58)
     rows[:, j] = grid
     ax.plot(grid, target(rows), color="black", linewidth=0.8, label="target" if j == 0 else None)
     ax.set_xlabel(f"Column {j}")

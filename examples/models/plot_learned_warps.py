@@ -2,12 +2,12 @@
 Learned warps of house prices, as maps
 ======================================
 
-House prices depend on place at several scales: two miles matter in a city, and fifty do not in a desert. One lengthscale
-cannot say so. The metric of a machine has a monotone warp w for each column: it stretches a column where the target
-changes fast, and shrinks it where the target is level. Distances are those of the warped columns.
+House prices depend on place at several scales: two miles matter in a city, and fifty do not in a desert. One
+lengthscale cannot say so. The metric of a machine has a monotone warp w for each column: it stretches a column where
+the target changes fast, and shrinks it where the target is level. Distances are those of the warped columns.
 
-The page reads ``california_housing.parquet`` from the folder ``BOCHNER_DATA``. Without that file a synthetic table of the
-same columns takes its place, with two invented cities at the coast.
+The page reads ``california_housing.parquet`` from the folder ``BOCHNER_DATA``. Without that file a synthetic table of
+the same columns takes its place, with an invented coast at 120 degrees west and a border at 35 degrees north.
 """
 
 import os
@@ -26,12 +26,14 @@ if path.is_file():
     houses = pd.read_parquet(path).sample(6000, random_state=0)
     price = houses.pop("target") / 1e3
 else:
-    at = rng.uniform([-124.0, 32.5], [-114.5, 42.0], size=(6000, 2))
-    gap = np.stack([np.hypot(*(at - city).T) for city in ((-122.4, 37.8), (-118.2, 34.0))])
-    houses = pd.DataFrame(at, columns=["longitude", "latitude"])
+    houses = pd.DataFrame(
+        rng.uniform([-124.0, 32.5], [-114.5, 42.0], size=(6000, 2)), columns=["longitude", "latitude"]
+    )
+    coast = 1 / (1 + np.exp((houses["longitude"] + 120) / 0.2))
+    south = 1 / (1 + np.exp((houses["latitude"] - 35) / 0.2))
     houses["housingMedianAge"] = rng.uniform(1, 52, 6000)
     houses["medianIncome"] = rng.lognormal(1.2, 0.45, 6000)
-    price = 40 * houses["medianIncome"] + 250 * np.exp(-gap.min(axis=0) / 0.4) + rng.normal(0, 20, 6000)
+    price = 40 * houses["medianIncome"] + 200 * coast * (1 - south) + 100 * south + rng.normal(0, 20, 6000)
 price = pd.Series(price, name="price [k$]")
 
 model = KernelMachineRegressor(n_components=1000, features="fourier", random_state=0).fit(houses, price)
@@ -39,8 +41,8 @@ MetricDisplay.from_estimator(model, n_warps=8).plot(sharey=False)
 plt.show()
 
 # %%
-# The same on a map. The lines are equidistant in the warped longitude and latitude: they are dense where a step to the side
-# changes the price most. The colours are predicted prices of a house with median values in all other columns.
+# The same on a map. The lines are equidistant in the warped longitude and latitude: they are dense where a step to the
+# side changes the price most. The colours are predicted prices of a house with median values in all other columns.
 n = 120
 east = np.linspace(houses["longitude"].min(), houses["longitude"].max(), n)
 north = np.linspace(houses["latitude"].min(), houses["latitude"].max(), n)

@@ -2,13 +2,13 @@
 How fast the error falls, and what Claim 1 promises
 ===================================================
 
-Claim 1 of the paper bounds the largest error of the kernel over a compact region, with high probability. It holds for any
-number D of features, and it is loose: the errors that one measures are several times smaller. Both fall as one over the
-root of D.
+Claim 1 of the paper bounds the largest error of the kernel over a compact region, with high probability. It holds for
+any number D of features, and it is loose: the errors that one measures are several times smaller. Both fall as one
+over the root of D.
 
-The picture shows the mean and the largest error over all pairs of 100 rows against D, with the range of ten draws, dashed
-lines c / sqrt(D), and the guaranteed error. ``required_components`` turns the bound around: it says how many features
-are enough for an error that one can live with.
+The picture shows the mean and the largest error over all pairs of 100 rows against D, with the range of ten draws,
+dashed lines c / sqrt(D), and the guaranteed error. ``required_components`` turns the bound around: it says how many
+features are enough for an error that one can live with.
 """
 
 import matplotlib.pyplot as plt

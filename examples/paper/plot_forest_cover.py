@@ -2,13 +2,13 @@
 Forest Cover, all rows
 ======================
 
-The largest experiment of the paper classifies 522,000 plots of forest by 54 columns. An exact support vector machine took
-44 hours, and random binning features took 25 minutes. The features are sparse, with one entry for each grid, so that
-conjugate gradients solve the ridge regression in seconds today.
+The largest experiment of the paper classifies 522,000 plots of forest by 54 columns. An exact support vector machine
+took 44 hours, and random binning features took 25 minutes. The features are sparse, with one entry for each grid, so
+that conjugate gradients solve the ridge regression in seconds today.
 
-The page reads ``covtype.parquet`` from the folder ``BOCHNER_DATA``. Without that file it makes a synthetic table of the
-same shape: 581,012 rows, 10 numbers and 44 columns of 0 and 1, whose classes fill boxes. To fit all rows in a few seconds
-the metric is learned on 20,000 of them, and only 20 grids are drawn.
+The page reads ``covtype.parquet`` from the folder ``BOCHNER_DATA``. Without that file it makes a synthetic table of
+the same shape: 581,012 rows, 10 numbers and 44 columns of 0 and 1, whose classes fill boxes. To fit all rows in a few
+seconds the metric is learned on 20,000 of them, and only 20 grids are drawn.
 """
 
 import os
@@ -38,8 +38,8 @@ train, test = order[:522_000], order[522_000:]
 X = pd.DataFrame(X, columns=names)
 
 # %%
-# The fit holds out rows, learns a lengthscale for each column from a sample, and solves for the coefficients of some 100,000
-# bins with all 522,000 rows. The picture shows which columns decide.
+# The fit holds out rows, learns a lengthscale for each column from a sample, and solves for the coefficients of some
+# 100,000 bins with all 522,000 rows. The picture shows which columns decide.
 model = KernelMachineClassifier(features="binning", metric="ard", n_components=20, random_state=0)
 model.fit(X.iloc[train], y[train])
 print(f"{100 * (1 - model.score(X.iloc[test], y[test])):.2f} % of {len(test):,} test rows wrong")

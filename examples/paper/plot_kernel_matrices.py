@@ -2,11 +2,12 @@
 Kernel matrices at 100 and 10,000 features
 ==========================================
 
-The product Z Z' of random features estimates the kernel matrix without bias; each entry has a variance that falls as one
-over the number D of features. A hundred times as many features make the noise ten times smaller.
+The product Z Z' of random features estimates the kernel matrix without bias; each entry has a variance that falls as
+one over the number D of features. A hundred times as many features make the noise ten times smaller.
 
-The picture shows the exact matrix of 300 rows in the unit interval, sorted, for the Gaussian kernel of lengthscale 0.1, beside
-its estimates by 100 and by 10,000 features. The largest error and the root mean square of all errors are printed above.
+The picture shows the exact matrix of 300 rows in the unit interval, sorted, for the Gaussian kernel of lengthscale
+0.1, beside its estimates by 100 and by 10,000 features. The largest error and the root mean square of all errors are
+printed above.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,12 @@
 Calibrated probabilities
 ========================
 
-A probability of 0.8 should be right eight times out of ten. Scores of a machine become probabilities by a function that is
-fitted to held-out rows, so that they are as sure as they may be.
+A probability of 0.8 should be right eight times out of ten. Scores of a machine become probabilities by a function
+that is fitted to held-out rows, so that they are as sure as they may be.
 
-The picture compares a machine with naive Bayes on the breast cancer data of scikit-learn, by five-fold cross-validation.
-Naive Bayes counts columns that say the same several times over, and is too sure. Below each curve is the histogram of the
-predicted probabilities.
+The picture compares a machine with naive Bayes on the breast cancer data of scikit-learn, by five-fold
+cross-validation. Naive Bayes counts columns that say the same several times over, and is too sure. Below each curve is
+the histogram of the predicted probabilities.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,10 @@
 Prediction intervals that hold
 ==============================
 
-With ``uncertainty=True`` a regressor gives standard deviations, intervals and quantiles. An interval takes its width from a
-second machine, which predicts the size of the errors, and its level from rows that nothing was learned from (split
-conformal prediction). A share of 90 % of new targets falls into an interval of 90 %, whatever the noise is like.
+With ``uncertainty=True`` a regressor gives standard deviations, intervals and quantiles. An interval takes its width
+from a second machine, which predicts the size of the errors, and its level from rows that nothing was learned from
+(split conformal prediction). A share of 90 % of new targets falls into an interval of 90 %, whatever the noise is
+like.
 
 The noise of the data grows with x, and so do the intervals.
 """
@@ -24,12 +25,13 @@ BandDisplay.from_estimator(model, X[1500:], y[1500:]).plot()
 plt.show()
 
 # %%
-# On rows that the model has not seen: the coverage measured against the coverage asked for, and the coverage of the 90 %
-# intervals by tenths of x. Bars are Wilson's 95 % intervals of the measured shares.
+# On rows that the model has not seen: the coverage measured against the coverage asked for, and the coverage of the 90
+# % intervals by tenths of x. Bars are Wilson's 95 % intervals of the measured shares.
 CoverageDisplay.from_estimator(model, X[1500:], y[1500:], by=0).plot()
 plt.show()
 
 # %%
-# Do the widths tell where errors are large? If they do, the 90 % quantile of the absolute errors follows the dashed line.
+# Do the widths tell where errors are large? If they do, the 90 % quantile of the absolute errors follows the dashed
+# line.
 WidthDisplay.from_estimator(model, X[1500:], y[1500:]).plot()
 plt.show()

@@ -3,11 +3,11 @@ Sets of classes
 ===============
 
 Where a single answer would often be wrong, a set of classes can still hold the true one as often as is asked for.
-``predict_set`` takes the most probable classes until a threshold from held-out rows is reached. The sets are large where
-classes overlap, and hold one class elsewhere.
+``predict_set`` takes the most probable classes until a threshold from held-out rows is reached. The sets are large
+where classes overlap, and hold one class elsewhere.
 
-Three overlapping clouds show it. Colours tell how many classes a set of 95 % holds; the title says how many of 2,000 new
-rows have their class in it.
+Three overlapping clouds show it. Colours tell how many classes a set of 95 % holds; the title says how many of 2,000
+new rows have their class in it.
 """
 
 import matplotlib.pyplot as plt

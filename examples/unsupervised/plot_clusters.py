@@ -2,11 +2,12 @@
 Clusters that hang together, and clusters that are compact
 ==========================================================
 
-``SpectralClustering`` looks for groups that are connected, in a graph of landmarks which never becomes an n x n matrix.
-``KernelKMeans`` looks for groups that are compact. Both have ``predict`` for new rows.
+``SpectralClustering`` looks for groups that are connected, in a graph of landmarks which never becomes an n x n
+matrix. ``KernelKMeans`` looks for groups that are compact. Both have ``predict`` for new rows.
 
-On two rings only the first one finds what the eye sees; on three clouds both agree. The last picture shows the rows of the
-rings in the coordinates that spectral clustering finds: there the two groups are far apart.
+On two rings only the first one finds what the eye sees; on three clouds both agree. The last picture shows the rows of
+the clouds in the coordinates that spectral clustering finds, where groups are far apart, and how many rows each group
+has.
 """
 
 import matplotlib.pyplot as plt
@@ -32,5 +33,5 @@ for row, (name, (X, truth)) in zip(axes, tables.items(), strict=True):
 plt.show()
 
 # %%
-ClusterDisplay.from_model(models["rings", SpectralClustering]).plot()
+ClusterDisplay.from_model(models["clouds", SpectralClustering]).plot()
 plt.show()

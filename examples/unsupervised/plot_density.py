@@ -2,9 +2,9 @@
 Density of a large sample
 =========================
 
-``KernelDensity`` estimates a density from counts on a fine grid, so that a million rows cost little more than a thousand. The
-bandwidth is chosen from the data. scikit-learn's ``KernelDensity`` sums over all rows for each point that is asked for; with
-the same bandwidth both give the same curve.
+``KernelDensity`` estimates a density from counts on a fine grid, so that a million rows cost little more than a
+thousand. The bandwidth is chosen from the data. scikit-learn's ``KernelDensity`` sums over all rows for each point
+that is asked for; with the same bandwidth both give the same curve.
 
 The sample is a mixture of two normal laws of different width.
 """

@@ -3,11 +3,11 @@ Novelty detection
 =================
 
 ``NoveltyDetector`` learns where rows are usual, and tells apart new ones that are not. It combines two measures of how
-alone a row is: the share of rows in its random bins, and its leverage in a space of Fourier features. The offset is set so
-that a given share of usual rows, here 2 %, is told apart.
+alone a row is: the share of rows in its random bins, and its leverage in a space of Fourier features. The offset is
+set so that a given share of usual rows, here 2 %, is told apart.
 
-Usual rows form a ring. Points in the middle and outside are both unusual: a detector that measures the distance from the
-centre would miss the former.
+Usual rows form a ring. Points in the middle and outside are both unusual: a detector that measures the distance from
+the centre would miss the former.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,12 @@
 Kernel principal components of digits
 =====================================
 
-``KernelPCA`` finds the directions of largest variance in the space of random features. It needs one pass over the rows, and
-new rows have scores at the cost of a matrix product.
+``KernelPCA`` finds the directions of largest variance in the space of random features. It needs one pass over the
+rows, and new rows have scores at the cost of a matrix product.
 
-The first picture shows handwritten digits by their first two components, the second one the share of the variance that each
-of 20 components has. Going back from the scores to pixels, the third one, removes noise: what is not in the components is
-left out.
+The first picture shows handwritten digits by their first two components, the second one the share of the variance that
+each of 20 components has. Going back from the scores to pixels, the third one, removes noise: what is not in the
+components is left out.
 """
 
 import matplotlib.pyplot as plt

@@ -2,12 +2,12 @@
 Learning from few labels
 ========================
 
-Labels are often dear, and rows without labels cheap. ``SemiSupervisedClassifier`` lets the labels spread over a graph of
-all rows: rows near each other share landmarks, and get the same label.
+Labels are often dear, and rows without labels cheap. ``SemiSupervisedClassifier`` lets the labels spread over a graph
+of all rows: rows near each other share landmarks, and get the same label.
 
 Of 1,797 handwritten digits 30 have a label, three of each class. The picture shows all digits by two kernel principal
-components, coloured by the labels that the machine has given. A support vector machine that sees the labelled rows only is
-wrong more than twice as often.
+components, coloured by the labels that the machine has given. A support vector machine that sees the labelled rows
+only is wrong more than twice as often.
 """
 
 import matplotlib.pyplot as plt

@@ -70,6 +70,7 @@ def panels(
     """
     if ax is None:
         figure = pyplot().figure(figsize=size, layout="constrained")
+        figure.get_layout_engine().set(h_pad=0.1)  # inches; titles of panels of fixed aspect reach into it
         return build(figure, figure.add_gridspec(1, 1)[0], False)
     given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(given) == n_panels:
