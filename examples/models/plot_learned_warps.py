@@ -16,6 +16,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from scipy.spatial import cKDTree
 
 from bochner import KernelMachineRegressor
 from bochner.display import MetricDisplay
@@ -42,7 +43,8 @@ plt.show()
 
 # %%
 # The same on a map. The lines are equidistant in the warped longitude and latitude: they are dense where a step to the
-# side changes the price most. The colours are predicted prices of a house with median values in all other columns.
+# side changes the price most. The colours are predicted prices of a house with median values in all other columns,
+# left white where no house is within a quarter of a degree.
 n = 120
 east = np.linspace(houses["longitude"].min(), houses["longitude"].max(), n)
 north = np.linspace(houses["latitude"].min(), houses["latitude"].max(), n)
@@ -50,8 +52,10 @@ rows = pd.DataFrame({name: np.full(n * n, houses[name].median()) for name in hou
 rows["longitude"], rows["latitude"] = (axis.ravel() for axis in np.meshgrid(east, north))
 
 figure, ax = plt.subplots(figsize=(6, 5), layout="constrained")
-image = ax.pcolormesh(east, north, model.predict(rows).reshape(n, n), cmap="viridis", shading="nearest")
-ax.scatter(houses["longitude"], houses["latitude"], s=1, color="white", alpha=0.3, linewidths=0)
+far = cKDTree(houses[["longitude", "latitude"]]).query(rows[["longitude", "latitude"]])[0] > 0.25
+shown = np.ma.masked_array(model.predict(rows), far).reshape(n, n)
+limits = dict(zip(("vmin", "vmax"), np.quantile(price, [0.02, 0.98]), strict=True))
+image = ax.pcolormesh(east, north, shown, cmap="viridis", shading="nearest", **limits)
 for warp in MetricDisplay.from_estimator(model, n_warps=20).warps:
     if warp.name in ("longitude", "latitude"):
         lines = np.interp(np.linspace(min(warp.w), max(warp.w), 25), warp.w, warp.x)

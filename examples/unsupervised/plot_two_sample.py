@@ -16,7 +16,7 @@ from scipy.stats import ttest_ind
 
 from bochner import independence_test, two_sample_test
 
-rng = np.random.default_rng(2)
+rng = np.random.default_rng(6)
 X, Y = rng.standard_normal((800, 4)), rng.standard_normal((800, 4))
 Y[:, 2] = rng.choice([-0.95, 0.95], 800) + np.sqrt(1 - 0.95**2) * rng.standard_normal(800)
 
