@@ -35,7 +35,7 @@ print(f"The same probabilities, to the bit: {same}; accuracy {again.score(X[1200
 
 # %%
 # Nearly all of the file are the coefficients of the ten classes and the frequencies of the map.
-names = sorted(sizes, key=sizes.get, reverse=True)[:8]
+names = sorted(sizes, key=lambda name: sizes[name], reverse=True)[:8]
 figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 ax.barh(names, [sizes[name] / 1e3 for name in names], color="#0072B2")
 ax.invert_yaxis()

@@ -22,7 +22,7 @@ kernels = [Gaussian(1.0), Matern(1.0, nu=2.5), RationalQuadratic(1.0), Laplacian
 X = np.zeros((1, 1))
 
 figure = plt.figure(figsize=(7, 9.5), layout="constrained")
-for row, kernel in zip(figure.subfigures(len(kernels), 1), kernels, strict=True):
+for row, kernel in zip(figure.subfigures(len(kernels), 1, squeeze=False).ravel(), kernels, strict=True):
     features = FourierFeatures(kernel, n_components=500, sampling="iid", random_state=0).fit(X)
     left, right = row.subplots(1, 2)
     KernelDisplay.from_estimator(features, max_distance=4.0, n_draws=10).plot(left)

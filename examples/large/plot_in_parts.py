@@ -24,7 +24,8 @@ X_test, y_test = X[2000:], y[2000:]
 
 first = KernelMachineClassifier(features="fourier", n_components=300, random_state=0).prepare(X[:200], y[:200])
 machines = [deepcopy(first), deepcopy(first)]
-seen, errors = [], [[], []]
+seen: list[int] = []
+errors: list[list[float]] = [[], []]
 for part in range(10):
     for k, machine in enumerate(machines):
         start = 100 * (2 * part + k)

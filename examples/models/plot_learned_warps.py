@@ -7,7 +7,7 @@ lengthscale cannot say so. The metric of a machine has a monotone warp w for eac
 the target changes fast, and shrinks it where the target is level. Distances are those of the warped columns.
 
 The page reads ``california_housing.parquet`` from the folder ``BOCHNER_DATA``. Without that file a synthetic table of
-the same columns takes its place, with an invented coast at 120 degrees west and a border at 35 degrees north.
+the same columns takes its place, with two invented cities.
 """
 
 import os
@@ -27,14 +27,14 @@ if path.is_file():
     houses = pd.read_parquet(path).sample(6000, random_state=0)
     price = houses.pop("target") / 1e3
 else:
-    houses = pd.DataFrame(
-        rng.uniform([-124.0, 32.5], [-114.5, 42.0], size=(6000, 2)), columns=["longitude", "latitude"]
-    )
-    coast = 1 / (1 + np.exp((houses["longitude"] + 120) / 0.2))
-    south = 1 / (1 + np.exp((houses["latitude"] - 35) / 0.2))
+    cities = np.array([[-122.3, 37.8], [-118.2, 34.0]])
+    at = rng.uniform([-124.0, 32.5], [-114.5, 42.0], size=(6000, 2))
+    at[:4000] = cities[rng.integers(2, size=4000)] + rng.normal(0, 0.25, (4000, 2))
+    gap = np.min([np.hypot(*(at - city).T) for city in cities], axis=0)
+    houses = pd.DataFrame(at, columns=["longitude", "latitude"])
     houses["housingMedianAge"] = rng.uniform(1, 52, 6000)
     houses["medianIncome"] = rng.lognormal(1.2, 0.45, 6000)
-    price = 40 * houses["medianIncome"] + 200 * coast * (1 - south) + 100 * south + rng.normal(0, 20, 6000)
+    price = 40 * houses["medianIncome"] + 250 * np.exp(-gap / 0.2) + rng.normal(0, 20, 6000)
 price = pd.Series(price, name="price [k$]")
 
 model = KernelMachineRegressor(n_components=1000, features="fourier", random_state=0).fit(houses, price)
@@ -58,7 +58,8 @@ limits = dict(zip(("vmin", "vmax"), np.quantile(price, [0.02, 0.98]), strict=Tru
 image = ax.pcolormesh(east, north, shown, cmap="viridis", shading="nearest", **limits)
 for warp in MetricDisplay.from_estimator(model, n_warps=20).warps:
     if warp.name in ("longitude", "latitude"):
-        lines = np.interp(np.linspace(min(warp.w), max(warp.w), 25), warp.w, warp.x)
+        w, x = np.asarray(warp.w), np.asarray(warp.x)
+        lines = np.interp(np.linspace(w[0], w[-1], 25), w, x)
         draw = ax.axvline if warp.name == "longitude" else ax.axhline
         for place in lines:
             draw(place, color="#D55E00", linewidth=0.5)

@@ -28,7 +28,7 @@ models = {
 }
 
 figure = plt.figure(figsize=(7, 4.6), layout="constrained")
-for place, (name, model) in zip(figure.subfigures(1, 2), models.items(), strict=True):
+for place, (name, model) in zip(figure.subfigures(1, 2, squeeze=False).ravel(), models.items(), strict=True):
     proba = cross_val_predict(model, X, y, cv=5, method="predict_proba")
     ReliabilityDisplay.from_predictions(y, proba, n_bins=8).plot(place.add_subplot())
     place.suptitle(f"{name}, log loss {log_loss(y, proba):.3f}", fontsize="medium")

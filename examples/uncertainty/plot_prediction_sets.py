@@ -27,7 +27,8 @@ held = model.predict_set(X[2000:], coverage=0.95)[np.arange(2000), y[2000:]].mea
 figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
 filled = ax.contourf(side, side, sizes, levels=[0.5, 1.5, 2.5, 3.5], colors=["white", "#cccccc", "#777777"])
 for label, (colour, marker) in enumerate((("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "D"))):
-    ax.scatter(*X[2000:2600][y[2000:2600] == label].T, s=8, color=colour, marker=marker, linewidths=0)
+    across, up = X[2000:2600][y[2000:2600] == label].T
+    ax.scatter(across, up, s=8, color=colour, marker=marker, linewidths=0)
 bar = figure.colorbar(filled, ax=ax, ticks=[1, 2, 3], label="Classes in the set")
 ax.set_xlabel("First column")
 ax.set_ylabel("Second column")
