@@ -214,7 +214,7 @@ class CircleDisplay:
         ax.set_yticks([-1, 0, 1])
         ax.set_xlabel("cos(w'x)")
         ax.set_ylabel("sin(w'x)")
-        ax.set_title("The two features of each row", loc="left")
+        ax.set_title("The two features", loc="left")
 
 
 def _step(w: NDArray, box: NDArray, scale: NDArray) -> NDArray:
