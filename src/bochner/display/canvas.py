@@ -173,7 +173,8 @@ def add_legend(ax: Axes, handles: Sequence[Any] | None = None, title: str | None
     own = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
     labels, size = [str(one.get_label()) for one in own], text_size(ax)
     entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
-    columns = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
+    fitting = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
+    columns = max(-(-len(own) // max(-(-len(own) // fitting), 1)), 1)  # no row much shorter than the others
     look: dict[str, Any] = {"handlelength": 1.8, "columnspacing": 1.4, "labelspacing": 0.25, "borderpad": 0.0}
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.4}
     made = ax.legend(own, labels, ncols=columns, fontsize=size, frameon=False, **look, **place)
@@ -190,6 +191,7 @@ def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
     bar = first.figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
     bar.set_label(label, size=text_size(first))
     bar.ax.tick_params(labelsize=0.9 * text_size(first))
+    bar.ax.yaxis.get_offset_text().set_fontsize(0.9 * text_size(first))
     bar.outline.set_visible(False)
     return bar
 
@@ -209,6 +211,7 @@ def finish(axes: Sequence[Axes], frames: bool = False) -> None:
         ax.tick_params(labelsize=0.9 * size)
         for axis, room in ((ax.xaxis, width), (ax.yaxis, LOW * height)):
             axis.label.set_fontsize(size)
+            axis.get_offset_text().set_fontsize(0.9 * size)
             axis.label.set_text(_wrapped(axis.label.get_text(), room / (LETTER * size)))
         legend = ax.get_legend()
         above = legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP if legend else 0.0

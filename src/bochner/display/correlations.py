@@ -137,4 +137,4 @@ class CorrelationDisplay:
         ax.set_xlabel("First score of X")
         ax.set_ylabel("First score of y")
         colour = BLUE if self.others is None else VERMILION
-        return ax.scatter(*scores.T, s=size, linewidths=0, color=colour)
+        return ax.scatter(scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour)

@@ -109,7 +109,7 @@ class LabelDisplay:
         parts = [sample(np.flatnonzero(rows), max_rows, random_state) for rows in (known, ~known)]
         some = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
-        names, (shift, scale) = model.encoder_.get_feature_names_out().tolist(), (0.0, 1.0)
+        names, (shift, scale) = model.encoder_.get_feature_names_out().tolist(), (np.zeros(2), np.ones(2))
         if len(names) == 2:
             shift, scale = table_units(model.encoder_.columns_, 2)
         else:
