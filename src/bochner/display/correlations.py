@@ -125,8 +125,8 @@ class CorrelationDisplay:
         ax.set_xlabel("Pair")
         ax.set_ylabel("Correlation")
         shown = self.correlations if self.others is None else self.others
-        lowest = min(self.correlations.min(initial=0.0), shown.min(initial=0.0))
-        ax.set_ylim(1.05 * float(lowest), 1.05)
+        lowest = float(min(self.correlations.min(initial=0.0), shown.min(initial=0.0)))
+        ax.set_ylim(lowest - 0.05 if lowest < 0 else 0.0, 1.05)
         where = "the rows of the fit" if self.others is None else "other rows"
         mean = float(shown.mean()) if len(shown) else 0.0
         ax.set_title(f"Mean {mean:.2f} on {where}", loc="left")
