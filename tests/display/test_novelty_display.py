@@ -22,8 +22,8 @@ def test_the_surface_is_the_score_of_the_plane():
     X = np.random.default_rng(0).standard_normal((300, 2)) * [1, 5] + 3
     detector = NoveltyDetector(n_components=64, n_grids=20, random_state=0).fit(X)
     display = NoveltyDisplay.from_estimator(detector, X, max_rows=100)
-    (column,) = detector.encoder_.columns_
-    x, y = (axis * scale + shift for axis, scale, shift in zip(display.axes, column.scale, column.shift, strict=True))
+    x, y = display.axes  # in the units of the columns
+    assert np.abs(X[:, 1] - display.points[:, 1, np.newaxis]).min(axis=1).max() < 1e-9
     assert display.surface[7, 31] == pytest.approx(detector.score_samples([[x[31], y[7]]])[0])
     assert len(display.points) == 100
 

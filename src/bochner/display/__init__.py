@@ -14,6 +14,7 @@ from bochner.display.grid import GridDisplay
 from bochner.display.hypothesis import HypothesisDisplay
 from bochner.display.kernel import KernelDisplay
 from bochner.display.labels import LabelDisplay
+from bochner.display.learning import LearningDisplay
 from bochner.display.metric import MetricDisplay
 from bochner.display.novelty import NoveltyDisplay
 from bochner.display.reliability import ReliabilityDisplay
@@ -38,6 +39,7 @@ __all__ = [
     "HypothesisDisplay",
     "KernelDisplay",
     "LabelDisplay",
+    "LearningDisplay",
     "MetricDisplay",
     "NoveltyDisplay",
     "ReliabilityDisplay",

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from bochner.display.canvas import BLUE, GREY, few_ticks, one_panel, remove_frames, shortened
+from bochner.display.canvas import BLUE, GREY, SINGLE, add_legend, few_ticks, finish, mark_units, one_panel, shortened
 from bochner.display.maps import sample
-from bochner.display.rows import column_of, n_columns, rows_along
+from bochner.display.rows import column_of, n_columns, rows_along, time_unit
 from bochner.display.targets import deviation_of, interval_of, mean_of, target_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (6.4, 4.0)  # inches
 POINTS, MOST_DOTS, NAME_WIDTH = 200, 1000, 30
 BEYOND, TAIL = 0.08, 0.005  # of the range at either end; share of the rows that may be beyond it
 KINDS = {"interval": "Prediction intervals", "std": "Bands by std, for a normal law"}
@@ -57,6 +56,8 @@ class BandDisplay:
         What the bands are.
     n_others : int
         How many other columns there are.
+    unit : {"", "days", "seconds"}
+        Of the grid: days since 1970 for a column of dates.
 
     Attributes
     ----------
@@ -95,6 +96,7 @@ class BandDisplay:
         names: Sequence[str] = ("x0", "target"),
         kind: str = "interval",
         n_others: int = 0,
+        unit: str = "",
     ) -> None:
         self.grid = np.asarray(grid, np.float64)
         self.mean = np.asarray(mean, np.float64)
@@ -103,6 +105,7 @@ class BandDisplay:
         self.names = list(names)
         self.kind = kind
         self.n_others = n_others
+        self.unit = unit
 
     @classmethod
     def from_estimator(
@@ -165,15 +168,17 @@ class BandDisplay:
             bands = [Band(level, *interval_of(model, rows, level, target).T) for level in levels]
         points = None if y is None else _points(values, target_of(y, target))
         label = str(getattr(y, "name", None) or "target")
-        return cls(grid, mean, bands, points, (name, label), kind, n_columns(X) - 1)
+        return cls(grid, mean, bands, points, (name, label), kind, n_columns(X) - 1, time_unit(X, column))
 
-    def plot(self, ax: Any = None) -> BandDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> BandDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the line of the mean, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -184,7 +189,7 @@ class BandDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = one_panel(ax, SIZE)
+        ax = one_panel(ax, SINGLE)
         self.ax_, self.figure_ = ax, ax.figure
         self.points_ = None
         if self.points is not None:
@@ -196,7 +201,8 @@ class BandDisplay:
             )
             for band in self.bands
         ]
-        (self.line_,) = ax.plot(self.grid, self.mean, color=BLUE, linewidth=1.8, label="predicted mean")
+        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
+        (self.line_,) = ax.plot(self.grid, self.mean, **line)
         self._label(ax)
         return self
 
@@ -207,12 +213,13 @@ class BandDisplay:
         few_ticks(ax.xaxis, self.grid, 6)
         few_ticks(ax.yaxis, np.array([low, high]), 6)
         ax.set_xlabel(shortened(self.names[0], NAME_WIDTH))
+        mark_units(ax.xaxis, self.unit, 6)
         ax.set_ylabel(shortened(self.names[1], NAME_WIDTH))
         kind = KINDS[self.kind] if self.bands else "Predicted mean"
         others = "; other columns at their medians" if self.n_others else ""
-        ax.set_title(f"{kind}{others}", loc="left", fontsize="medium")
-        ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        remove_frames([ax])
+        ax.set_title(f"{kind}{others}", loc="left")
+        add_legend(ax)
+        finish([ax])
 
     def _heights(self) -> tuple[float, float]:
         """Ends of the axis: all of line and bands, and the dots but for the few that are far off."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,12 @@ BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, GREY = "#E69F00", "#56B4E9", "#767676"
 LOOKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "v"), (SKY, "P"), (GREY, "X"))
 LARGE_NUMBER = 1e4
+PAGE = (7.0, 3.2)  # inches: the width of a printed page
+SINGLE = (5.0, 3.4)  # of a picture of one panel
+NARROW, PANEL = 5.0, 2.4  # inches: figures below have smaller text; least width of a panel beside another
+LETTER = 0.52  # mean width of a character over its size
+TITLE_GAP = 6.0  # points
+LOW = 0.7  # share of the height of Axes that is left below a title and a legend, at least
 LETTERS = "kMGT"
 
 
@@ -63,6 +70,7 @@ def panels(
     """
     if ax is None:
         figure = pyplot().figure(figsize=size, layout="constrained")
+        figure.get_layout_engine().set(h_pad=0.1)  # inches; titles of panels of fixed aspect reach into it
         return build(figure, figure.add_gridspec(1, 1)[0], False)
     given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(given) == n_panels:
@@ -72,6 +80,24 @@ def panels(
         raise ValueError(f"There are {n_panels} panels: ax must be None, one subplot, or {n_panels} Axes.")
     given[0].set_axis_off()
     return build(given[0].figure, place, given[0].figure.get_layout_engine() is None)
+
+
+def inches_across(figure: Any, place: SubplotSpec) -> float:
+    """Width of a place in a figure."""
+    return float(place.get_position(figure).width * figure.bbox.width / figure.dpi)
+
+
+def side_by_side(widths: Sequence[float], least: float = PANEL) -> Callable[[Any, SubplotSpec, bool], list[Axes]]:
+    """Return what makes panels in a row, or in several where the place is too narrow for `least` inches each."""
+
+    def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+        across = max(1, min(len(widths), round(inches_across(figure, place) / least)))
+        rows = -(-len(widths) // across)
+        room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.7} if spaced else {}
+        grid = place.subgridspec(rows, across, width_ratios=widths if rows == 1 else None, **room)
+        return [figure.add_subplot(grid[i]) for i in range(len(widths))]
+
+    return build
 
 
 def one_panel(ax: Any, size: tuple[float, float]) -> Axes:
@@ -105,13 +131,103 @@ def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
     axis.set_major_formatter(EngFormatter(sep="") if large else StrMethodFormatter("{x:g}"))
 
 
+def mark_units(axis: Axis, unit: str, n_ticks: int) -> None:
+    """Give an axis of times the ticks of a calendar, where `unit` is "days" (since 1970), and others their unit."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    if unit == "days":
+        locator = AutoDateLocator(minticks=2, maxticks=n_ticks)
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(ConciseDateFormatter(locator))
+    elif unit:
+        axis.set_label_text(f"{axis.get_label_text()} [{unit}]")
+
+
 def in_first_column(ax: Axes, first: Axes) -> bool:
     """Whether Axes stand below the first ones, or anywhere."""
     place, start = ax.get_subplotspec(), first.get_subplotspec()
     return place is None or start is None or place.colspan.start == start.colspan.start
 
 
-def remove_frames(axes: Sequence[Axes]) -> None:
-    """Take away the frames above and to the right."""
+def look(k: int) -> tuple[str, str]:
+    """Colour and marker of category `k`: of 49 no two are the same, and colours come again after 7."""
+    return LOOKS[k % len(LOOKS)][0], LOOKS[(k + k // len(LOOKS)) % len(LOOKS)][1]
+
+
+def text_size(ax: Axes) -> float:
+    """Points of the text of Axes, relative to the user's `font.size`: 9 for 10, and 8 in a narrow figure."""
+    rc: Any = pyplot().rcParams
+    return float(rc["font.size"]) * (0.8 if ax.figure.bbox.width / ax.figure.dpi < NARROW else 0.9)
+
+
+def add_legend(ax: Axes, handles: Sequence[Any] | None = None, title: str | None = None) -> Any:
+    """Add a legend above the axes, where it hides nothing, in as many columns as fit.
+
+    Parameters
+    ----------
+    ax : Axes
+    handles : sequence of artists, optional
+        Otherwise all that have a label.
+    title : str, optional
+    """
+    own = list(ax.get_legend_handles_labels()[0] if handles is None else handles)
+    labels, size = [str(one.get_label()) for one in own], text_size(ax)
+    entry = (max(map(len, labels), default=0) * LETTER + 4.2) * size
+    fitting = int(np.clip(_points(ax)[0] // entry, 1, max(len(own), 1)))
+    columns = max(-(-len(own) // max(-(-len(own) // fitting), 1)), 1)  # no row much shorter than the others
+    look: dict[str, Any] = {"handlelength": 1.8, "columnspacing": 1.4, "labelspacing": 0.25, "borderpad": 0.0}
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.4}
+    made = ax.legend(own, labels, ncols=columns, fontsize=size, frameon=False, **look, **place)
+    if title:
+        made.set_title(title)
+        made.get_title().set_fontsize(size)
+        made.set_alignment("left")
+    return made
+
+
+def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
+    """Add a colour bar beside one or more Axes, in the sizes of their text."""
+    first = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()[0]
+    bar = first.figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
+    bar.set_label(label, size=text_size(first))
+    bar.ax.tick_params(labelsize=0.9 * text_size(first))
+    bar.ax.yaxis.get_offset_text().set_fontsize(0.9 * text_size(first))
+    bar.outline.set_visible(False)
+    return bar
+
+
+def finish(axes: Sequence[Axes], frames: bool = False) -> None:
+    """Give Axes the one look: sizes of text, titles and labels that fit, room for the legend, no needless frames.
+
+    Parameters
+    ----------
+    axes : sequence of Axes
+        With their titles, labels and legends.
+    frames : bool, default=False
+        Whether the frames above and to the right are kept, as around matrices.
+    """
     for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
+        size, (width, height) = text_size(ax), _points(ax)
+        ax.tick_params(labelsize=0.9 * size)
+        for axis, room in ((ax.xaxis, width), (ax.yaxis, LOW * height)):
+            axis.label.set_fontsize(size)
+            axis.get_offset_text().set_fontsize(0.9 * size)
+            axis.label.set_text(_wrapped(axis.label.get_text(), room / (LETTER * size)))
+        legend = ax.get_legend()
+        above = legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP if legend else 0.0
+        title = _wrapped(ax.get_title(loc="left"), width / (LETTER * size))
+        ax.set_title(title, loc="left", fontsize=size, pad=above + TITLE_GAP)
+        if not frames:
+            ax.spines[["top", "right"]].set_visible(False)
+
+
+def _points(ax: Axes) -> tuple[float, float]:
+    """Width and height of Axes in points, about."""
+    figure, place = ax.figure, ax.get_position()
+    return place.width * figure.bbox.width * 72 / figure.dpi, place.height * figure.bbox.height * 72 / figure.dpi
+
+
+def _wrapped(text: str, width: float) -> str:
+    """Lines of at most so many characters; those that there are stay."""
+    fits = max(int(width), 16)
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""])

@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import GREY, VERMILION, few_ticks, panels, remove_frames, shortened
+from bochner.display.canvas import (
+    GREY,
+    PAGE,
+    VERMILION,
+    add_colour_bar,
+    few_ticks,
+    finish,
+    panels,
+    shortened,
+    side_by_side,
+)
 from bochner.display.maps import sample, view
 from bochner.display.names import column_pair
 from bochner.features.fourier import FourierFeatures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
-SIZE = (8.2, 3.7)  # inches
 MOST_CRESTS, NAME_WIDTH = 40, 30
 EVEN = 2.0  # ratio of the ranges of the columns up to which they have one scale
 
@@ -137,13 +145,15 @@ class CircleDisplay:
         phase = float(np.delete(rows.mean(axis=0), two) @ np.delete(w, two)) + offset
         return cls(rows[:, two], rows @ w + offset, w[two], phase, [names[j] for j in two])
 
-    def plot(self, ax: Any = None) -> CircleDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> CircleDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or two Axes. None makes a figure.
+        **kwargs
+            Of both clouds of points, as `Axes.scatter` takes them.
 
         Returns
         -------
@@ -156,22 +166,18 @@ class CircleDisplay:
         ValueError
             For a number of Axes that does not fit.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(1, 2, **({"wspace": 0.5} if spaced else {}))
-            return [figure.add_subplot(grid[i]) for i in range(2)]
-
-        axes = panels(ax, 2, SIZE, build)
+        axes = panels(ax, 2, PAGE, side_by_side([1, 1]))
         self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
-        look: dict[str, Any] = {"c": self.angles / (2 * np.pi), "s": 18, "cmap": "viridis", "linewidths": 0}
+        look: dict[str, Any] = {"c": self.angles / (2 * np.pi), "s": 16, "cmap": "viridis", "linewidths": 0}
+        look |= kwargs
         self.points_ = axes[0].scatter(self.points[:, 0], self.points[:, 1], zorder=3, **look)
         self._draw_wave(axes[0])
         turn = np.linspace(0, 2 * np.pi, 361)
         (self.circle_,) = axes[1].plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=1)
         self.circle_points_ = axes[1].scatter(np.cos(self.angles), np.sin(self.angles), zorder=3, **look)
         self._label_circle(axes[1])
-        self.colorbar_ = self.figure_.colorbar(self.points_, ax=axes, label="w'x / 2π, wavelengths", shrink=0.8)
-        remove_frames(axes)
+        self.colorbar_ = add_colour_bar(self.points_, axes, "w'x / 2π [wavelengths]")
+        finish(axes)
         return self
 
     def _draw_wave(self, ax: Axes) -> None:
@@ -196,7 +202,7 @@ class CircleDisplay:
         ax.set_xlabel(shortened(self.names[0], NAME_WIDTH))
         ax.set_ylabel(shortened(self.names[1], NAME_WIDTH))
         title = "Rows; the waves are short" if crests is None else "Rows, and crests of cos(w'x)"
-        ax.set_title(title, loc="left", fontsize="medium")
+        ax.set_title(title, loc="left")
 
     def _label_circle(self, ax: Axes) -> None:
         ax.axhline(0, color=GREY, linewidth=0.5)
@@ -208,7 +214,7 @@ class CircleDisplay:
         ax.set_yticks([-1, 0, 1])
         ax.set_xlabel("cos(w'x)")
         ax.set_ylabel("sin(w'x)")
-        ax.set_title("On the circle", loc="left", fontsize="medium")
+        ax.set_title("The two features", loc="left")
 
 
 def _step(w: NDArray, box: NDArray, scale: NDArray) -> NDArray:

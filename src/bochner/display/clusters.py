@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.display.canvas import BLUE, GREY, fitted_attribute, panels, remove_frames
-from bochner.display.categories import looks
+from bochner.display.canvas import BLUE, GREY, PAGE, finish, fitted_attribute, look, panels, side_by_side
 from bochner.display.maps import sample
 from bochner.display.plane import Plane
 
@@ -33,7 +32,8 @@ class ClusterDisplay:
 
     Attributes
     ----------
-    axes_ : list of Axes
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
     points_ : list of PathCollection
         One for each cluster.
     bars_ : BarContainer
@@ -74,27 +74,45 @@ class ClusterDisplay:
         points, centers = plane.points(U[rows]), plane.points(centers)
         return cls(points, labels[rows], centers, np.bincount(labels, minlength=len(centers)))
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw on new Axes, or on those given: None, one subplot, or two Axes."""
-        self.axes_ = panels(ax, 2, (9, 4), _two)
-        left, right = self.axes_
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or two Axes. None makes a figure.
+        **kwargs
+            Of the points, as `Axes.scatter` takes them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            For a number of Axes that does not fit.
+        """
+        axes = panels(ax, 2, PAGE, side_by_side([3, 2]))
+        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        left, right = axes
         self.points_ = []
-        for k, (colour, marker) in enumerate(looks(len(self.sizes))):
-            x, y = self.points[self.labels == k].T
-            self.points_.append(left.scatter(x, y, s=8, color=colour, marker=marker, alpha=0.6, linewidths=0))
-            left.annotate(str(k), self.centers[k], ha="center", va="center", fontweight="bold")
-        left.set_xlabel("first coordinate")
-        left.set_ylabel("second coordinate")
-        left.set_title("Rows", loc="left", fontsize="medium")
+        for k in range(len(self.sizes)):
+            colour, marker = look(k)
+            points: dict[str, Any] = {"s": 10, "color": colour, "marker": marker, "alpha": 0.7, "linewidths": 0}
+            self.points_.append(left.scatter(*self.points[self.labels == k].T, **(points | kwargs)))
+            box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
+            left.annotate(str(k), self.centers[k], ha="center", va="center", fontsize="small", bbox=box)
+        left.set_xlabel("First coordinate")
+        left.set_ylabel("Second coordinate")
+        left.set_title("Rows by cluster, and the centres", loc="left")
         self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
-        right.axhline(self.sizes.mean(), color=GREY, linewidth=0.8)
-        right.set_xlabel("cluster")
-        right.set_ylabel("rows")
-        right.set_title("Sizes", loc="left", fontsize="medium")
-        remove_frames(self.axes_)
+        right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
+        right.locator_params(axis="x", integer=True)
+        right.set_xlabel("Cluster")
+        right.set_ylabel("Rows")
+        right.set_title("Sizes, and their mean", loc="left")
+        finish(axes)
         return self
-
-
-def _two(figure: Any, place: Any, spaced: bool) -> list[Any]:
-    grid = place.subgridspec(1, 2, width_ratios=[3, 2], wspace=0.3 if spaced else None)
-    return [figure.add_subplot(grid[0]), figure.add_subplot(grid[1])]

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, VERMILION, fitted_attribute, one_panel, panels, remove_frames
+from bochner.display.canvas import BLUE, PAGE, SINGLE, VERMILION, finish, fitted_attribute, panels, side_by_side
 from bochner.display.scree import draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
-SIZE = (8.2, 3.6)  # inches
 MOST_POINTS = 20_000
 
 
@@ -33,11 +31,10 @@ class CorrelationDisplay:
     Attributes
     ----------
     figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
-        Of the correlations.
+    axes_ : array of matplotlib Axes of shape (1,) or (2,)
+        Of the correlations, and of the scores where there are such.
     bars_ : BarContainer
     line_ : Line2D or None
-    scores_ax_ : matplotlib Axes or None
     points_ : PathCollection or None
 
     Examples
@@ -93,13 +90,15 @@ class CorrelationDisplay:
         first = np.column_stack([A[:, :1], B[:, :1]])[:: max(-(-len(A) // MOST_POINTS), 1)]
         return cls(known, model.correlations_of(X, y), first if first.shape[1] == 2 else None)
 
-    def plot(self, ax: Axes | None = None) -> CorrelationDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> CorrelationDisplay:
         """Draw.
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            None makes a figure; one gives its place to both panels.
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or as many Axes as there are panels. None makes a figure.
+        **kwargs
+            Of the bars, as `Axes.bar` takes them.
 
         Returns
         -------
@@ -109,37 +108,33 @@ class CorrelationDisplay:
         ------
         ImportError
             Without matplotlib.
+        ValueError
+            For a number of Axes that does not fit.
         """
-        self.scores_ax_: Any = None
-        self.points_: Any = None
-        if self.scores is None:
-            self.ax_ = one_panel(ax, (SIZE[0] / 2, SIZE[1]))
-        else:
-            self.ax_, self.scores_ax_ = panels(ax, 2, SIZE, _side_by_side)
-            self._draw_scores(self.scores)
-        self.figure_ = self.ax_.figure
-        legend = ("rows of the fit", "other rows")
-        self.bars_, self.line_ = draw_bars(self.ax_, self.correlations, self.others, legend)
-        self.ax_.set_xlabel("Pair")
-        self.ax_.set_ylabel("Correlation")
-        shown = self.correlations if self.others is None else self.others
-        lowest = min(self.correlations.min(initial=0.0), shown.min(initial=0.0))
-        self.ax_.set_ylim(1.05 * float(lowest), 1.05)
-        where = "the rows of the fit" if self.others is None else "other rows"
-        mean = float(shown.mean()) if len(shown) else 0.0
-        self.ax_.set_title(f"Mean {mean:.2f} on {where}", loc="left", fontsize="medium")
-        remove_frames([self.ax_])
+        widths = [1] if self.scores is None else [3, 2]
+        axes = panels(ax, len(widths), SINGLE if self.scores is None else PAGE, side_by_side(widths))
+        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        self._draw_correlations(axes[0], kwargs)
+        self.points_: Any = None if self.scores is None else self._draw_scores(axes[1], self.scores)
+        finish(axes)
         return self
 
-    def _draw_scores(self, scores: NDArray) -> None:
+    def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        legend = ("rows of the fit", "other rows")
+        self.bars_, self.line_ = draw_bars(ax, self.correlations, self.others, legend, kwargs)
+        ax.set_xlabel("Pair")
+        ax.set_ylabel("Correlation")
+        shown = self.correlations if self.others is None else self.others
+        lowest = float(min(self.correlations.min(initial=0.0), shown.min(initial=0.0)))
+        ax.set_ylim(lowest - 0.05 if lowest < 0 else 0.0, 1.05)
+        where = "the rows of the fit" if self.others is None else "other rows"
+        mean = float(shown.mean()) if len(shown) else 0.0
+        ax.set_title(f"Mean {mean:.2f} on {where}", loc="left")
+
+    def _draw_scores(self, ax: Axes, scores: NDArray) -> Any:
+        """The first pair, in the colour of the rows that they are of."""
         size = float(np.clip(20_000 / max(len(scores), 1), 3, 20))
+        ax.set_xlabel("First score of X")
+        ax.set_ylabel("First score of y")
         colour = BLUE if self.others is None else VERMILION
-        self.points_ = self.scores_ax_.scatter(*scores.T, s=size, linewidths=0, color=colour)
-        self.scores_ax_.set_xlabel("First score of X")
-        self.scores_ax_.set_ylabel("First score of y")
-        remove_frames([self.scores_ax_])
-
-
-def _side_by_side(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-    grid = place.subgridspec(1, 2, wspace=0.35 if spaced else None)
-    return [figure.add_subplot(grid[0]), figure.add_subplot(grid[1])]
+        return ax.scatter(scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour)

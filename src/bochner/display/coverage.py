@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, panels, remove_frames, shortened
+from bochner.display.canvas import BLUE, GREY, PAGE, VERMILION, finish, panels, shortened, side_by_side
 from bochner.display.groups import Group, grouped
 from bochner.display.rows import column_of
 from bochner.display.targets import interval_of, mean_of, target_of
@@ -16,9 +16,8 @@ from bochner.scores import wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
-SIZE, WIDTHS = (9.4, 4.2), (1.0, 1.1)  # inches; ratio of the panels
+WIDTHS = (1.0, 1.1)  # ratio of the panels
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 NAME_WIDTH, LABEL_WIDTH = 28, 22
 PREDICTED = "predicted"
@@ -184,13 +183,15 @@ class CoverageDisplay:
         groups = grouped(values, inside[coverage])
         return cls(levels, [inside[level].mean() for level in levels], len(truth), groups, name, coverage)
 
-    def plot(self, ax: Any = None) -> CoverageDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> CoverageDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or two Axes. None makes a figure.
+        **kwargs
+            Of the line of coverages, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -203,30 +204,26 @@ class CoverageDisplay:
         ValueError
             For a number of Axes that does not fit.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(1, 2, width_ratios=WIDTHS, **({"wspace": 0.6} if spaced else {}))
-            return [figure.add_subplot(grid[i]) for i in range(2)]
-
-        axes = panels(ax, 2, SIZE, build)
+        axes = panels(ax, 2, PAGE, side_by_side(WIDTHS))
         self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
-        self._draw_coverages(axes[0])
+        self._draw_coverages(axes[0], kwargs)
         self._draw_groups(axes[1])
-        remove_frames(axes)
+        finish(axes)
         return self
 
-    def _draw_coverages(self, ax: Axes) -> None:
+    def _draw_coverages(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
         self.band_ = ax.fill_between(self.coverages, *ends.T, color=BLUE, alpha=0.18, linewidth=0)
-        (self.line_,) = ax.plot(self.coverages, self.covered, "o-", color=BLUE, markersize=4.5)
+        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs}
+        (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(lambda share, _: f"{100 * share:.0f}%")
         ax.set_xlabel("Coverage asked for")
         ax.set_ylabel("Coverage measured")
-        ax.set_title(f"{self.n_rows:,} rows", loc="left", fontsize="medium")
+        ax.set_title(f"{self.n_rows:,} rows", loc="left")
 
     def _draw_groups(self, ax: Axes) -> None:
         covered = np.array([group.covered for group in self.groups])
@@ -237,15 +234,13 @@ class CoverageDisplay:
         look: dict[str, Any] = {"fmt": "none", "ecolor": np.where(off, VERMILION, BLUE), "elinewidth": 1.5}
         self.errorbars_ = ax.errorbar(covered, at, xerr=np.abs(ends.T - covered), **look)
         self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3)
-        ax.set_yticks(at, [shortened(group.name, LABEL_WIDTH) for group in self.groups], fontsize="small")
+        ax.set_yticks(at, [shortened(group.name, LABEL_WIDTH) for group in self.groups])
         ax.set_ylim(len(at) - 0.4, -0.6)
         low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
         ax.set_xlim(max(low - 0.02, 0), 1)
-        ax.locator_params(axis="x", nbins=6)
+        ax.locator_params(axis="x", nbins=5)
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
         ax.grid(axis="y", alpha=0.3)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel("Coverage measured")
-        ax.set_title(
-            f"{100 * self.coverage:g}% intervals, by {shortened(self.by, NAME_WIDTH)}", loc="left", fontsize="medium"
-        )
+        ax.set_title(f"{100 * self.coverage:g}% intervals, by {shortened(self.by, NAME_WIDTH)}", loc="left")

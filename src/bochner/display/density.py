@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, fitted_attribute, one_panel, remove_frames, shortened
+from bochner.display.canvas import (
+    BLUE,
+    SINGLE,
+    add_colour_bar,
+    few_ticks,
+    finish,
+    fitted_attribute,
+    one_panel,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CURVE, MAP = (4.8, 3.4), (5.0, 4.0)  # inches
 POINTS, MARGIN, NAME_WIDTH = (400, 120), 3.0, 30  # along a curve and a side of a map; bandwidths around the rows
 MOST_COLUMNS, LEVELS = 2, 12
 
@@ -104,7 +112,7 @@ class DensityDisplay:
         ax : matplotlib Axes, optional
             None makes a figure.
         **kwargs
-            For `plot` of matplotlib's Axes, or for their `contourf`.
+            Of the curve, as `Axes.plot` takes them, or of the map, as `Axes.contourf` does.
 
         Returns
         -------
@@ -115,16 +123,17 @@ class DensityDisplay:
         ImportError
             Without matplotlib.
         """
-        self.ax_ = one_panel(ax, CURVE if len(self.axes) == 1 else MAP)
+        self.ax_ = one_panel(ax, SINGLE)
         self.figure_ = self.ax_.figure
         names = [shortened(name, NAME_WIDTH) for name in self.names]
         self.ax_.set_xlabel(names[0])
+        few_ticks(self.ax_.xaxis, self.axes[0], 5)
         if len(self.axes) == 1:
             self._draw_curve(kwargs)
         else:
             self._draw_map(kwargs)
             self.ax_.set_ylabel(names[1])
-        remove_frames([self.ax_])
+        finish([self.ax_])
         return self
 
     def _draw_curve(self, kwargs: dict[str, Any]) -> None:
@@ -132,9 +141,9 @@ class DensityDisplay:
         (self.curve_,) = self.ax_.plot(axis, self.density, **look)
         self.ax_.fill_between(axis, self.density, color=self.curve_.get_color(), alpha=0.15, linewidth=0)
         self.ax_.set_ylim(0, None)
-        self.ax_.set_ylabel("density")
+        self.ax_.set_ylabel("Density")
 
     def _draw_map(self, kwargs: dict[str, Any]) -> None:
         look: dict[str, Any] = {"levels": LEVELS, "cmap": "Blues", **kwargs}
         self.contours_ = self.ax_.contourf(*self.axes, self.density, **look)
-        self.figure_.colorbar(self.contours_, ax=self.ax_, label="density")
+        add_colour_bar(self.contours_, self.ax_, "Density")

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.display.canvas import LOOKS, few_ticks, one_panel, remove_frames
+from bochner.display.canvas import LOOKS, SINGLE, add_legend, few_ticks, finish, one_panel
 
-SIZE = (6.4, 3.6)  # inches
 MOST_LINES = len(LOOKS)
 
 
@@ -99,13 +98,15 @@ class DriftDisplay:
         what = "Share predicted rightly" if kinds == {True} else "1 - squared error / variance"
         return cls({name: one.score_history_ for name, one in models.items()}, what)
 
-    def plot(self, ax: Any = None) -> DriftDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> DriftDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of all lines, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -116,17 +117,18 @@ class DriftDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = one_panel(ax, SIZE)
+        ax = one_panel(ax, SINGLE)
         self.ax_, self.figure_ = ax, ax.figure
         self.lines_: list[Any] = []
         for (name, history), (colour, marker) in zip(self.histories.items(), LOOKS, strict=False):
             few = {"marker": marker, "markersize": 4} if len(history) <= 20 else {}
-            self.lines_ += ax.plot(history[:, 0], history[:, 1], color=colour, linewidth=1.4, label=name, **few)
+            look: dict[str, Any] = {"color": colour, "linewidth": 1.4, "label": name, **few, **kwargs}
+            self.lines_ += ax.plot(history[:, 0], history[:, 1], **look)
         if len(self.histories) > 1:
-            ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            add_legend(ax)
         few_ticks(ax.xaxis, np.concatenate([history[:, 0] for history in self.histories.values()]), 6)
         ax.set_xlabel("Rows so far")
         ax.set_ylabel(self.what)
-        ax.set_title("Predicted, then learned", loc="left", fontsize="medium")
-        remove_frames([ax])
+        ax.set_title("Each block of rows is predicted, then learned", loc="left")
+        finish([ax])
         return self

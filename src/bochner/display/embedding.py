@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, one_panel, remove_frames
-from bochner.display.categories import LEGEND, categories
+from bochner.display.canvas import BLUE, SINGLE, add_colour_bar, add_legend, finish, one_panel
+from bochner.display.categories import categories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (5.6, 4.6)  # inches
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
 MOST_POINTS = 20_000
 
@@ -98,13 +97,15 @@ class EmbeddingDisplay:
         first, second = components
         return cls(scores[::step][:, [first, second]], some, (f"Score {first + 1}", f"Score {second + 1}"))
 
-    def plot(self, ax: Axes | None = None) -> EmbeddingDisplay:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> EmbeddingDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of all points, as `Axes.scatter` takes them.
 
         Returns
         -------
@@ -115,22 +116,22 @@ class EmbeddingDisplay:
         ImportError
             Without matplotlib.
         """
-        self.ax_: Any = one_panel(ax, SIZE)
+        self.ax_: Any = one_panel(ax, SINGLE)
         self.figure_ = self.ax_.figure
         self.points_: list[Any] = []
         self.colorbar_: Any = None
         size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
         every = np.ones(len(self.scores), bool)
         if self.labels is None:
-            self._scatter(every, size, color=BLUE)
+            self._scatter(every, {"s": size, "color": BLUE} | kwargs)
         elif self._are_categories():
-            self._draw_categories(size)
+            self._draw_categories({"s": size} | kwargs)
         else:
-            self._scatter(every, size, c=self.labels.astype(np.float64))
-            self.colorbar_ = self.ax_.figure.colorbar(self.points_[0], ax=self.ax_, label=self.label)
+            self._scatter(every, {"s": size, "c": self.labels.astype(np.float64), "cmap": "viridis"} | kwargs)
+            self.colorbar_ = add_colour_bar(self.points_[0], self.ax_, self.label)
         self.ax_.set_xlabel(self.names[0])
         self.ax_.set_ylabel(self.names[1])
-        remove_frames([self.ax_])
+        finish([self.ax_])
         return self
 
     def _are_categories(self) -> bool:
@@ -141,11 +142,11 @@ class EmbeddingDisplay:
         distinct = np.unique(labels[np.isfinite(labels)])
         return len(distinct) <= MOST_NUMBERS and bool((distinct == np.round(distinct)).all())
 
-    def _draw_categories(self, size: float) -> None:
+    def _draw_categories(self, points: dict[str, Any]) -> None:
         """Points of each of the most frequent categories, and of the others in grey."""
-        for name, rows, colour, _ in categories(np.asarray(self.labels)):
-            self._scatter(rows, size, color=[colour], label=name)
-        self.ax_.legend(title=self.label or None, markerscale=2, **LEGEND)
+        for name, rows, colour, marker in categories(np.asarray(self.labels)):
+            self._scatter(rows, {"color": [colour], "marker": marker, "label": name} | points)
+        add_legend(self.ax_, title=self.label or None)
 
-    def _scatter(self, rows: Any, size: float, **look: Any) -> None:
-        self.points_.append(self.ax_.scatter(*self.scores[rows].T, s=size, linewidths=0, **look))
+    def _scatter(self, rows: Any, points: dict[str, Any]) -> None:
+        self.points_.append(self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points)))

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, one_panel, remove_frames
+from bochner.display.canvas import BLUE, GREY, PURPLE, SINGLE, VERMILION, add_legend, finish, one_panel
 from bochner.display.maps import estimated_gram, sample, view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (5.6, 4.2)  # inches
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -134,13 +133,15 @@ class ErrorDisplay:
                 errors[:, i, r] = wrong.mean(), wrong.max()
         return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.unit == "grids" else "features D")
 
-    def plot(self, ax: Any = None) -> ErrorDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> ErrorDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the lines of the mean and the largest errors, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -151,7 +152,7 @@ class ErrorDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = one_panel(ax, SIZE)
+        ax = one_panel(ax, SINGLE)
         self.ax_, self.figure_ = ax, ax.figure
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
@@ -160,24 +161,27 @@ class ErrorDisplay:
         self.bound_line_ = None
         if self.bound is not None:
             (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound")
-        self.max_line_ = self._draw(ax, self.max_errors, VERMILION, "s", "largest of the pairs")
-        self.mean_line_ = self._draw(ax, self.mean_errors, BLUE, "o", "mean of the pairs")
+        largest = {"color": VERMILION, "marker": "s", "label": "largest of the pairs"}
+        self.max_line_ = self._draw(ax, self.max_errors, largest | kwargs)
+        mean = {"color": BLUE, "marker": "o", "label": "mean of the pairs"}
+        self.mean_line_ = self._draw(ax, self.mean_errors, mean | kwargs)
         self.bands_.reverse()
         self.fits_.reverse()
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
         self._label(ax)
         lines = [self.bound_line_] * (self.bound is not None) + [self.max_line_, self.mean_line_, self.fits_[0]]
-        ax.legend(handles=lines, fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        add_legend(ax, lines)
+        finish([ax])
         return self
 
-    def _draw(self, ax: Axes, errors: NDArray, colour: str, marker: str, label: str) -> Any:
+    def _draw(self, ax: Axes, errors: NDArray, look: dict[str, Any]) -> Any:
         """One kind of errors: their mean over the draws, their range, and the fit."""
         mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
         c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
         self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2)
         low, high = errors.min(axis=1), errors.max(axis=1)
-        self.bands_.append(ax.fill_between(self.sizes, low, high, color=colour, alpha=0.2, linewidth=0))
-        (line,) = ax.plot(self.sizes, mean, marker=marker, markersize=4.5, color=colour, label=label)
+        self.bands_.append(ax.fill_between(self.sizes, low, high, color=look["color"], alpha=0.2, linewidth=0))
+        (line,) = ax.plot(self.sizes, mean, **({"markersize": 4.5} | look))
         return line
 
     def _label(self, ax: Axes) -> None:
@@ -190,8 +194,7 @@ class ErrorDisplay:
         ax.set_xlabel(f"Number of {self.unit}")
         ax.set_ylabel("Error of z(x)'z(y)")
         draws = self.mean_errors.shape[1]
-        ax.set_title(f"Mean and range of {draws} draws" if draws > 1 else "One draw", loc="left", fontsize="medium")
-        remove_frames([ax])
+        ax.set_title(f"Mean and range of {draws} draws" if draws > 1 else "One draw", loc="left")
 
 
 def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:

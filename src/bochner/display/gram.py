@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import panels
+from bochner.display.canvas import PAGE, add_colour_bar, finish, panels, side_by_side
 from bochner.display.maps import estimated_gram, sample, view
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
-
-PICTURE, BAR, HEIGHT = 2.7, 0.9, 3.3  # inches
+MOST_ACROSS, PICTURE, HEIGHT = 4, 1.6, 2.9  # pictures in a row; inches
 ORDERS = ("component", "given")
 
 
@@ -114,13 +110,15 @@ class GramDisplay:
         estimates = [estimated_gram(one, rows) for one in maps]
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
-    def plot(self, ax: Any = None) -> GramDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> GramDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or one Axes for each picture. None makes a figure.
+        **kwargs
+            Of all pictures, as `Axes.imshow` takes them.
 
         Returns
         -------
@@ -134,29 +132,26 @@ class GramDisplay:
             For a number of Axes that does not fit.
         """
         n = 1 + len(self.estimates)
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(1, n)
-            return [figure.add_subplot(grid[i]) for i in range(n)]
-
-        axes = panels(ax, n, (PICTURE * n + BAR, HEIGHT), build)
+        axes = panels(ax, n, (PAGE[0], HEIGHT * -(-n // MOST_ACROSS)), side_by_side([1] * n, PICTURE))
         self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
         matrices = [self.exact, *self.estimates]
         low = min(0.0, *(float(matrix.min()) for matrix in matrices))
         high = max(float(matrix.max()) for matrix in matrices)
-        self.images_ = [
-            one.imshow(matrix, cmap="viridis", vmin=low, vmax=high, interpolation="nearest")
-            for one, matrix in zip(axes, matrices, strict=True)
-        ]
+        look: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high, "interpolation": "nearest", **kwargs}
+        self.images_ = [one.imshow(matrix, **look) for one, matrix in zip(axes, matrices, strict=True)]
         errors = zip(self.sizes, self.max_errors, self.rms_errors, strict=True)
-        titles = ["Exact kernel\n", *(f"{D:,} {self.unit}\nerror: max {a:.2g}, RMS {b:.2g}" for D, a, b in errors)]
+        titles = ["Exact kernel", *(f"{D:,} {self._unit(D)}\nerror: max {a:.2g}\nRMS {b:.2g}" for D, a, b in errors)]
         for one, title in zip(axes, titles, strict=True):
-            one.set_title(title, loc="left", fontsize="small")
+            one.set_title(title, loc="left")
             one.set_xticks([])
             one.set_yticks([])
-        axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}", fontsize="small")
-        self.colorbar_ = self.figure_.colorbar(self.images_[0], ax=axes, shrink=0.8, label="k(x, y)")
+        axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}")
+        self.colorbar_ = add_colour_bar(self.images_[0], axes, "k(x, y)")
+        finish(axes, frames=True)
         return self
+
+    def _unit(self, size: int) -> str:
+        return self.unit.removesuffix("s") if size == 1 else self.unit
 
 
 def _component(X: NDArray) -> NDArray:

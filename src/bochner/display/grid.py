@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import GREY, LOOKS, few_ticks, panels, remove_frames, shortened
+from bochner.display.canvas import GREY, LOOKS, PAGE, few_ticks, finish, panels, shortened
 from bochner.display.maps import sample, view
 from bochner.display.names import column_pair
 from bochner.features.binning import BinningFeatures
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.gridspec import SubplotSpec
 
-PANEL, HEIGHTS, SPACE = 2.9, (2.9, 1.6), 0.4  # inches
+HEIGHTS, LEAST, MOST = (2.5, 1.4), 2.0, 2.6  # inches; widths of a grid
 MOST_LINES, MOST_ROWS, MOST_FRAMED, NAME_WIDTH = 100, 24, 40, 26
 ZERO = "#eeeeee"  # of what is 0
 STYLES = ("-", "--", ":", "-.")
@@ -138,13 +138,15 @@ class GridDisplay:
         pitches, shifts = own.pitches_[:n_grids, :, two], own.shifts_[:n_grids, :, two]
         return cls(points, pitches, shifts, [names[j] for j in two], rows.shape[1])
 
-    def plot(self, ax: Any = None) -> GridDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> GridDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or two Axes for each grid, as `axes_`. None makes a figure.
+        **kwargs
+            Of the points, as `Axes.scatter` takes them.
 
         Returns
         -------
@@ -164,14 +166,15 @@ class GridDisplay:
             grid = place.subgridspec(2, P, height_ratios=HEIGHTS, **room)
             return [figure.add_subplot(grid[i, p]) for i in range(2) for p in range(P)]
 
-        axes = panels(ax, 2 * P, (PANEL * P + SPACE, sum(HEIGHTS) + SPACE), build)
+        width = float(np.clip(PAGE[0], LEAST * P, MOST * P))
+        axes = panels(ax, 2 * P, (width, sum(HEIGHTS)), build)
         self.axes_, self.figure_ = np.array(axes, dtype=object).reshape(2, P), axes[0].figure
-        drawn = [self._draw_grid(axes[p], p) for p in range(P)]
+        drawn = [self._draw_grid(axes[p], p, kwargs) for p in range(P)]
         self.points_, self.lines_ = [one for one, _ in drawn], [lines for _, lines in drawn]
         self.features_ = [self._draw_features(axes[P + p], p) for p in range(P)]
         axes[0].set_ylabel(shortened(self.names[1], NAME_WIDTH))
         axes[P].set_ylabel("Some rows" if len(self.points) > MOST_ROWS else "Rows")
-        remove_frames(axes)
+        finish(axes)
         return self
 
     def _colours(self, p: int) -> list[str]:
@@ -179,10 +182,11 @@ class GridDisplay:
         flat = self.cells[p].reshape(len(self.points), -1)
         return [COLOURS[i] for i in flat @ (STRIDE ** np.arange(flat.shape[1])) % len(COLOURS)]
 
-    def _draw_grid(self, ax: Axes, p: int) -> tuple[Any, Any]:
+    def _draw_grid(self, ax: Axes, p: int, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         from matplotlib.collections import LineCollection
 
-        dots = ax.scatter(self.points[:, 0], self.points[:, 1], s=14, c=self._colours(p), linewidths=0, zorder=3)
+        look: dict[str, Any] = {"s": 12, "c": self._colours(p), "linewidths": 0, "zorder": 3, **kwargs}
+        dots = ax.scatter(*self.points.T, **look)
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         room = 0.06 * np.where(high > low, high - low, 1.0)
         low, high = low - room, high + room
@@ -203,7 +207,7 @@ class GridDisplay:
         few_ticks(ax.yaxis, self.points[:, 1], 4)
         ax.set_xlabel(shortened(self.names[0], NAME_WIDTH))
         note = ", too fine to draw" if crowded else ""
-        ax.set_title(f"Grid {p + 1}{note}", loc="left", fontsize="medium")
+        ax.set_title(f"Grid {p + 1}{note}", loc="left")
         return dots, lines
 
     def _draw_features(self, ax: Axes, p: int) -> Any:

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, few_ticks, panels, remove_frames, shortened
+from bochner.display.canvas import (
+    BLUE,
+    GREY,
+    PAGE,
+    VERMILION,
+    add_legend,
+    few_ticks,
+    finish,
+    panels,
+    shortened,
+    side_by_side,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
-SIZE = (8.2, 3.5)  # inches
 NAME_WIDTH, MOST_COLUMNS, MOST_BINS = 24, 10, 30
 
 
@@ -106,13 +115,15 @@ class HypothesisDisplay:
         label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
         return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
 
-    def plot(self, ax: Any = None) -> HypothesisDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> HypothesisDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or two Axes. None makes a figure.
+        **kwargs
+            Of the histogram, as `Axes.hist` takes them.
 
         Returns
         -------
@@ -125,30 +136,24 @@ class HypothesisDisplay:
         ValueError
             For a number of Axes that does not fit.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(1, 2, **({"wspace": 0.6} if spaced else {}))
-            return [figure.add_subplot(grid[i]) for i in range(2)]
-
-        axes = panels(ax, 2, SIZE, build)
+        axes = panels(ax, 2, PAGE, side_by_side([1, 1]))
         self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
-        self._draw_null(axes[0])
+        self._draw_null(axes[0], kwargs)
         self._draw_columns(axes[1])
-        remove_frames(axes)
+        finish(axes)
         return self
 
-    def _draw_null(self, ax: Axes) -> None:
+    def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         bins = min(MOST_BINS, max(5, len(self.null) // 20))
-        *_, self.histogram_ = ax.hist(self.null, bins=bins, color=GREY, alpha=0.6, label="where it holds")
+        look: dict[str, Any] = {"bins": bins, "color": GREY, "alpha": 0.6, "label": "where it holds", **kwargs}
+        *_, self.histogram_ = ax.hist(self.null, **look)
         self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="the rows")
         few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
         ax.set_xlabel(self.label)
-        ax.set_ylabel("permutations" if self.label.startswith("Evidence") else "draws")
-        ax.legend(
-            frameon=False, fontsize="small", loc="upper right" if self.statistic < np.mean(ax.get_xlim()) else "best"
-        )
+        ax.set_ylabel("Permutations" if self.label.startswith("Evidence") else "Draws")
+        add_legend(ax)
         p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
-        ax.set_title(f"{self.hypothesis}\n{p}, effect {self.effect_size:.2g}", loc="left", fontsize="medium")
+        ax.set_title(f"{self.hypothesis}\n{p}, effect {self.effect_size:.2g}", loc="left")
 
     def _draw_columns(self, ax: Axes) -> None:
         places = np.arange(len(self.names))
@@ -156,5 +161,6 @@ class HypothesisDisplay:
         ax.set_yticks(places, [shortened(name, NAME_WIDTH) for name in self.names])
         ax.invert_yaxis()
         ax.set_xlim(left=0)
-        ax.set_xlabel("share of the mean squared slope")
-        ax.set_title("Columns", loc="left", fontsize="medium")
+        ax.set_xlabel("Share of the mean squared slope")
+        few_ticks(ax.xaxis, self.shares, 4)
+        ax.set_title("Columns that it follows", loc="left")

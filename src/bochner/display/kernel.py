@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, one_panel, remove_frames, shortened
+from bochner.display.canvas import BLUE, GREY, SINGLE, VERMILION, add_legend, finish, one_panel, shortened
 from bochner.display.maps import View, view
 from bochner.features.fourier import FourierFeatures
 from bochner.theory.variance import bias_and_variance
 
-SIZE = (6.0, 3.9)  # inches
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
 NAME_WIDTH = 40
 KNOWN = "k ± 2 sd, known for independent draws"
@@ -146,13 +145,15 @@ class KernelDisplay:
         size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
         return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
-    def plot(self, ax: Any = None) -> KernelDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> KernelDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the line of the estimate, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -163,20 +164,20 @@ class KernelDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = one_panel(ax, SIZE)
+        ax = one_panel(ax, SINGLE)
         self.ax_, self.figure_ = ax, ax.figure
         low, high = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         look: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0}
         self.band_ = ax.fill_between(self.distances, low, high, label=self.band, **look)
         (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact")
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
-        (self.estimate_line_,) = ax.plot(self.distances, self.estimate, color=VERMILION, linewidth=1.2, label=label)
+        own: dict[str, Any] = {"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs}
+        (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **own)
         ax.set_xlabel(f"Distance t along {shortened(self.along, NAME_WIDTH)}" if self.along else "Distance t")
         ax.set_ylabel("Kernel")
         ax.margins(x=0)
-        handles = [self.kernel_line_, self.estimate_line_, self.band_]
-        ax.legend(handles=handles, fontsize="small", frameon=False, loc="upper right")
-        remove_frames([ax])
+        add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
+        finish([ax])
         return self
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import fitted_attribute, one_panel, remove_frames, shortened
-from bochner.display.categories import LEGEND, NAME_WIDTH, categories
+from bochner.display.canvas import SINGLE, add_legend, finish, fitted_attribute, one_panel, shortened
+from bochner.display.categories import NAME_WIDTH, categories
 from bochner.display.maps import sample
 from bochner.display.plane import Plane
+from bochner.display.warps import table_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (5.6, 4.6)  # inches
 FAINT, SMALL, LARGE = 0.15, 10, 60
 
 
@@ -72,7 +72,7 @@ class LabelDisplay:
     def from_estimator(
         cls, model: Any, X: Any, y: ArrayLike | None = None, *, max_rows: int = 2000, random_state: int = 0
     ) -> LabelDisplay:
-        """Predict the classes of rows, in the two main components of what distances are measured in.
+        """Predict the classes of rows, in two columns in their own units, or else the main components of many.
 
         Parameters
         ----------
@@ -109,21 +109,25 @@ class LabelDisplay:
         parts = [sample(np.flatnonzero(rows), max_rows, random_state) for rows in (known, ~known)]
         some = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
-        names = [f"{name}, encoded" for name in model.encoder_.get_feature_names_out().tolist()]
-        if len(names) != 2:
+        names, (shift, scale) = model.encoder_.get_feature_names_out().tolist(), (np.zeros(2), np.ones(2))
+        if len(names) == 2:
+            shift, scale = table_units(model.encoder_.columns_, 2)
+        else:
             rows, names = model.features_.coordinates(rows), ["Component 1", "Component 2"]
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
-        points = Plane.of(rows).points(rows[some])
+        points = shift + scale * Plane.of(rows).points(rows[some])
         return cls(points, labels[some], certainty[some], known[some], (names[0], names[1]))
 
-    def plot(self, ax: Axes | None = None) -> LabelDisplay:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LabelDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of all points, as `Axes.scatter` takes them.
 
         Returns
         -------
@@ -134,7 +138,7 @@ class LabelDisplay:
         ImportError
             Without matplotlib.
         """
-        self.ax_: Any = one_panel(ax, SIZE)  # which says what to install
+        self.ax_: Any = one_panel(ax, SINGLE)  # which says what to install
         from matplotlib.colors import to_rgba
 
         self.figure_ = self.ax_.figure
@@ -145,17 +149,17 @@ class LabelDisplay:
             own, free = rows & self.known, rows & ~self.known
             shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
             shades[:, 3] = shade[free]
-            self.points_[name] = self._scatter(free, SMALL, facecolors=shades, marker=marker, linewidths=0)
-            look = {"facecolors": [colour], "edgecolors": "black", "linewidths": 1.0, "label": name, "zorder": 3}
-            self.known_[name] = self._scatter(own, LARGE, marker=marker, **look)
-        self.ax_.legend(**LEGEND)
+            faint = {"s": SMALL, "color": shades, "marker": marker, "linewidths": 0}
+            large = {"s": LARGE, "color": [colour], "marker": marker, "label": name, "zorder": 3}
+            self.points_[name] = self._scatter(free, faint | kwargs)
+            self.known_[name] = self._scatter(own, large | {"edgecolors": "black", "linewidths": 1.0} | kwargs)
+        add_legend(self.ax_, list(self.known_.values()))
         for axis, name in zip((self.ax_.xaxis, self.ax_.yaxis), self.names, strict=True):
             axis.set_label_text(shortened(name, NAME_WIDTH))
         labelled = f"{self.known.sum():,} of {len(self.known):,} rows with a label; shades: certainty"
-        self.ax_.set_title(labelled, loc="left", fontsize="medium")
-        remove_frames([self.ax_])
+        self.ax_.set_title(labelled, loc="left")
+        finish([self.ax_])
         return self
 
-    def _scatter(self, rows: NDArray, size: float, **look: Any) -> Any:
-        x, y = self.points[rows].T
-        return self.ax_.scatter(x, y, s=size, **look)
+    def _scatter(self, rows: NDArray, look: dict[str, Any]) -> Any:
+        return self.ax_.scatter(*self.points[rows].T, **look)

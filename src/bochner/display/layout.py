@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bochner.display.canvas import NARROW, PAGE, SINGLE, inches_across
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.gridspec import SubplotSpec
 
-BESIDE, BELOW = (1, 4), (4, 6)  # least and most warps in a row, beside the bars or below them
-BARS_WIDTH, BAR_HEIGHT, WARP_SIZE, CELL, SIDES, CHARACTER = 4.6, 0.24, (1.9, 1.65), 0.3, (1.8, 3.3), 0.07  # inches
+ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
+BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06  # inches
 SPARE = 1.3
 
 
 class Layout(NamedTuple):
-    """Panels side by side; where there are all three kinds, the warps below the others.
+    """Panels of a metric: bars, the map beside them where there is room, and the warps below.
 
     Attributes
     ----------
@@ -33,63 +35,40 @@ class Layout(NamedTuple):
     @property
     def n_panels(self) -> int:
         """Number of Axes."""
-        return len(self.blocks) + max(self.n_warps - 1, 0)
-
-    @property
-    def below(self) -> bool:
-        """Whether the warps have a row of their own."""
-        return bool(self.n_bars and self.n_warps and self.map_shape[0])
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of warps."""
-        least, most = BELOW if self.below else BESIDE
-        rows = -(-self.n_warps // most)
-        return rows, max(least, -(-self.n_warps // max(rows, 1)))
-
-    @property
-    def blocks(self) -> dict[str, tuple[float, float]]:
-        """Width and height in inches of what there is."""
-        rows, columns = self.grid
-        sizes = {
-            "bars": (BARS_WIDTH, 0.9 + BAR_HEIGHT * self.n_bars),
-            "warps": (0.4 + WARP_SIZE[0] * columns, 0.3 + WARP_SIZE[1] * rows),
-            "map": (2.1 + _side(self.map_shape[1]), 1.1 + _side(self.map_shape[0]) + CHARACTER * self.name_length),
-        }
-        there = {"bars": self.n_bars, "warps": self.n_warps, "map": self.map_shape[0]}
-        return {name: size for name, size in sizes.items() if there[name]}
+        return bool(self.n_bars) + self.n_warps + bool(self.map_shape[0])
 
     @property
     def size(self) -> tuple[float, float]:
         """Width and height of a figure of its own, in inches."""
-        blocks = self.blocks
-        under = blocks.pop("warps") if self.below else (0.0, 0.0)
-        width = sum(width for width, _ in blocks.values())
-        return max(width, under[0]), max(height for _, height in blocks.values()) + under[1]
+        width = SINGLE[0] if self.n_panels == 1 else PAGE[0]
+        return width, sum(max(height for _, height in row) for row in self.rows(True))
+
+    def rows(self, wide: bool) -> list[list[tuple[str, float]]]:
+        """Names and heights in inches of what there is, row by row."""
+        above = [("bars", 0.9 + BAR_HEIGHT * self.n_bars)] * bool(self.n_bars)
+        side = min(max(CELL * self.map_shape[0], SIDES[0]), SIDES[1])
+        above += [("map", 1.1 + side + CHARACTER * self.name_length)] * bool(self.map_shape[0])
+        below = [("warps", 0.4 + WARP_HEIGHT * -(-self.n_warps // ACROSS[wide]))] * bool(self.n_warps)
+        return [row for row in ([above] if wide else [[one] for one in above]) + [below] if row]
 
     def build(self, figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
         """Make the Axes, in the order bars, warps, map."""
         room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.9} if spaced else {}
-        blocks, places = self.blocks, {}
-        if self.below:
-            under = blocks.pop("warps")[1]
-            above = max(height for _, height in blocks.values())
-            halves = place.subgridspec(2, 1, height_ratios=[above, under], **room)
-            place, places["warps"] = halves[0], halves[1]
-        widths, highest = [width for width, _ in blocks.values()], max(height for _, height in blocks.values())
-        row = place.subgridspec(1, len(blocks), width_ratios=widths, **room)
-        for i, (name, (_, height)) in enumerate(blocks.items()):
-            places[name] = _top(row[i], height, highest)
+        wide = inches_across(figure, place) >= NARROW
+        rows, places = self.rows(wide), {}
+        heights = [max(height for _, height in row) for row in rows]
+        stack = place.subgridspec(len(rows), 1, height_ratios=heights, **room)
+        for i, row in enumerate(rows):
+            beside = stack[i].subgridspec(1, len(row), **room)
+            for j, (name, height) in enumerate(row):
+                places[name] = _top(beside[j], height, heights[i])
         axes = []
-        for name in self.blocks:
-            n, shape = (self.n_warps, self.grid) if name == "warps" else (1, (1, 1))
-            grid = places[name].subgridspec(*shape, **room)
+        for name in [name for name in ("bars", "warps", "map") if name in places]:
+            n = self.n_warps if name == "warps" else 1
+            across = ACROSS[wide] if name == "warps" else 1
+            grid = places[name].subgridspec(-(-n // across), across, **room)
             axes += [figure.add_subplot(grid[i]) for i in range(n)]
         return axes
-
-
-def _side(n: int) -> float:
-    return min(max(CELL * n, SIDES[0]), SIDES[1])
 
 
 def _top(place: SubplotSpec, height: float, whole: float) -> SubplotSpec:

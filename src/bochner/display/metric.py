@@ -11,16 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.display.canvas import (
     BLUE,
     GREY,
+    add_colour_bar,
     few_ticks,
+    finish,
     fitted_attribute,
     in_first_column,
+    mark_units,
     panels,
-    remove_frames,
     shortened,
+    text_size,
 )
 from bochner.display.layout import Layout
 from bochner.display.names import column_names
-from bochner.display.warps import Warp, relevant_warps, table_units
+from bochner.display.warps import Warp, relevant_warps, table_units, time_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +123,7 @@ class MetricDisplay:
             For another number of names than the metric has columns, and a negative number of warps.
         """
         d = metric.n_features_in_
-        return cls._collected(metric, feature_names, n_warps, np.zeros(d), np.ones(d))
+        return cls._collected(metric, feature_names, n_warps, np.zeros(d), np.ones(d), {})
 
     @classmethod
     def from_estimator(cls, model: Any, n_warps: int = 12) -> MetricDisplay:
@@ -145,26 +148,28 @@ class MetricDisplay:
         """
         metric, encoder = fitted_attribute(model, "metric_"), model.encoder_
         units = table_units(encoder.columns_, metric.n_features_in_)
-        display = cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units)
+        display = cls._collected(metric, encoder.get_feature_names_out(), n_warps, *units, time_units(encoder.columns_))
         p = encoder.n_features_in_
         display.relevance = np.bincount(encoder.sources(), metric.relevance_, p)
         display.feature_names = column_names(getattr(encoder, "feature_names_in_", None), p)
         return display
 
     @classmethod
-    def _collected(cls, metric: Any, names: Any, n_warps: int, shift: NDArray, scale: NDArray) -> MetricDisplay:
+    def _collected(
+        cls, metric: Any, names: Any, n_warps: int, shift: NDArray, scale: NDArray, times: dict[int, str]
+    ) -> MetricDisplay:
         d = metric.n_features_in_
         names = column_names(names, d)
         if len(names) != d:
             raise ValueError(f"The metric has {d} columns, but there are {len(names)} feature names.")
         if n_warps < 0:
             raise ValueError(f"n_warps must not be negative, got {n_warps}.")
-        warps = relevant_warps(metric, names, shift, scale)[:n_warps]
+        warps = relevant_warps(metric, names, shift, scale, times)[:n_warps]
         linear = metric.linear_ if metric.linear_.size else None
         mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
         return cls(metric.relevance_, names, warps, linear, mixed, len(metric.warped_))
 
-    def plot(self, ax: Any = None, *, sharey: bool = True) -> MetricDisplay:
+    def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> MetricDisplay:
         """Draw.
 
         Parameters
@@ -175,6 +180,8 @@ class MetricDisplay:
         sharey : bool, default=True
             Whether the warps have one vertical scale, which tells how much each matters; if not, each its own, which
             shows the shapes of small ones too.
+        **kwargs
+            Of the lines of the warps, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -196,8 +203,10 @@ class MetricDisplay:
         self.axes_ = np.array(axes, dtype=object)
         self.figure_ = axes[0].figure
         self.bars_ = self._draw_relevance(axes[0]) if has_bars else None
-        self.lines_ = self._draw_warps(axes[has_bars : has_bars + len(self.warps)], sharey)
+        self.lines_ = self._draw_warps(axes[has_bars : has_bars + len(self.warps)], sharey, kwargs)
         self.image_, self.colorbar_ = self._draw_map(axes[-1]) if has_map else NO_MAP
+        finish(axes[: len(axes) - has_map])
+        finish(axes[len(axes) - has_map :], frames=True)
         return self
 
     def _bars(self) -> NDArray:
@@ -211,41 +220,41 @@ class MetricDisplay:
 
         shown, d = self._bars(), len(self.feature_names)
         lengths = np.asarray(self.relevance)[shown]
+        small = 0.9 * text_size(ax)
         bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
-        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize="small")
+        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize=small)
         ax.set_yticks(np.arange(len(shown)), [shortened(self.feature_names[j], NAME_WIDTH) for j in shown])
         ax.set_ylim(len(shown) - 0.4, -0.6)
         ax.set_xlim(0, 1.18 * (lengths.max(initial=0.0) or 1.0))
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel("Share of the mean distance of two rows", loc="right")
+        ax.set_xlabel("Share of the mean distance")
         some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
         some = some if lengths.any() else ": not known"
-        ax.set_title(f"Relevance{some}", loc="left", fontsize="medium")
-        remove_frames([ax])
+        ax.set_title(f"Relevance{some}", loc="left")
         return bars
 
-    def _draw_warps(self, axes: Sequence[Axes], sharey: bool) -> list[Any]:
+    def _draw_warps(self, axes: Sequence[Axes], sharey: bool, kwargs: dict[str, Any]) -> list[Any]:
         lines = []
         every = np.concatenate([np.asarray(warp.w) for warp in self.warps]) if self.warps else np.zeros(1)
         for ax, warp in zip(axes, self.warps, strict=True):
-            lines += ax.plot(warp.x, warp.w, color=BLUE, marker="." if np.size(warp.x) <= FEW_KNOTS else "")
+            look: dict[str, Any] = {"color": BLUE, "marker": "." if np.size(warp.x) <= FEW_KNOTS else "", **kwargs}
+            lines += ax.plot(warp.x, warp.w, **look)
             levels = every if sharey else np.asarray(warp.w)
             room = 0.06 * np.ptp(levels) or 0.5
             ax.set_ylim(levels.min() - room, levels.max() + room)
             few_ticks(ax.xaxis, np.asarray(warp.x), 3)
             few_ticks(ax.yaxis, levels, 4)
-            ax.set_xlabel(shortened(warp.name, WARP_NAME_WIDTH), fontsize="small")
-            ax.tick_params(labelsize="small")
+            ax.set_xlabel(shortened(warp.name, WARP_NAME_WIDTH))
+            mark_units(ax.xaxis, warp.unit, 3)
             if in_first_column(ax, axes[0]):
-                ax.set_ylabel("w(x)", fontsize="small")
+                ax.set_ylabel("w(x)")
             elif sharey:
                 ax.tick_params(labelleft=False)
         if len(axes):
             some = f": {len(axes)} of {self.n_warped:,}" if (self.n_warped or 0) > len(axes) else ""
-            axes[0].set_title(f"Learned warps{some}", loc="left", fontsize="medium")
-        remove_frames(axes)
+            axes[0].set_title(f"Warps{some}", loc="left")
         return lines
 
     def _map_names(self) -> list[str]:
@@ -261,16 +270,16 @@ class MetricDisplay:
         limit = float(np.abs(linear).max()) or 1.0
         aspect: Any = "equal" if 0.5 <= r / q <= 2 else "auto"
         image = ax.imshow(linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect=aspect)
-        colorbar = ax.figure.colorbar(image, ax=ax, label="Weight", shrink=0.8)
+        colorbar = add_colour_bar(image, ax, "Weight")
         names = self._map_names()
         if names:
-            ax.set_xticks(np.arange(q), names, rotation=90, fontsize="small")
+            ax.set_xticks(np.arange(q), names, rotation=90)
         else:
             ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-            ax.set_xlabel("Coordinate before the map", fontsize="small")
+            ax.set_xlabel("Coordinate before the map")
         ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-        ax.set_ylabel("Coordinate after the map", fontsize="small")
-        ax.set_title("Linear map", loc="left", fontsize="medium")
+        ax.set_ylabel("Coordinate after the map")
+        ax.set_title("Linear map", loc="left")
         return image, colorbar
 
 

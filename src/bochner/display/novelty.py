@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, fitted_attribute, panels, remove_frames, shortened
+from bochner.display.canvas import (
+    BLUE,
+    GREY,
+    PAGE,
+    VERMILION,
+    add_legend,
+    finish,
+    fitted_attribute,
+    panels,
+    shortened,
+    side_by_side,
+)
 from bochner.display.maps import sample
 from bochner.display.plane import Plane
+from bochner.display.warps import table_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
-SIZE = (8.2, 3.7)  # inches
 POINTS, MARGIN, NAME_WIDTH = 60, 0.15, 30
 LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
 
@@ -24,8 +34,8 @@ LOWEST = 0.005  # share of scores left out of the contours' range and the histog
 class NoveltyDisplay:
     """Rows in a plane, those that are told apart, the scores around them, and the histogram of the scores.
 
-    The plane is that of the two columns where the detector sees two; else that of the first two principal components
-    of the encoded rows, with the scores of the plane itself, where all other components are 0.
+    The plane is that of the two columns, in their own units, where the detector sees two; else that of the first two
+    principal components of the encoded rows, with the scores of the plane itself, where all other components are 0.
     `from_estimator` collects, and `plot` draws.
 
     Parameters
@@ -107,16 +117,20 @@ class NoveltyDisplay:
         surface = detector.score_encoded(plane.centre + grid @ plane.directions).reshape(POINTS, POINTS)
         names = detector.encoder_.get_feature_names_out().tolist()
         if len(names) != 2:
-            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["component 1", "component 2"])
-        return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, [f"{name}, encoded" for name in names])
+            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["Component 1", "Component 2"])
+        shift, scale = table_units(detector.encoder_.columns_, 2)  # back to those of the table
+        axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
+        return cls(shift + scale * points, scores[kept], offset, (axes[0], axes[1]), surface, names)
 
-    def plot(self, ax: Any = None) -> NoveltyDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> NoveltyDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or two Axes. None makes a figure.
+        **kwargs
+            Of all points, as `Axes.scatter` takes them.
 
         Returns
         -------
@@ -129,36 +143,37 @@ class NoveltyDisplay:
         ValueError
             For a number of Axes that does not fit.
         """
-
-        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            grid = place.subgridspec(1, 2, width_ratios=[3, 2], **({"wspace": 0.4} if spaced else {}))
-            return [figure.add_subplot(grid[i]) for i in range(2)]
-
-        axes = panels(ax, 2, SIZE, build)
+        axes = panels(ax, 2, PAGE, side_by_side([3, 2]))
         self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
-        self._draw_map(axes[0])
+        self._draw_map(axes[0], kwargs)
         self._draw_histogram(axes[1])
-        remove_frames(axes)
+        finish(axes)
         return self
 
-    def _draw_map(self, ax: Axes) -> None:
+    def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
         surface = np.clip(self.surface, low, None)
         self.contours_ = ax.contourf(*self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5)
         if surface.min() < self.offset < surface.max():
             ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION, linewidths=1.2)
         novel = self.scores < self.offset
-        look: dict[str, Any] = {"s": 9, "linewidths": 0, "zorder": 3}
-        self.normal_ = ax.scatter(*self.points[~novel].T, color=BLUE, label="normal", **look)
-        self.novel_ = ax.scatter(*self.points[novel].T, color=VERMILION, label="told apart", **look)
+        look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
+        self.normal_ = ax.scatter(
+            *self.points[~novel].T, **(look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"} | kwargs)
+        )
+        self.novel_ = ax.scatter(
+            *self.points[novel].T,
+            **(look | {"s": 16, "color": VERMILION, "marker": "s", "label": "told apart"} | kwargs),
+        )
+        add_legend(ax)
         for which, name in zip((ax.xaxis, ax.yaxis), self.names, strict=True):
             which.set_label_text(shortened(name, NAME_WIDTH))
-        ax.set_title(f"{novel.sum():,} of {len(novel):,} rows told apart", loc="left", fontsize="medium")
+        ax.set_title(f"{novel.sum():,} of {len(novel):,} rows told apart", loc="left")
 
     def _draw_histogram(self, ax: Axes) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
         ax.hist(np.clip(self.scores, low, None), bins=40, color=GREY)
         self.offset_line_ = ax.axvline(self.offset, color=VERMILION)
-        ax.set_xlabel("score, mean log share")
-        ax.set_ylabel("rows")
-        ax.set_title(f"Offset {self.offset:.2f}", loc="left", fontsize="medium")
+        ax.set_xlabel("Score: mean log share")
+        ax.set_ylabel("Rows")
+        ax.set_title(f"Offset {self.offset:.2f}", loc="left")

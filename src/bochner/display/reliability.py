@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import GREY, LOOKS, panels, remove_frames, shortened
+from bochner.display.canvas import GREY, LOOKS, add_legend, finish, panels, shortened
 from bochner.scores import Reliability, judged_event, reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.gridspec import SubplotSpec
 
-SIZE, HEIGHTS = (4.8, 5.6), (4, 1)  # inches; ratio of the panels
+SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
 MOST_CLASSES, NAME_WIDTH, CELLS = len(LOOKS), 24, 50
 
 
@@ -172,13 +172,15 @@ class ReliabilityDisplay:
         counts = {name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0] for name, (_, p) in events.items()}
         return cls(curves, counts, event)
 
-    def plot(self, ax: Any = None) -> ReliabilityDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> ReliabilityDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or two Axes. None makes a figure.
+        **kwargs
+            Of all lines, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -205,18 +207,20 @@ class ReliabilityDisplay:
         self.bands_: list[Any] = []
         self.histograms_: list[Any] = []
         for (name, curve), look in zip(self.curves.items(), cycle(LOOKS), strict=False):
-            self._draw(axes, name, curve, *look)
+            self._draw(axes, name, curve, *look, kwargs)
         for panel in axes:
             panel.set_xlim(low, high)
         axes[0].set_ylim(low, high)
         self._label(axes)
         return self
 
-    def _draw(self, axes: list[Axes], name: str, curve: Reliability, colour: str, marker: str) -> None:
+    def _draw(
+        self, axes: list[Axes], name: str, curve: Reliability, colour: str, marker: str, kwargs: dict[str, Any]
+    ) -> None:
         ends = curve.interval
         label = f"{shortened(name, NAME_WIDTH)}: {_percent(curve.error)}"
-        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False}
-        self.lines_ += axes[0].plot(curve.probability, curve.frequency, label=label, linewidth=1.5, **look)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False, "label": label}
+        self.lines_ += axes[0].plot(curve.probability, curve.frequency, **(look | kwargs))
         if len(ends) > 1:
             band: Any = axes[0].fill_between(curve.probability, *ends.T, color=colour, alpha=0.18, linewidth=0)
         else:
@@ -233,11 +237,10 @@ class ReliabilityDisplay:
         top.set_ylabel("Frequency")
         top.tick_params(labelbottom=False)
         below.set_xlabel(f"Predicted probability of {shortened(self.event, NAME_WIDTH)}")
-        below.set_ylabel("Share of rows", fontsize="small")
+        below.set_ylabel("Rows")
         below.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
         below.set_ylim(bottom=0)
         below.locator_params(axis="y", nbins=3)
-        below.tick_params(axis="y", labelsize="small")
         curves = list(self.curves.values())
         bins = f"{len(curves[0].weight)} bins of equal counts" if len(curves[0].weight) > 1 else "one bin"
         if len(curves) == 1:
@@ -245,9 +248,9 @@ class ReliabilityDisplay:
         else:
             some = f"{len(curves)} most frequent of {self.n_classes}" if (self.n_classes or 0) > len(curves) else "Each"
             title = f"{some} classes against the rest" if some != "Each" else "Each class against the rest"
-            top.legend(title="Calibration error", fontsize="small", title_fontsize="small", frameon=False)
-        top.set_title(title, loc="left", fontsize="medium")
-        remove_frames(axes)
+            add_legend(top, self.lines_, "Calibration error")
+        top.set_title(title, loc="left")
+        finish(axes)
 
 
 def _percent(share: float) -> str:

@@ -45,6 +45,16 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
     return f"x{j}", np.asarray(own, np.float64).ravel()
 
 
+def time_unit(X: Any, column: int | str) -> str:
+    """Unit of the numbers that a column of times becomes, "days" since 1970 or "seconds"; "" of other columns."""
+    if not is_frame(X):
+        return ""
+    frame = nw.from_native(X, eager_only=True)
+    j = _number(column, column_names(frame.columns, len(frame.columns)))
+    kind = read_column(frame[:, j], frame.columns[j])[0]
+    return PARTS[kind][0] if kind in ("date", "datetime", "duration") else ""
+
+
 def n_columns(X: Any) -> int:
     """Number of columns of rows of any kind."""
     return int(X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1])
@@ -85,7 +95,7 @@ def _table_along(frame: Any, column: int | str, grid: NDArray) -> Any:
         kind, values = read_column(frame[:, i], name)
         known = np.flatnonzero(~missing(values))
         if i == j:
-            columns.append(pa.array(grid))
+            columns.append(_of_kind(grid, kind))
         elif not len(known):
             columns.append(pa.nulls(len(grid)))
         elif PARTS[kind] and kind != "number":
@@ -95,6 +105,18 @@ def _table_along(frame: Any, column: int | str, grid: NDArray) -> Any:
         else:
             columns.append(pa.array([_typical(values, known)] * len(grid)))
     return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _of_kind(grid: NDArray, kind: str) -> Any:
+    """Arrow array of numbers, or of the moments, durations or times of day that they stand for."""
+    import pyarrow as pa
+
+    steps = {"days": 86_400e6, "seconds": 1e6, "day": 86_400e6}.get(PARTS[kind][0])
+    if steps is None:
+        return pa.array(grid)
+    types = {"days": pa.timestamp("us"), "seconds": pa.duration("us"), "day": pa.time64("us")}
+    whole = np.round(grid * steps).astype(np.int64)
+    return pa.array(whole % round(steps) if kind == "time" else whole).cast(types[PARTS[kind][0]])
 
 
 def _typical(values: Any, known: NDArray) -> float | str:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, VERMILION, fitted_attribute, one_panel, remove_frames
+from bochner.display.canvas import BLUE, SINGLE, VERMILION, add_legend, finish, fitted_attribute, one_panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-SIZE = (5.6, 3.6)  # inches
 
 
 class ScreeDisplay:
@@ -59,13 +57,15 @@ class ScreeDisplay:
         """
         return cls(fitted_attribute(model, "explained_variance_ratio_"))
 
-    def plot(self, ax: Axes | None = None) -> ScreeDisplay:
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> ScreeDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the bars, as `Axes.bar` takes them.
 
         Returns
         -------
@@ -76,20 +76,22 @@ class ScreeDisplay:
         ImportError
             Without matplotlib.
         """
-        self.ax_, total = one_panel(ax, SIZE), np.cumsum(self.ratios)
+        self.ax_, total = one_panel(ax, SINGLE), np.cumsum(self.ratios)
         self.figure_ = self.ax_.figure
-        self.bars_, self.line_ = draw_bars(self.ax_, self.ratios, total, ("each", "up to it"))
+        self.bars_, self.line_ = draw_bars(self.ax_, self.ratios, total, ("each", "all up to it"), kwargs)
         self.ax_.set_xlabel("Component")
         self.ax_.set_ylabel("Share of the variance")
         self.ax_.set_ylim(0, max(float(total[-1]) * 1.08, 1e-12))
         self.ax_.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
         title = f"{len(total)} components: {100 * total[-1]:.3g}% of the variance"
-        self.ax_.set_title(title, loc="left", fontsize="medium")
-        remove_frames([self.ax_])
+        self.ax_.set_title(title, loc="left")
+        finish([self.ax_])
         return self
 
 
-def draw_bars(ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str]) -> tuple[Any, Any]:
+def draw_bars(
+    ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str], bar_look: dict[str, Any]
+) -> tuple[Any, Any]:
     """Draw values of numbered components as bars, others as a line where there are such, with their legend.
 
     Returns
@@ -99,9 +101,9 @@ def draw_bars(ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, 
     from matplotlib.ticker import MaxNLocator
 
     numbers, drawn = np.arange(1, len(bars) + 1), None
-    columns = ax.bar(numbers, bars, color=BLUE, label=legend[0])
+    columns = ax.bar(numbers, bars, **({"color": BLUE, "label": legend[0]} | bar_look))
     if line is not None:
         (drawn,) = ax.plot(numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1])
-        ax.legend(frameon=False, fontsize="small")
+        add_legend(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return columns, drawn

@@ -10,15 +10,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.display.canvas import BLUE, GREY, LOOKS, fitted_attribute, panels, remove_frames, shortened
+from bochner.display.canvas import (
+    BLUE,
+    GREY,
+    LOOKS,
+    PAGE,
+    add_legend,
+    finish,
+    fitted_attribute,
+    inches_across,
+    panels,
+    shortened,
+    text_size,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.gridspec import SubplotSpec
 
-SIZES_WIDTH, CANDIDATES_WIDTH = 4.8, 6.4  # inches, as are the next
-HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 3.0, 0.17, 0.52, 1.3
+HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 2.4, 0.17, 0.6, 1.2  # inches
+WIDE_ENOUGH = 7.5  # inches for two panels side by side
+ABOVE = 0.14  # of the distance of two candidates, from a point to its name above
 NAME_WIDTH, REASON_WIDTH = 60, 62
 WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
 UNITS = {"squared error": "squared error of standardised targets", "log loss": "log loss [nats]"}
@@ -123,7 +136,7 @@ class SizeDisplay:
         """
         return cls.from_report(fitted_attribute(model, "report_"))
 
-    def plot(self, ax: Any = None) -> SizeDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> SizeDisplay:
         """Draw.
 
         Parameters
@@ -131,6 +144,8 @@ class SizeDisplay:
         ax : matplotlib Axes, or sequence or array of them, optional
             A subplot whose place the panels take, or one Axes for each panel, as `axes_` of another display. None makes
             a figure.
+        **kwargs
+            Of the lines of the sizes, as `Axes.plot` takes them.
 
         Returns
         -------
@@ -143,22 +158,22 @@ class SizeDisplay:
         ValueError
             Where there is nothing to draw, and for a number of Axes that does not fit.
         """
-        widths = [SIZES_WIDTH] * bool(self.sizes) + [CANDIDATES_WIDTH] * bool(self.candidates)
-        if not widths:
+        heights = [HEIGHT + LEGEND_HEIGHT * len(self._names)] * bool(self.sizes)
+        heights += [MARGINS + CANDIDATE_HEIGHT * len(self.candidates)] * bool(self.candidates)
+        if not heights:
             raise ValueError("There is nothing to draw: neither sizes nor candidates were tried.")
-        height = MARGINS + CANDIDATE_HEIGHT * len(self.candidates)
-        if self.sizes:
-            height = max(height, HEIGHT + LEGEND_HEIGHT * len(self._names))
 
         def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-            room = {"wspace": 1.0} if spaced else {}
-            grid = place.subgridspec(1, len(widths), width_ratios=widths, **room)
-            return [figure.add_subplot(grid[i]) for i in range(len(widths))]
+            room: dict[str, Any] = {"hspace": 0.8, "wspace": 0.4} if spaced else {}
+            beside = inches_across(figure, place) >= WIDE_ENOUGH
+            shape: Any = (1, len(heights)) if beside else (len(heights), 1)
+            grid = place.subgridspec(*shape, height_ratios=None if beside else heights, **room)
+            return [figure.add_subplot(grid[i]) for i in range(len(heights))]
 
-        axes = panels(ax, len(widths), (sum(widths), height), build)
+        axes = panels(ax, len(heights), (PAGE[0], sum(heights)), build)
         self.axes_ = np.array(axes, dtype=object)
         self.figure_ = axes[0].figure
-        self.lines_, self.minima_ = self._draw_sizes(axes[0]) if self.sizes else ([], [])
+        self.lines_, self.minima_ = self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
         self.errorbars_ = self._draw_candidates(axes[-1]) if self.candidates else []
         return self
 
@@ -171,14 +186,15 @@ class SizeDisplay:
     def _loss(self) -> str:
         return f"Mean {UNITS.get(self.criterion, self.criterion)}"
 
-    def _draw_sizes(self, ax: Axes) -> tuple[list[Any], list[Any]]:
+    def _draw_sizes(self, ax: Axes, kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         from matplotlib.ticker import MaxNLocator
 
         lines, stars = [], []
         for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
             tried = np.array(sorted((size, loss) for own, size, loss in self.sizes if own == name))
             best = tried[np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))]
-            lines += ax.plot(*tried.T, marker=marker, markersize=4.5, color=colour, label=shortened(name, NAME_WIDTH))
+            look: dict[str, Any] = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}
+            lines += ax.plot(*tried.T, **({"label": shortened(name, NAME_WIDTH)} | look))
             stars += ax.plot(*best[:, np.newaxis], "*", markersize=14, color=colour, markeredgecolor="white")
         losses = np.array([loss for _, _, loss in self.sizes])
         ax.set_yscale(_loss_scale(losses))
@@ -186,10 +202,9 @@ class SizeDisplay:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         ax.set_xlabel("Size: log2 of the factor on the coordinates")
         ax.set_ylabel(self._loss)
-        ax.set_title("Sizes tried, the best starred", loc="left", fontsize="medium")
-        _headroom(ax, 0.1 + LEGEND_HEIGHT * len(lines) / (HEIGHT + LEGEND_HEIGHT * len(lines)))
-        ax.legend(fontsize="small", frameon=False, loc="upper left", borderaxespad=0.2)
-        remove_frames([ax])
+        ax.set_title("Sizes tried, the best starred", loc="left")
+        add_legend(ax, lines)
+        finish([ax])
         return lines, stars
 
     def _draw_candidates(self, ax: Axes) -> list[Any]:
@@ -199,22 +214,24 @@ class SizeDisplay:
             colour, inside = (BLUE, BLUE) if one.name == self.chosen else (GREY, "white")
             look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3, "color": colour}
             bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, markerfacecolor=inside, **look))
-        ax.set_yticks(np.arange(len(ranked)), [self._label(one) for one in ranked], fontsize="small")
+        at = np.arange(len(ranked))
+        ax.set_yticks(at - ABOVE, [self._label(one) for one in ranked])
         for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
-            label.set_fontweight("bold" if one.name == self.chosen else "normal")
-        ax.set_ylim(len(ranked) - 0.4, -0.6)
+            label.set(fontweight="bold" if one.name == self.chosen else "normal", ha="left", va="bottom")
+        ax.tick_params(axis="y", length=0, pad=-4)
+        ax.set_ylim(len(ranked) - 0.7, -0.9)
+        ax.hlines(at, 0, 1, transform=ax.get_yaxis_transform(), color=GREY, alpha=0.3, linewidth=0.8, zorder=0)
         ax.set_xscale(_loss_scale(np.array([one.loss for one in ranked])))
         _few_ticks(ax.xaxis)
-        ax.grid(axis="y", alpha=0.3)
-        ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(f"{self._loss} ± standard error", loc="right")
+        ax.set_xlabel(f"{self._loss} ± standard error")
         rows = f" on {self.rows_held_out:,} rows held out" if self.rows_held_out else ""
-        ax.set_title(f"Candidates{rows}", loc="left", fontsize="medium")
+        ax.set_title(f"Candidates{rows}", loc="left")
+        finish([ax])
         if self.reason:
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
+            small = 0.9 * text_size(ax)
             label = ax.xaxis.label  # the place is one of the label's, wherever the layout puts that
-            ax.annotate(why, (1, 0), (0, -4), label, "offset points", color=GREY, size="small", ha="right", va="top")
-        remove_frames([ax])
+            ax.annotate(why, (1, 0), (0, -4), label, "offset points", color=GREY, size=small, ha="right", va="top")
         return bars
 
     def _label(self, one: Any) -> str:
@@ -237,10 +254,3 @@ def _few_ticks(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(subs=[1, 2, 5]) if logarithmic else MaxNLocator(6))
     axis.set_major_formatter(lambda loss, _: f"{loss:g}")
     axis.set_minor_formatter(NullFormatter())
-
-
-def _headroom(ax: Axes, share: float) -> None:
-    """Leave a share of the height free at the top."""
-    way = ax.yaxis.get_transform()
-    low, high = way.transform(np.array(ax.get_ylim()))
-    ax.set_ylim(top=float(way.inverted().transform(high + (high - low) * share / (1 - share))))

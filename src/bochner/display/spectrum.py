@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from bochner.display.canvas import BLUE, ORANGE, VERMILION, one_panel, remove_frames, shortened
+from bochner.display.canvas import BLUE, ORANGE, SINGLE, VERMILION, add_legend, finish, one_panel, shortened
 from bochner.display.maps import view
 from bochner.features.fourier import FourierFeatures
 from bochner.features.sampling import draw_frequencies
@@ -18,7 +18,6 @@ from bochner.kernels.measures import Drawn
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (6.0, 3.6)  # inches
 NUMBERS, CHUNK = 2e7, 1 << 14  # coordinates drawn for a density, and frequencies at a time, a power of two
 MOST_SOBOL = 2000  # dimensions, up to which they fill the space more evenly than by chance
 CELLS, SMOOTHING, SPARE = 800, 3.0, 20  # cells of the axis; of the filter's deviation; beyond either end
@@ -135,13 +134,15 @@ class SpectrumDisplay:
         label = f"Frequency in {name}  [rad per unit]" if name else "Length of the frequency  [rad per unit]"
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
-    def plot(self, ax: Any = None) -> SpectrumDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> SpectrumDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the histogram of the drawn frequencies, as `Axes.bar` takes them.
 
         Returns
         -------
@@ -152,7 +153,7 @@ class SpectrumDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = one_panel(ax, SIZE)
+        ax = one_panel(ax, SINGLE)
         self.ax_, self.figure_ = ax, ax.figure
         cell = self.grid[1] - self.grid[0]
         low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
@@ -161,7 +162,10 @@ class SpectrumDisplay:
         width = edges[1] - edges[0]
         heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
         look: dict[str, Any] = {"align": "edge", "color": BLUE, "alpha": 0.35, "edgecolor": "white", "linewidth": 0.5}
-        self.histogram_ = ax.bar(edges[:-1], heights, width, label=f"{len(self.drawn):,} drawn", **look)
+        look |= {"label": f"{len(self.drawn):,} drawn"} | kwargs
+        self.histogram_ = ax.bar(
+            edges[:-1], heights, width, **({"label": f"{len(self.drawn):,} drawn"} | look | kwargs)
+        )
         place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
         tick: dict[str, Any] = {"color": BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
         (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick)
@@ -180,8 +184,8 @@ class SpectrumDisplay:
         beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
         ax.set_xlabel(self.label + beyond)
         ax.set_ylabel("Density")
-        ax.legend(fontsize="small", frameon=False, loc="upper right")
-        remove_frames([ax])
+        add_legend(ax)
+        finish([ax])
 
 
 def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.data.columns import PARTS
 from bochner.data.table_encodings import NumberColumns, TimeColumn
 from bochner.features.metric import Metric
 
@@ -21,6 +22,8 @@ class Warp(NamedTuple):
         Of the column.
     x, w : arrays of shape (k,)
         Knots, and the coordinate there.
+    unit : {"", "days", "seconds"}
+        Of x: days since 1970 for a column of dates.
 
     Examples
     --------
@@ -32,9 +35,12 @@ class Warp(NamedTuple):
     name: str
     x: ArrayLike
     w: ArrayLike
+    unit: str = ""
 
 
-def relevant_warps(metric: Metric, names: Sequence[str], shift: NDArray, scale: NDArray) -> list[Warp]:
+def relevant_warps(
+    metric: Metric, names: Sequence[str], shift: NDArray, scale: NDArray, times: Mapping[int, str]
+) -> list[Warp]:
     """Warps that are not flat, the most relevant first.
 
     Parameters
@@ -43,12 +49,15 @@ def relevant_warps(metric: Metric, names: Sequence[str], shift: NDArray, scale: 
     names : sequence of d str
     shift, scale : arrays of shape (d,)
         A column of the metric is (x - shift) / scale.
+    times : dict of int to str
+        Units of the columns of the metric that are times.
     """
     warps = []
     for i in _most_relevant(metric):
         j = metric.source_[metric.warped_[i]]
         distinct = np.append(True, np.diff(metric.knots_[i]) > 0)
-        warps.append(Warp(names[j], shift[j] + scale[j] * metric.knots_[i, distinct], metric.levels_[i, distinct]))
+        x = shift[j] + scale[j] * metric.knots_[i, distinct]
+        warps.append(Warp(names[j], x, metric.levels_[i, distinct], times.get(int(j), "")))
     return warps
 
 
@@ -61,6 +70,12 @@ def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArra
         elif isinstance(column, TimeColumn) and column.kind != "time":
             shift[column.start], scale[column.start] = column.shift, column.scale
     return shift, scale
+
+
+def time_units(columns: Sequence[Any]) -> dict[int, str]:
+    """Units of the encoded columns that are moments or durations: "days" or "seconds"."""
+    times = [column for column in columns if isinstance(column, TimeColumn) and column.kind != "time"]
+    return {column.start: PARTS[column.kind][0] for column in times}
 
 
 def _most_relevant(metric: Metric) -> NDArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from bochner.display.canvas import BLUE, GREY, VERMILION, few_ticks, one_panel, remove_frames, short_number
+from bochner.display.canvas import BLUE, GREY, SINGLE, VERMILION, add_legend, few_ticks, finish, one_panel, short_number
 from bochner.display.maps import sample
 from bochner.display.targets import interval_of, mean_of, target_of
 from bochner.scores import equal_count_bins, interval_coverage, interval_width
@@ -16,7 +16,6 @@ from bochner.scores import equal_count_bins, interval_coverage, interval_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (5.6, 4.2)  # inches
 MOST_DOTS, WIDE, SURE = 1000, 8.0, 0.95  # ratio of widths from which axes are logarithmic; of the bars
 
 
@@ -175,13 +174,15 @@ class WidthDisplay:
         bins = [_bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)]
         return cls(half, errors, bins, coverage, covered, interval_width(ends))
 
-    def plot(self, ax: Any = None) -> WidthDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> WidthDisplay:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             None makes a figure.
+        **kwargs
+            Of the line of the quantiles, as `Axes.errorbar` takes them.
 
         Returns
         -------
@@ -192,7 +193,7 @@ class WidthDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = one_panel(ax, SIZE)
+        ax = one_panel(ax, SINGLE)
         self.ax_, self.figure_ = ax, ax.figure
         low, high = self._span()
         dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
@@ -202,9 +203,16 @@ class WidthDisplay:
         (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1.2, label="half the width")
         x, q, below, above, mean = np.array(self.bins).T
         bars = np.array([q - below, above - q])
-        look: dict[str, Any] = {"fmt": "o-", "color": BLUE, "markersize": 5.5, "capsize": 2, "linewidth": 1.5}
+        look: dict[str, Any] = {
+            "fmt": "o-",
+            "color": BLUE,
+            "markersize": 5.5,
+            "capsize": 2,
+            "linewidth": 1.5,
+            "zorder": 3,
+        }
         name = f"{100 * self.coverage:g}% quantile of the errors"
-        self.quantiles_ = ax.errorbar(x, q, yerr=bars, label=name, zorder=3, **look)
+        self.quantiles_ = ax.errorbar(x, q, **({"yerr": bars, "label": name, "zorder": 3} | look | kwargs))
         (self.means_,) = ax.plot(x, mean, "s-", color=VERMILION, markersize=4, linewidth=1, label="mean of the errors")
         self._label(ax, low, high)
         return self
@@ -243,9 +251,9 @@ class WidthDisplay:
         measured = (
             f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within; mean width {short_number(self.mean_width)}"
         )
-        ax.set_title(measured, loc="left", fontsize="medium")
-        ax.legend(fontsize="small", loc="upper left", framealpha=0.85, edgecolor="none")
-        remove_frames([ax])
+        ax.set_title(measured, loc="left")
+        add_legend(ax)
+        finish([ax])
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:

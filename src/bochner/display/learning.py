@@ -1,0 +1,207 @@
+"""Draws test error against training rows and features, and the time of training: Figure 3 of the paper."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+
+from bochner.display.canvas import BLUE, PAGE, VERMILION, finish, panels, short_number, side_by_side
+from bochner.display.targets import target_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANEL, HEIGHT = 1.9, 2.8  # inches
+MOST_TICKS = 4
+
+
+class LearningDisplay:
+    """Test error against training rows, against the size of the map, and training time: Figure 3 of Rahimi and Recht.
+
+    Would more rows help, or more features? A curve that still falls at its right end says so. Lines are means over
+    independent draws of rows and features, bands their ranges. `from_estimator` fits, and `plot` draws.
+
+    Parameters
+    ----------
+    rows : sequence of int, length S
+    row_errors : array of shape (S, R)
+        Test errors for each number of rows and each of R draws.
+    sizes : sequence of int, length T
+    size_errors, seconds : arrays of shape (T, R)
+        Test errors and seconds of training, for each size of the map.
+    error : str
+        What the errors are.
+    unit : str
+        What the sizes count.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes
+        Error against rows, error against size, time against size; those that there are.
+    lines_ : list of Line2D
+    bands_ : list of PolyCollection
+
+    See Also
+    --------
+    ErrorDisplay : The error of the kernel, instead of that of predictions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import KernelMachineClassifier
+    >>> from bochner.display import LearningDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KernelMachineClassifier(Gaussian(25.0), n_components=200, alpha=0.1, random_state=0)
+    >>> test = X[1200:], y[1200:]
+    >>> display = LearningDisplay.from_estimator(
+    ...     model, X[:1200], y[:1200], test=test, rows=(300, 1200), sizes=(20, 200), seeds=(0, 1)
+    ... ).plot()
+    >>> len(display.axes_), bool(display.row_errors[1].mean() < display.row_errors[0].mean())
+    (3, True)
+    >>> display.figure_.savefig("learning.png")
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[int] = (),
+        row_errors: ArrayLike = (),
+        sizes: Sequence[int] = (),
+        size_errors: ArrayLike = (),
+        seconds: ArrayLike = (),
+        error: str = "Test error",
+        unit: str = "features",
+    ) -> None:
+        self.rows, self.row_errors = np.asarray(rows), np.asarray(row_errors, np.float64)
+        self.sizes, self.size_errors = np.asarray(sizes), np.asarray(size_errors, np.float64)
+        self.seconds = np.asarray(seconds, np.float64)
+        self.error = error
+        self.unit = unit
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        test: tuple[Any, ArrayLike],
+        rows: Sequence[int] = (),
+        sizes: Sequence[int] = (),
+        seeds: Sequence[int] = (0, 1, 2),
+    ) -> LearningDisplay:
+        """Fit clones of a model to nested parts of the rows, and with maps of several sizes.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor or KernelMachineClassifier
+            Not fitted.
+        X : array or data frame of shape (n, d)
+        y : array of shape (n,)
+        test : (rows, targets)
+            To measure the errors on.
+        rows : sequence of int, optional
+            Numbers of training rows, the first ones of a random order; with the model's own `n_components`.
+        sizes : sequence of int, optional
+            Values of `n_components`, for all rows.
+        seeds : sequence of int, default=(0, 1, 2)
+            One draw for each: the order of the rows, and the `random_state` of the model.
+
+        Returns
+        -------
+        LearningDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Without `rows` and `sizes`, and for more rows than there are.
+        """
+        n, targets = len(np.asarray(y)), np.asarray(y)
+        if not (len(seeds) and (len(rows) or len(sizes))) or max(rows, default=0) > n:
+            raise ValueError(f"There must be seeds, and rows up to {n} or sizes: {seeds!r}, {rows!r}, {sizes!r}.")
+        pairs = [(int(part), None) for part in rows] + [(n, int(size)) for size in sizes]
+        found = np.empty((len(pairs), len(seeds), 2))
+        for j, seed in enumerate(seeds):
+            order = np.random.default_rng(seed).permutation(n)
+            for i, (part, size) in enumerate(pairs):
+                own = clone(model).set_params(random_state=seed, **({} if size is None else {"n_components": size}))
+                some, start = _taken(X, order[:part]), time.perf_counter()
+                own.fit(some, targets[order[:part]])
+                found[i, j, 1] = time.perf_counter() - start
+                found[i, j, 0] = _error(own, *test)
+        S = len(rows)
+        error = "Share of test rows wrong" if is_classifier(model) else "RMSE over standard deviation"
+        unit = "grids" if getattr(model, "features", None) == "binning" else "features"
+        return cls(rows, found[:S, :, 0], sizes, found[S:, :, 0], found[S:, :, 1], error, unit)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> LearningDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or sequence or array of them, optional
+            A subplot whose place the panels take, or one Axes for each panel. None makes a figure.
+        **kwargs
+            Of all lines, as `Axes.plot` takes them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        ValueError
+            Where there is nothing to draw, and for a number of Axes that does not fit.
+        """
+        curves: list[Any] = [(self.rows, self.row_errors, "Training rows", self.error, BLUE)] * bool(len(self.rows))
+        if len(self.sizes):
+            across = f"Number of {self.unit}"
+            curves += [(self.sizes, self.size_errors, across, self.error, BLUE)]
+            curves += [(self.sizes, self.seconds, across, "Training time [s]", VERMILION)]
+        if not curves:
+            raise ValueError("There is nothing to draw: give rows or sizes.")
+        axes = panels(ax, len(curves), (PAGE[0], HEIGHT), side_by_side([1] * len(curves), PANEL))
+        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        self.lines_: list[Any] = []
+        self.bands_: list[Any] = []
+        for one, (x, values, across, up, colour) in zip(axes, curves, strict=True):
+            self._draw(one, x, values, {"color": colour, "marker": "o", "markersize": 4.5} | kwargs)
+            one.set_xlabel(across)
+            one.set_ylabel(up)
+        draws = curves[0][1].shape[1]
+        axes[0].set_title(f"Mean and range of {draws} draws" if draws > 1 else "One draw", loc="left")
+        finish(axes)
+        return self
+
+    def _draw(self, ax: Axes, x: NDArray, values: NDArray, look: dict[str, Any]) -> None:
+        from matplotlib.ticker import FixedLocator, NullLocator
+
+        ax.set_xscale("log")
+        low, high = values.min(axis=1), values.max(axis=1)
+        self.bands_.append(ax.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0))
+        self.lines_ += ax.plot(x, values.mean(axis=1), **look)
+        ax.xaxis.set_major_locator(FixedLocator(x[:: -(-len(x) // MOST_TICKS)].tolist()))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(lambda number, _: short_number(number))
+        ax.set_ylim(bottom=0)
+
+
+def _taken(X: Any, rows: NDArray) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _error(model: Any, X: Any, y: ArrayLike) -> float:
+    predicted = model.predict(X)
+    if is_classifier(model):
+        return float(np.mean(predicted != np.asarray(y)))
+    truth = target_of(y)
+    return float(np.sqrt(np.mean((target_of(predicted) - truth) ** 2)) / (truth.std() or 1.0))
