@@ -119,7 +119,7 @@ def independence_test(
     n_permutations = check_number("n_permutations", n_permutations, 19)
     if n_components is not None:
         check_number("n_components", n_components, 2)
-    if null not in NULLS:
+    if not isinstance(null, str) or null not in NULLS:
         raise ValueError(f"null must be one of {NULLS}, got {null!r}.")
     state = check_random_state(random_state)
     seed = int(state.randint(2**31))
@@ -194,7 +194,8 @@ class _Test:
         rng = np.random.default_rng(seed + 2)
         C = permuted_covariances(self._blocks(), self.sums.means, (first, second), n_permutations, rng)
         weights = np.stack([_weights(first, second, ridge).ravel() for ridge in RIDGES], axis=1)
-        values = np.square(C.reshape(len(C), -1), out=C.reshape(len(C), -1)) @ weights / self.pairs.n_rows
+        pairs = C.reshape(len(C), len(weights))
+        values = np.square(pairs, out=pairs) @ weights / self.pairs.n_rows
         return combine(values, SHARES)
 
     def by_chi2(self, seed: int) -> Evidence:

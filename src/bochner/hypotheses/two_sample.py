@@ -17,6 +17,7 @@ from bochner.features.fourier import FourierFeatures
 from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import combine
 from bochner.hypotheses.groups import GroupSums, group_sums
+from bochner.hypotheses.inputs import shared_column
 from bochner.hypotheses.maps import (
     MEDIAN_ROWS,
     Axes,
@@ -120,7 +121,8 @@ def two_sample_test(
     n_components = 2 * (check_number("n_components", n_components, 2) // 2)
     seed = int(check_random_state(random_state).randint(2**31))
     rng = np.random.default_rng(seed)
-    A, B = open_table(X, "X", seed), open_table(Y, "Y", seed + 1)
+    column = shared_column(X, Y)
+    A, B = open_table(X, "X", seed, column), open_table(Y, "Y", seed + 1, column)
     encoder = common_encoder(A, B, standardize)
     sample = _pooled_sample(A, B, encoder, rng)
     unit = median_distance(sample)
