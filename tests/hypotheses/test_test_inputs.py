@@ -1,12 +1,13 @@
 """Tables of any kind give the test that arrays of their numbers do, and refusals name cause and cure."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from bochner import independence_test, two_sample_test
+from bochner import independence_test, load, save, two_sample_test
 
 FAST = {"n_permutations": 99, "n_components": 40, "random_state": 0}
 
@@ -107,3 +108,38 @@ def test_p_values_of_one_table_cut_in_two_are_uniform():
     levels = np.arange(1, 41) / 40
     shares = np.searchsorted(np.sort(found), levels + 1e-9) / 200
     assert np.abs(shares - levels).max() < 1.63 / np.sqrt(200)
+
+
+def test_categories_and_missing_values_that_differ_are_named():
+    rng = np.random.default_rng(4)
+    n = 400
+    before = pd.DataFrame({"x": rng.standard_normal(n), "colour": rng.choice(["red", "green", "blue", "grey"], n)})
+    after = before.assign(colour=rng.choice(["red", "green", "blue", "grey"], n, p=[0.5, 0.0, 0.25, 0.25]))
+    found = two_sample_test(before, after, random_state=0)
+    assert {name for name, _ in found.top_columns(2, encoded=True)} == {"colour_red", "colour_green"}
+    assert found.encoded_shares.sum() == pytest.approx(1)
+    assert found.encoded_shares[found.encoded_columns.index("x")] == pytest.approx(found.shares[0])
+    gaps = two_sample_test(before, before.assign(x=before.x.where(rng.random(n) < 0.7)), random_state=0)
+    assert gaps.top_columns(1, encoded=True)[0][0] == "x_missing"
+    display = found.plot(encoded=True)
+    assert set(display.names[:2]) == {"colour_red", "colour_green"}
+    plt.close(display.figure_)
+
+
+def test_many_rare_categories_do_not_hide_the_one_that_differs():
+    rng = np.random.default_rng(6)
+    town = np.array([f"town {k}" for k in range(60)])
+    before = pd.DataFrame({"town": rng.choice(town, 800), "kind": rng.choice(["a", "b"], 800)})
+    after = pd.DataFrame({"town": rng.choice(town, 800), "kind": rng.choice(["a", "b"], 800, p=[0.3, 0.7])})
+    assert two_sample_test(before, after, random_state=0).top_columns(1)[0][0] == "kind"
+
+
+def test_categories_that_depend_are_named_and_kept_in_a_file(tmp_path):
+    rng = np.random.default_rng(5)
+    kind = rng.choice(["a", "b", "c"], 300)
+    y = (kind == "b") + 0.1 * rng.standard_normal(300)
+    found = independence_test(pd.DataFrame({"kind": kind, "other": rng.standard_normal(300)}), y, **FAST)
+    assert found.top_columns(2, encoded=True)[1][0] == "kind_b"
+    assert found.encoded_columns == ("kind_a", "kind_b", "kind_c", "other", "y0")
+    save(found, tmp_path / "test.safetensors")
+    assert load(tmp_path / "test.safetensors").top_columns(9, encoded=True) == found.top_columns(9, encoded=True)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bochner.data.sources import ArraySource, Source, as_it_is, rows_of
 from bochner.data.streams.encoded import StreamSource
@@ -55,6 +56,14 @@ class Table:
         """Names of the columns."""
         own, prefix = self.statistic.names, self.name.lower()
         return [f"{prefix}{j}" for j in range(len(self.statistic.kinds))] if own is None else list(own)
+
+    def encoded_names(self, encoder: TableEncoder) -> tuple[str, ...]:
+        """Names of the columns of the encoded rows: of numbers, categories, missing values, parts of dates."""
+        return tuple(encoder.get_feature_names_out(self.names).tolist())
+
+    def shares(self, encoder: TableEncoder, encoded: NDArray) -> NDArray[np.float64]:
+        """Shares of the columns, shape (n_columns,), the sums of those of the encoded ones."""
+        return np.bincount(encoder.sources(), encoded, len(self.names)).astype(np.float64)
 
     def source(self, encoder: TableEncoder) -> Source:
         """All rows, encoded block by block."""
@@ -148,7 +157,7 @@ def _other_names(A: Table, B: Table) -> str:
         return f"The columns of {named.name} have names and those of {other.name} have none: give both as frames."
     if missing := [name for name in A.names if name not in B.names]:
         return f"{B.name} has no column {missing[0]!r}, and {A.name} has: name them alike."
-    return f"{A.name} and {B.name} have the same columns in other orders: select those of {B.name} in the order of {A.name}."
+    return f"{A.name} and {B.name} have the same columns in other orders: order those of {B.name} as in {A.name}."
 
 
 def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
