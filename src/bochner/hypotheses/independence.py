@@ -63,7 +63,7 @@ def independence_test(
         Of numbers, text, categories and dates. Paths, folders and other sources of `open_source` are read in passes
         where they are large.
     Y : the same, of as many rows; or str, or sequence of str
-        Names of columns of X, which are taken out of it. Beside an array X a sequence of text is the labels of its rows.
+        Names of columns of X, which are taken out of it. Beside an array X text is the labels of its rows.
     null : {"auto", "permutation", "chi2"}, default="auto"
         The law of the statistic where the tables are independent.
 
@@ -145,7 +145,7 @@ def independence_test(
         found.null,
         member if method == "permutation" else "median x 1, both ridges",
         tuple(name for table in tables for name in table.names),
-        np.concatenate([table.shares(*pair) for table, *pair in zip(tables, encoders, shares, strict=True)]),
+        np.concatenate([table.shares(own, part) for table, own, part in zip(tables, encoders, shares, strict=True)]),
         (pairs.n_rows, pairs.n_rows),
         method,
         tuple(name for table, own in zip(tables, encoders, strict=True) for name in table.encoded_names(own)),

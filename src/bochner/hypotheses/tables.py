@@ -16,6 +16,7 @@ from bochner.data.streams.totals import Overview
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
 from bochner.data.units import has_common_unit
+from bochner.estimators.checks import is_scaling
 from bochner.estimators.model import encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
@@ -168,6 +169,6 @@ def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableE
     ValueError
         Where `standardize` is none of True, False and "auto".
     """
-    if not isinstance(standardize, str | int | np.bool_) or standardize not in (True, False, "auto"):
+    if not is_scaling(standardize):
         raise ValueError(f'standardize must be True, False or "auto", got {standardize!r}.')
     return encoder_of(statistic, not has_common_unit(statistic) if standardize == "auto" else bool(standardize))
