@@ -177,7 +177,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
         if self.classes_.dtype.kind == "U" and (texts := np.intersect1d(self.classes_, TEXT_OF_MARKS)).size:
             warn(
-                f"The text {texts[0]!r} is taken for a class. Where it marks rows without a label, give a list or an "
+                f"The text {str(texts[0])!r} is taken for a class. Where it marks rows without a label, give a list or an "
                 "array of objects with -1 or None in it: beside text NumPy makes text of both."
             )
         if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
@@ -191,7 +191,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         """Factors on the labels of each class, by which it gets its share of all rows."""
         masses = graph.weight @ graph.targets
         if not masses.all():
-            lost = self.classes_[int(masses.argmin())]
+            lost = self.classes_.tolist()[int(masses.argmin())]
             raise ValueError(f"All rows of class {lost!r} have the weight zero; give one of them a positive one.")
         if self.class_prior is None:
             return np.ones(len(masses))
