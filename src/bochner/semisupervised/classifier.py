@@ -177,8 +177,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
         if self.classes_.dtype.kind == "U" and (texts := np.intersect1d(self.classes_, TEXT_OF_MARKS)).size:
             warn(
-                f"The text {str(texts[0])!r} is taken for a class. Where it marks rows without a label, give a list or an "
-                "array of objects with -1 or None in it: beside text NumPy makes text of both."
+                f"The text {str(texts[0])!r} is taken for a class. Where it marks rows without a label, give a list or "
+                "an array of objects with -1 or None in it: beside text NumPy makes text of both."
             )
         if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
             warn(
