@@ -25,7 +25,7 @@ from bochner.data.units import has_common_unit
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight
+from bochner.estimators.checks import checked_weight, is_scaling
 from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
@@ -66,7 +66,9 @@ class RowModel(KernelParameter):
     standardize: bool | str = "auto"
 
     def _begin(self) -> None:
-        """Forget an earlier fit, so that a fit that fails leaves no mixture behind."""
+        """Forget an earlier fit, so that a fit that fails leaves no mixture behind; ValueError for another scaling."""
+        if not is_scaling(self.standardize):
+            raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
 
