@@ -171,7 +171,7 @@ class AnchorFeatures(FeatureMap):
             return eigh((U.T @ U).astype(np.float64), subset_by_index=[X.shape[1] - q, X.shape[1] - 1])[1]
         from sklearn.decomposition import TruncatedSVD
 
-        if sp.issparse(X) and not X.count_nonzero():
+        if not isinstance(X, np.ndarray) and not X.count_nonzero():
             return np.eye(X.shape[1], q)
         scale = np.sqrt(weight)
         if self.normalized_:
