@@ -273,6 +273,8 @@ def test_public_names_are_documented(item, tmp_path, monkeypatch):
     assert tests
     for test in tests:
         runner.run(test)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
     assert runner.summarize(verbose=False).failed == 0
 
 
