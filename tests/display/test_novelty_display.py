@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner import NoveltyDetector
+from bochner import KernelPCA, NoveltyDetector
 from bochner.display import NoveltyDisplay
 
 
@@ -31,3 +31,13 @@ def test_the_surface_is_the_score_of_the_plane():
 def test_says_what_it_needs():
     with pytest.raises(ValueError, match="not fitted"):
         NoveltyDisplay.from_estimator(NoveltyDetector(), np.ones((3, 2)))
+
+
+def test_one_row_a_path_and_another_model():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    detector = NoveltyDetector(n_components=32, n_grids=8, random_state=0).fit(X)
+    assert len(NoveltyDisplay.from_estimator(detector, X[:1]).plot().points) == 1
+    with pytest.raises(TypeError, match="not a path"):
+        NoveltyDisplay.from_estimator(detector, "rows.parquet")
+    with pytest.raises(ValueError, match="offset_, and KernelPCA has none"):
+        NoveltyDisplay.from_estimator(KernelPCA(random_state=0).fit(X), X)

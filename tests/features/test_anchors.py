@@ -1,6 +1,7 @@
 """Anchor features: each row by its nearest landmarks."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
@@ -184,3 +185,38 @@ def test_refusals(parameters, error, word):
         AnchorFeatures(**parameters).fit(X)
     with pytest.raises(NotFittedError):
         AnchorFeatures().transform(X)
+
+
+def test_directions_are_those_of_all_rows_of_a_sorted_table():
+    rng = np.random.default_rng(0)
+    group = np.arange(12_000) // 6000
+    rows = rng.standard_normal((12_000, 40))
+    rows[:, 0] += 10 * group * (np.arange(12_000) % 2)
+    found = AnchorFeatures(400, n_directions=1, normalize=False, random_state=0).fit(rows).directions_[:, 0]
+    assert abs(found @ PCA(1).fit(rows).components_[0]) > 0.99
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_equal_rows_are_one_landmark_and_a_weight_is_equal_rows(kind):
+    rows = np.random.default_rng(0).integers(0, 2, (5000, 3)).astype(float)
+    assert AnchorFeatures(random_state=0).fit(kind(rows)).n_features_out == 8
+    some, weight = X[:40], np.random.default_rng(1).integers(1, 5, 40)
+    options = {"n_components": 10, "n_neighbors": 2, "random_state": 0}
+    weighted, repeated = (AnchorFeatures(**options).draw(4) for _ in range(2))
+    weighted.fit_sample(kind(some), weight.astype(float))
+    repeated.fit_sample(kind(np.repeat(some, weight, axis=0)), np.ones(weight.sum()))
+    shift = weighted.origin_ - repeated.origin_  # of no moment to distances
+    order = np.lexsort(np.round(weighted.landmarks_ + shift, 6).T), np.lexsort(np.round(repeated.landmarks_, 6).T)
+    np.testing.assert_allclose((weighted.landmarks_ + shift)[order[0]], repeated.landmarks_[order[1]], atol=1e-9)
+
+
+def test_sparse_rows_without_an_entry():
+    rows = sp.csr_array((50, 100))
+    Z = AnchorFeatures(random_state=0).fit_transform(rows)
+    np.testing.assert_allclose(Z.toarray(), np.ones((50, 1)))
+
+
+def test_dates_are_refused_by_name():
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": pd.to_datetime(["2020-01-01", "2020-01-02"])})
+    with pytest.raises(ValueError, match=r"X holds dates .*TableEncoder"):
+        AnchorFeatures().fit(frame)

@@ -46,3 +46,7 @@ def test_gaussian_is_the_inverse_of_e_at_the_median():
     kernel = median_gaussian(ArraySource(X, np.empty((len(X), 0))), 0)
     values = kernel(X)[np.triu_indices(len(X), 1)]
     assert_allclose(np.median(values), np.exp(-1), rtol=1e-12)
+
+
+def test_sparse_rows_without_an_entry_have_no_pairs():
+    assert median_distance(sp.csr_array((50, 100))) == 1.0

@@ -81,7 +81,9 @@ def test_slopes_are_those_of_finite_differences():
     features = draw_map(X, (0.5, 1.0), 1.0, 40, 0)
     steps = 1e-6 * np.eye(3)
     slopes = [(features.rows(X + h) - features.rows(X - h)) @ coef / 2e-6 for h in steps]
-    np.testing.assert_allclose(column_slopes(features, X, coef), np.mean(np.square(slopes), axis=1), rtol=1e-5)
+    wanted = np.mean(np.square(slopes), axis=1) * X.var(axis=0)
+    np.testing.assert_allclose(column_slopes(features, X, coef), wanted, rtol=1e-5)
+    np.testing.assert_allclose(column_slopes(features, sp.csr_array(X), coef), wanted, rtol=1e-5)
 
 
 def test_frames_with_text_missing_values_and_dates():

@@ -1,6 +1,9 @@
 """Rows that come one after the other: what is learned, what is forgotten, and what stays exact."""
 
+import copy
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
@@ -256,9 +259,33 @@ def test_saved_models_go_on(rows, rows_seen, tmp_path):
         ({"block_size": 0}, "block_size must be a positive integer"),
         ({"alpha": "auto"}, "must be numbers"),
         ({"features": "binning"}, "features must be 'fourier'"),
+        ({"features": None}, "features must be 'fourier'"),
+        ({"forgetting": "slow"}, "forgetting must be above 0 and at most 1"),
+        ({"forgetting": None}, "forgetting must be above 0 and at most 1"),
+        ({"half_life": "a day"}, "half_life must be a positive number"),
+        ({"half_life": True}, "half_life must be a positive number"),
+        ({"block_size": True}, "block_size must be a positive integer"),
+        ({"alpha": [0.1, 1.0]}, "must be numbers"),
+        ({"alpha": None}, "must be numbers"),
         ({"features": BinningFeatures()}, "dense features of fixed weights"),
     ],
 )
 def test_parameters_are_checked(rows, parameters, message):
     with pytest.raises(ValueError, match=message):
         OnlineKernelRegressor(**parameters).fit(rows[0][:50], rows[1][:50])
+
+
+@pytest.mark.parametrize("kind", [lambda X: pd.DataFrame(X).rename(columns=str), sp.csr_array])
+def test_few_first_rows_that_a_file_cannot_hold(rows, kind, tmp_path):
+    """A copy keeps them, and goes on as the model does; a file does not, which a warning says."""
+    X, y = kind(rows[0]), rows[1]
+    first, rest = (X.iloc[:10], X.iloc[10:]) if hasattr(X, "iloc") else (X[:10], X[10:])
+    model = OnlineKernelRegressor(random_state=0).partial_fit(first, y[:10])
+    again = copy.deepcopy(model)
+    with pytest.warns(UserWarning, match="The first 10 rows fix the scales") as seen:
+        save(model, tmp_path / "model.safetensors")
+    assert seen[0].filename == __file__
+    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(X), model.predict(X))
+    for one in (model, again):
+        one.partial_fit(rest, y[10:])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))

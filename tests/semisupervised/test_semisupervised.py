@@ -252,3 +252,31 @@ def test_supervised_models_name_the_semi_supervised():
             model.fit(MOONS, y)
     with pytest.warns(UserWarning, match="SemiSupervisedClassifier"):
         KernelMachineClassifier().fit(MOONS, draw(SIDES, 20))
+
+
+def test_text_of_marks_and_mixed_labels_are_named():
+    with pytest.warns(UserWarning, match="The text '-1' is taken for a class") as seen:
+        SemiSupervisedClassifier(random_state=0).fit(MOONS, np.where(np.arange(1000) < 9, SIDES.astype(str), "-1"))
+    assert seen[0].filename == __file__
+    with pytest.raises(ValueError, match="Some labels are text and others, such as 1"):
+        SemiSupervisedClassifier().fit(MOONS, ["a" if side else 1 for side in SIDES])
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "message"),
+    [
+        (SemiSupervisedClassifier(class_prior="balanced"), SIDES, "class_prior must be 2 positive numbers"),
+        (SemiSupervisedClassifier(class_prior={0: 0.5, 1: 0.5}), SIDES, "class_prior must be 2 positive numbers"),
+        (SemiSupervisedClassifier(standardize="yes"), SIDES, "standardize must be"),
+        (SemiSupervisedRegressor(standardize=None), SIDES, "standardize must be"),
+        (SemiSupervisedRegressor(), np.ones((1000, 1, 1)), "y must have the shape"),
+        (
+            SemiSupervisedRegressor(),
+            np.where(np.arange(1000)[:, np.newaxis] % 2 == [0, 1], 1.0, np.nan),
+            "No row has all of its targets",
+        ),
+    ],
+)
+def test_more_refusals(model, y, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(MOONS, y)

@@ -160,3 +160,10 @@ def test_refusals_of_files(folders):
     other.write_parquet(folder / "other.parquet")
     with pytest.raises(ValueError, match="weights of X and y differ"):
         KernelCCA().fit(folder / "left", folder / "other.parquet", sample_weight="w")
+
+
+@pytest.mark.parametrize("n", [15, 200])
+@pytest.mark.parametrize("maps", [{}, MAPS], ids=["auto", "waves"])
+def test_rows_that_do_not_vary_are_refused_by_name(n, maps):
+    with pytest.raises(ValueError, match="All rows of y are equal"):
+        KernelCCA(random_state=0, **maps).fit(LEFT[:n], np.ones(n))

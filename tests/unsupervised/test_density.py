@@ -143,3 +143,15 @@ def test_frames_sparse_rows_files_and_saved_models(tmp_path):
 def test_refuses_by_name(X, bandwidth, message):
     with pytest.raises(ValueError, match=message):
         KernelDensity(bandwidth).fit(X)
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_columns_without_squares_are_refused_by_name(unit):
+    with pytest.raises(ValueError, match=r"squares of column b .*change its unit"):
+        KernelDensity().fit(pd.DataFrame({"a": rows(50, 1)[:, 0], "b": rows(50, 1)[:, 0] * unit}))
+
+
+def test_columns_that_are_no_numbers_or_miss_values_are_named():
+    frame = pd.DataFrame({"a": rows(50, 1)[:, 0], "b": np.nan, "c": list("xy") * 25})
+    with pytest.raises(ValueError, match="there are others, 'b', 'c': drop or impute"):
+        KernelDensity().fit(frame)

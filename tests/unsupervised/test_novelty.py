@@ -186,3 +186,9 @@ def test_very_many_sparse_columns():
 def test_refuses_what_makes_no_sense(parameters, message):
     with pytest.raises(ValueError, match=message):
         NoveltyDetector(**parameters).fit(ring(20))
+
+
+def test_great_weights_make_no_difference_of_rounding_count():
+    X = ring(200)
+    scores = NoveltyDetector(random_state=0, **SMALL).fit(X, sample_weight=np.full(200, 1e12)).score_samples(X + 100)
+    assert scores.min() > -1e6

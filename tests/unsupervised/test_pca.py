@@ -163,3 +163,9 @@ def test_refusals(arguments, match):
 
 def test_names_of_scores():
     assert KernelPCA(2).fit(DIGITS[:50]).get_feature_names_out().tolist() == ["kernelpca0", "kernelpca1"]
+
+
+def test_rows_of_very_many_columns_are_not_made_of_scores():
+    X = sp.random_array((30, 300_000), density=1e-4, format="csr", random_state=0)
+    with pytest.raises(MemoryError, match=r"Rows of 300,000 columns .*Leave out fit_inverse_transform"):
+        KernelPCA(fit_inverse_transform=True).fit(X)

@@ -46,6 +46,8 @@ def fitted_attribute(model: Any, name: str) -> Any:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(model)
+    if not hasattr(model, name):
+        raise ValueError(f"This display draws models that have {name}, and {type(model).__name__} has none.")
     raise ValueError(
         f"This model has nothing to draw: its {name} is None, as where it was fitted with a kernel or a feature map of "
         "its own, with metric='isotropic', or on too few rows to learn from. Fit it on 250 rows or more, with "

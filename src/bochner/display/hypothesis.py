@@ -89,7 +89,7 @@ class HypothesisDisplay:
         self.label = label
 
     @classmethod
-    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS) -> HypothesisDisplay:
+    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS, encoded: bool = False) -> HypothesisDisplay:
         """Collect what is drawn.
 
         Parameters
@@ -97,6 +97,8 @@ class HypothesisDisplay:
         test : HypothesisTest
         max_columns : int, default=10
             Of more columns those with the largest shares are drawn.
+        encoded : bool, default=False
+            Categories, missing values and parts of dates, in the place of whole columns.
 
         Returns
         -------
@@ -110,7 +112,7 @@ class HypothesisDisplay:
         """
         if max_columns < 1:
             raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
-        names, shares = zip(*test.top_columns(max_columns), strict=True)
+        names, shares = zip(*test.top_columns(max_columns, encoded=encoded), strict=True)
         permuted = test.method == "permutation"
         label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
         return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
@@ -161,6 +163,6 @@ class HypothesisDisplay:
         ax.set_yticks(places, [shortened(name, NAME_WIDTH) for name in self.names])
         ax.invert_yaxis()
         ax.set_xlim(left=0)
-        ax.set_xlabel("Share of the mean squared slope")
+        ax.set_xlabel("Share of the squared slope, in variances")
         few_ticks(ax.xaxis, self.shares, 4)
         ax.set_title("Columns that it follows", loc="left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +105,8 @@ class NoveltyDisplay:
             Nothing is drawn yet.
         """
         offset = float(fitted_attribute(detector, "offset_"))
+        if isinstance(X, str | PathLike):
+            raise TypeError("NoveltyDisplay draws rows in memory, not a path: read some rows of the file first.")
         scores = detector.score_samples(X)
         rows = detector.encoder_.encode(X, np.float64)
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)

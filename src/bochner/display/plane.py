@@ -28,7 +28,8 @@ class Plane(NamedTuple):
             return cls(np.zeros(2), np.eye(2))
         if d == 1:
             return cls(np.zeros(1), np.array([[1.0], [0.0]]))
-        _, directions = np.linalg.eigh(np.cov(rows.T))
+        apart = rows - rows.mean(axis=0)
+        _, directions = np.linalg.eigh(apart.T @ apart)
         directions = directions[:, [-1, -2]].T
         largest = np.abs(directions).argmax(axis=1)
         return cls(rows.mean(axis=0), directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis])

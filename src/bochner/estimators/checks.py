@@ -74,3 +74,8 @@ def threads_of(n_jobs: Any) -> int | None:
 def normalised_weights(weight: NDArray | None) -> NDArray | None:
     """Weights over the largest, so that a common factor leaves no trace, not even in rounding."""
     return None if weight is None else weight / weight.max()
+
+
+def is_scaling(standardize: Any) -> bool:
+    """Whether a parameter `standardize` is True, False or "auto"."""
+    return isinstance(standardize, str | int | np.bool_) and standardize in (True, False, "auto")

@@ -213,7 +213,7 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
     Raises
     ------
     ValueError
-        Where the table has no such columns.
+        Where the table has no such columns, or none with names.
     """
     if isinstance(Y, str) and os.path.exists(Y) and (os.path.dirname(Y) or os.path.splitext(Y)[1]):
         return X, Y  # a file
@@ -225,7 +225,19 @@ def columns_apart(X: Any, Y: Any, shared: str | None = None) -> tuple[Any, Any]:
         return open_source(X, exclude=wanted), open_source(X, columns=[*wanted, *([shared] if shared else [])])
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
-        return X, Y
+        return X, _no_names(X, Y)
     if missing := [name for name in wanted if name not in frame.columns]:
         raise ValueError(f"X has no column {missing[0]!r}; its columns are {', '.join(map(repr, frame.columns[:20]))}.")
+    if not set(frame.columns) - set(wanted):
+        raise ValueError("Y names all columns of X, to which none is left: name some of them.")
     return frame.drop(wanted).to_native(), frame.select(wanted).to_native()
+
+
+def _no_names(X: Any, Y: Any) -> Any:
+    """Text beside a table whose columns have no names: the labels of its rows, as an array, or a place to read from."""
+    shape = getattr(X, "shape", ())
+    if isinstance(Y, str) and len(shape) and not os.path.exists(Y):
+        raise ValueError(
+            f"{Y!r} is no column of X, an array whose columns have no names: give a data frame, or Y itself."
+        )
+    return np.array(Y, dtype=object) if not isinstance(Y, str) and len(Y) == (shape or (0,))[0] else Y

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.hashes import row_hashes
 from bochner.data.streams.lazily import lazy
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
@@ -149,9 +150,11 @@ class AnchorFeatures(FeatureMap):
             self.origin_ = (X.min(axis=0) if self.normalized_ else X.mean(axis=0, dtype=np.float64)).astype(np.float64)
         seeds = rng.integers(2**31, size=2).tolist()
         if self.n_directions is not None and int(self.n_directions) < X.shape[1]:
-            self.directions_ = self._principal(X[:AXES_ROWS], weight[:AXES_ROWS], seeds[0])
+            some = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
+            self.directions_ = self._principal(X[some], weight[some], seeds[0])
             self._caches = {}
-        self.landmarks_ = _centres(self.coordinates(X), weight, int(self.n_components), seeds[1])
+        first, mass = _distinct(X, weight)
+        self.landmarks_ = _centres(self.coordinates(X[first]), mass, int(self.n_components), seeds[1])
         self._caches = {}
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
         if isinstance(self.n_neighbors, str):
@@ -168,6 +171,8 @@ class AnchorFeatures(FeatureMap):
             return eigh((U.T @ U).astype(np.float64), subset_by_index=[X.shape[1] - q, X.shape[1] - 1])[1]
         from sklearn.decomposition import TruncatedSVD
 
+        if not isinstance(X, np.ndarray) and not X.count_nonzero():
+            return np.eye(X.shape[1], q)
         scale = np.sqrt(weight)
         if self.normalized_:
             lengths = _lengths_from(np.zeros(X.shape[1], X.dtype), X) if sp.issparse(X) else np.linalg.norm(X, axis=1)
@@ -317,8 +322,24 @@ def _has_directions(X: Rows) -> bool:
     return bool(np.mean(X[:, varies] == low[varies]) >= LOWEST)
 
 
+def _some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp] | slice:
+    """Numbers of rows drawn at random, in order, for the rows of a table may be sorted; all where there are few."""
+    if n_rows <= most:
+        return slice(None)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
+
+
+def _distinct(X: Rows, weight: NDArray) -> tuple[NDArray[np.intp] | slice, NDArray]:
+    """Numbers of rows, of equal ones the first, and the weight of all that are equal to each."""
+    _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+    if len(first) == len(weight):
+        return slice(None), weight
+    order = np.argsort(first)
+    return first[order], np.bincount(of, weight)[order]
+
+
 def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
-    """Centres of k-means, in order; the distinct rows themselves where these are not more."""
+    """Centres of k-means of distinct rows, in order; the rows themselves where these are not more."""
     from sklearn.cluster import MiniBatchKMeans
 
     rows = X

@@ -134,6 +134,9 @@ class FeatureMap(TransformerMixin, KernelParameter):
         types: Any = [np.float64, np.float32]
         try:
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types, ensure_all_finite=False)
+        except np.exceptions.DTypePromotionError:
+            cure = f"encode them before the map, by make_pipeline(TableEncoder(), {type(self).__name__}(...))"
+            raise ValueError(f"X holds dates or other columns that are no numbers; {cure}.") from None
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise

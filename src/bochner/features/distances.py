@@ -43,6 +43,8 @@ def pair_distances(X: Rows, weight: NDArray | None = None, p: int = 2) -> tuple[
     """
     weight = unit_weights(X.shape[0]) if weight is None else weight
     _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+    if len(first) == 1:
+        return np.empty(0), np.empty(0)
     few, total = X[first].astype(np.float64), np.bincount(of, weight)
     i, j = np.triu_indices(len(first), 1)
     shares = total[i] * total[j]

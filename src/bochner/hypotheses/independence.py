@@ -18,9 +18,10 @@ from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import Evidence, combine
 from bochner.hypotheses.maps import (
     Axes,
-    column_shares,
+    category_groups,
     column_slopes,
     draw_map,
+    encoded_shares,
 )
 from bochner.hypotheses.pairs import BLOCK_ROWS, SOME_ROWS, Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf
@@ -62,7 +63,7 @@ def independence_test(
         Of numbers, text, categories and dates. Paths, folders and other sources of `open_source` are read in passes
         where they are large.
     Y : the same, of as many rows; or str, or sequence of str
-        Names of columns of X, which are taken out of it.
+        Names of columns of X, which are taken out of it. Beside an array X text is the labels of its rows.
     null : {"auto", "permutation", "chi2"}, default="auto"
         The law of the statistic where the tables are independent.
 
@@ -119,7 +120,7 @@ def independence_test(
     n_permutations = check_number("n_permutations", n_permutations, 19)
     if n_components is not None:
         check_number("n_components", n_components, 2)
-    if null not in NULLS:
+    if not isinstance(null, str) or null not in NULLS:
         raise ValueError(f"null must be one of {NULLS}, got {null!r}.")
     state = check_random_state(random_state)
     seed = int(state.randint(2**31))
@@ -144,9 +145,11 @@ def independence_test(
         found.null,
         member if method == "permutation" else "median x 1, both ridges",
         tuple(name for table in tables for name in table.names),
-        shares,
+        np.concatenate([table.shares(own, part) for table, own, part in zip(tables, encoders, shares, strict=True)]),
         (pairs.n_rows, pairs.n_rows),
         method,
+        tuple(name for table, own in zip(tables, encoders, strict=True) for name in table.encoded_names(own)),
+        np.concatenate(shares),
     )
 
 
@@ -194,7 +197,8 @@ class _Test:
         rng = np.random.default_rng(seed + 2)
         C = permuted_covariances(self._blocks(), self.sums.means, (first, second), n_permutations, rng)
         weights = np.stack([_weights(first, second, ridge).ravel() for ridge in RIDGES], axis=1)
-        values = np.square(C.reshape(len(C), -1), out=C.reshape(len(C), -1)) @ weights / self.pairs.n_rows
+        pairs = C.reshape(len(C), len(weights))
+        values = np.square(pairs, out=pairs) @ weights / self.pairs.n_rows
         return combine(values, SHARES)
 
     def by_chi2(self, seed: int) -> Evidence:
@@ -214,8 +218,8 @@ class _Test:
         scale = float(np.linalg.norm(own[0]) * np.linalg.norm(own[1]))
         return (float(np.sum(self.sums.cross**2)) - chance) / scale if scale > 0 else 0.0
 
-    def shares(self, best: int, encoders: Any) -> NDArray[np.float64]:
-        """How much the function in which the tables depend on each other follows the columns of each of them."""
+    def shares(self, best: int, encoders: Sequence[TableEncoder]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How much the function in which the tables depend on each other follows the encoded columns of each."""
         first, second = self.axes
         coef = first.vectors @ (_weights(first, second, RIDGES[best]) * self.cross) @ second.vectors.T
         rows = self.pairs.spread_rows()
@@ -224,12 +228,11 @@ class _Test:
             features.rows(part) - centre - mean
             for features, part, centre, mean in zip(maps, rows, centres, self.sums.means, strict=True)
         ]
-        slopes = column_slopes(maps[0], rows[0], Z[1] @ coef.T), column_slopes(maps[1], rows[1], Z[0] @ coef)
-        return np.concatenate([_of_columns(found, encoder) for found, encoder in zip(slopes, encoders, strict=True)])
-
-
-def _of_columns(slopes: NDArray, encoder: TableEncoder) -> NDArray[np.float64]:
-    return column_shares(slopes, encoder.sources(), len(encoder.statistic_.kinds))
+        X, Y = (
+            encoded_shares(column_slopes(features, part, own, category_groups(encoder)))
+            for features, part, own, encoder in zip(maps, rows, (Z[1] @ coef.T, Z[0] @ coef), encoders, strict=True)
+        )
+        return X, Y
 
 
 def _weights(first: Axes, second: Axes, ridge: float) -> NDArray[np.float64]:

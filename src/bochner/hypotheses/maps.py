@@ -9,8 +9,11 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.table import TableEncoder
+from bochner.data.table_encodings import TextColumn
 from bochner.features.dense import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian
@@ -84,8 +87,24 @@ class Axes:
         return Axes(self.variances[len(falling) - r :], self.vectors[:, len(falling) - r :])
 
 
-def column_slopes(features: FourierFeatures, X: Any, coef: NDArray) -> NDArray[np.float64]:
-    """Mean squared derivatives of a function z(x)'c of the rows by each column.
+def category_groups(encoder: TableEncoder) -> list[NDArray[np.intp]]:
+    """Numbers of the encoded columns of zeros and ones of each column of text, of which a row has a single one."""
+    groups = []
+    for column in encoder.columns_:
+        if isinstance(column, TextColumn):
+            own = np.arange(column.start, column.start + column.width)
+            groups.append(own[(own < column.code.start) | (own >= column.code.stop)])
+    return groups
+
+
+def column_slopes(
+    features: FourierFeatures, X: Any, coef: NDArray, groups: Sequence[NDArray] = ()
+) -> NDArray[np.float64]:
+    """How much of the variance of a function z(x)'c of the rows is by each column, by its derivatives.
+
+    That is the mean squared derivative times the variance of the column. Of categories, one of which a row has, it is
+    the share of rows times the squared derivative, less the mean derivative of all categories in these shares: the
+    variance over categories, to which one that is rare adds little.
 
     Parameters
     ----------
@@ -93,6 +112,8 @@ def column_slopes(features: FourierFeatures, X: Any, coef: NDArray) -> NDArray[n
         Of cosines and sines in pairs.
     X : array or CSR matrix of shape (n, d)
     coef : array of shape (D,), or (n, D) where each row has a function of its own
+    groups : sequence of int arrays
+        Columns of the categories of one column of the table each.
 
     Returns
     -------
@@ -102,10 +123,25 @@ def column_slopes(features: FourierFeatures, X: Any, coef: NDArray) -> NDArray[n
     angles = np.asarray(X @ W, np.float64)
     c = np.atleast_2d(coef)
     slopes = features.amplitudes_ * (c[:, m:] * np.cos(angles) - c[:, :m] * np.sin(angles))
-    return np.einsum("jm,jm->j", W @ (slopes.T @ slopes), W) / len(slopes)
+    mean, scale = _mean_and_variance(X)
+    ways = W.astype(np.float64)
+    for group in groups:
+        share = mean[group]
+        ways[group] -= share @ ways[group] / max(share.sum(), np.finfo(np.float64).tiny)
+        scale[group] = share
+    return scale * np.einsum("jm,jm->j", ways @ (slopes.T @ slopes), ways) / len(slopes)
 
 
-def column_shares(slopes: NDArray, sources: NDArray, n_columns: int) -> NDArray[np.float64]:
-    """Slopes of encoded columns as shares of the columns of the table, which sum to one, or are zero."""
-    found = np.bincount(sources, slopes, n_columns).astype(np.float64)
+def _mean_and_variance(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of the columns of an array or CSR matrix, in double precision."""
+    if not sp.issparse(X):
+        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64)
+    X = X.astype(np.float64)
+    mean = np.ravel(X.mean(axis=0))
+    return mean, np.maximum(np.ravel(X.multiply(X).mean(axis=0)) - mean**2, 0.0)
+
+
+def encoded_shares(slopes: NDArray) -> NDArray[np.float64]:
+    """Slopes of encoded columns as shares, which sum to one, or are zero; rounding makes none negative."""
+    found = np.maximum(slopes, 0.0)
     return found / found.sum() if found.sum() > 0 else found

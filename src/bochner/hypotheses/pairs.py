@@ -115,14 +115,14 @@ def permuted_covariances(
     """
     r, s = (len(one.variances) for one in axes)
     found = np.zeros((n_permutations + 1, r * s))
-    for block in blocks:
+    for block in blocks if r * s else ():
         order = rng.permutation(len(block[0]))
         X, Y = (
             Z[order] @ one.vectors.astype(Z.dtype) - (mean @ one.vectors).astype(Z.dtype)
             for Z, mean, one in zip(block, means, axes, strict=True)
         )
         found += _permuted_groups(X, Y, n_permutations, rng)
-    return found.reshape(-1, r, s)
+    return found.reshape(n_permutations + 1, r, s)
 
 
 def _permuted_groups(X: NDArray, Y: NDArray, n_permutations: int, rng: Any) -> NDArray:

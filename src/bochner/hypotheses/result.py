@@ -37,12 +37,17 @@ class HypothesisTest:
         Names of the columns.
     shares : array of shape (n_columns,)
         How much the function that tells the samples apart, or in which the tables depend on each other, follows each
-        column: its mean squared derivatives. They sum to one, of two tables to one in each. They say where to look, and
-        are no tests; where the p-value is large they are noise.
+        column: its mean squared derivatives times the variance of the column. They sum to one, of two tables to one in
+        each. They say where to look, and are no tests; where the p-value is large they are noise.
     n_rows : tuple of int
         Of X and of Y.
     method : str
         "permutation" or "chi2".
+    encoded_columns : tuple of str
+        Names of the columns of the encoded rows: a number, a category of a column, that a value is missing, or a part
+        of a date.
+    encoded_shares : array of shape (n_encoded,)
+        Shares of these, the sums of which are `shares`: which categories of a column differ, or depend.
     """
 
     hypothesis: str
@@ -55,15 +60,25 @@ class HypothesisTest:
     shares: NDArray[np.float64]
     n_rows: tuple[int, int]
     method: str
+    encoded_columns: tuple[str, ...]
+    encoded_shares: NDArray[np.float64]
 
     def __repr__(self) -> str:
         rows = " + ".join(f"{n:,}" for n in self.n_rows[: 1 if self.hypothesis == INDEPENDENT else 2])
-        return f"HypothesisTest({self.hypothesis}: p = {self.p_value:.3g}, effect {self.effect_size:.2g}, n = {rows})"
+        p = f"p = {self.p_value:.3g}" if self.p_value > 0 else "p < 1e-300"
+        return f"HypothesisTest({self.hypothesis}: {p}, effect {self.effect_size:.2g}, n = {rows})"
 
-    def top_columns(self, most: int = 5) -> list[tuple[str, float]]:
-        """Names and shares of the columns that differ or depend the most, the largest first."""
-        order = np.argsort(-self.shares, kind="stable")[:most]
-        return [(self.columns[j], float(self.shares[j])) for j in order]
+    def top_columns(self, most: int = 5, *, encoded: bool = False) -> list[tuple[str, float]]:
+        """Names and shares of the columns that differ or depend the most, the largest first.
+
+        Parameters
+        ----------
+        most : int, default=5
+        encoded : bool, default=False
+            Categories, missing values and parts of dates, in the place of whole columns.
+        """
+        names, shares = (self.encoded_columns, self.encoded_shares) if encoded else (self.columns, self.shares)
+        return [(names[j], float(shares[j])) for j in np.argsort(-shares, kind="stable")[:most]]
 
     def _repr_html_(self) -> str:
         facts = [
@@ -78,13 +93,15 @@ class HypothesisTest:
         parts = table(self.hypothesis, ("quantity", "value"), facts, words=(0, 1))
         return tag("br").join([parts, table("Shares of the columns", ("column", "share"), columns)])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, encoded: bool = False) -> Any:
         """Draw the statistic among those of permuted rows, and the shares of the columns.
 
         Parameters
         ----------
         ax : matplotlib Axes, or sequence or array of them, optional
             As of `HypothesisDisplay.plot`.
+        encoded : bool, default=False
+            Draw the shares of categories, missing values and parts of dates, not those of whole columns.
 
         Returns
         -------
@@ -92,4 +109,4 @@ class HypothesisTest:
         """
         from bochner.display import HypothesisDisplay
 
-        return HypothesisDisplay.from_test(self).plot(ax)
+        return HypothesisDisplay.from_test(self, encoded=encoded).plot(ax)

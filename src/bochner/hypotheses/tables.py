@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
-from bochner.arrays import place_of, to_host
 from bochner.data.sources import ArraySource, Source, as_it_is, rows_of
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import look
@@ -17,10 +16,12 @@ from bochner.data.streams.totals import Overview
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
 from bochner.data.units import has_common_unit
+from bochner.estimators.checks import is_scaling
 from bochner.estimators.model import encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.tables import Stream, engine_of, given
+from bochner.hypotheses.inputs import as_table
 from bochner.settings import current
 
 DTYPE = np.dtype(np.float32)
@@ -57,6 +58,14 @@ class Table:
         own, prefix = self.statistic.names, self.name.lower()
         return [f"{prefix}{j}" for j in range(len(self.statistic.kinds))] if own is None else list(own)
 
+    def encoded_names(self, encoder: TableEncoder) -> tuple[str, ...]:
+        """Names of the columns of the encoded rows: of numbers, categories, missing values, parts of dates."""
+        return tuple(encoder.get_feature_names_out(self.names).tolist())
+
+    def shares(self, encoder: TableEncoder, encoded: NDArray) -> NDArray[np.float64]:
+        """Shares of the columns, shape (n_columns,), the sums of those of the encoded ones."""
+        return np.bincount(encoder.sources(), encoded, len(self.names)).astype(np.float64)
+
     def source(self, encoder: TableEncoder) -> Source:
         """All rows, encoded block by block."""
         if self.stream is None or self.overview is None:
@@ -73,24 +82,26 @@ class Table:
         return encoder.encode(rows_of(self.X, rows), DTYPE)
 
 
-def open_table(X: Any, name: str, seed: int) -> Table:
+def open_table(X: Any, name: str, seed: int, column: str | None = None) -> Table:
     """Look at all rows of a table.
 
     Parameters
     ----------
     X : array, sparse matrix, data frame, series, path, folder, source or collection
-        One-dimensional arrays are one column.
+        What has one dimension is one column.
     name : str
         Of the argument.
     seed : int
         Of the sample of rows that are read in passes.
+    column : str, optional
+        Name of the column that a series becomes, in the place of its own.
 
     Raises
     ------
     ValueError
         Where there are fewer than 4 rows, and as of `fit`.
     """
-    X, _, _, stream = given(_two_dimensional(X), None, None)
+    X, _, _, stream = given(as_table(X, name, column), None, None)
     if stream is not None:
         return _looked_at(stream, name, seed)
     X = checked_rows(TableEncoder(), X, reset=True)
@@ -111,20 +122,6 @@ def _enough(n_rows: int, name: str) -> int:
     return n_rows
 
 
-def _two_dimensional(X: Any) -> Any:
-    """Rows of another library's array on the host, and one-dimensional ones as a column."""
-    if isinstance(X, np.ndarray):
-        return X.reshape(-1, 1) if X.ndim == 1 else X
-    if place_of(X) is not None:
-        X = to_host(X)
-    series = nw.from_native(X, allow_series=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        return series.to_frame().to_native()
-    if isinstance(X, list | tuple) and X and isinstance(X[0], bool | int | float | np.number | list | np.ndarray):
-        X = np.asarray(X)
-    return X.reshape(-1, 1) if isinstance(X, np.ndarray) and X.ndim == 1 else X
-
-
 def common_encoder(A: Table, B: Table, standardize: bool | str) -> TableEncoder:
     """The encoder of the rows of two tables together, which does not depend on whose a row is.
 
@@ -133,16 +130,35 @@ def common_encoder(A: Table, B: Table, standardize: bool | str) -> TableEncoder:
     ValueError
         Where their columns differ in number, name or kind.
     """
-    if len(A.statistic.kinds) != len(B.statistic.kinds) or A.statistic.sparse != B.statistic.sparse:
+    first, second = A.statistic, B.statistic
+    if len(first.kinds) != len(second.kinds):
         raise ValueError(
-            f"{A.name} has {len(A.statistic.kinds)} columns and {B.name} {len(B.statistic.kinds)}: two samples have "
-            "the same columns, and are both dense or both sparse."
+            f"{A.name} has {len(first.kinds)} columns and {B.name} {len(second.kinds)}: two samples have the same "
+            "columns."
         )
-    if A.statistic.names != B.statistic.names:
-        raise ValueError(
-            f"{A.name} and {B.name} have other columns, {A.names[:20]} and {B.names[:20]}: name them alike."
-        )
+    if first.sparse != second.sparse:
+        dense, sparse = (B, A) if first.sparse else (A, B)
+        raise ValueError(f"{sparse.name} is sparse and {dense.name} is dense: give both as the same.")
+    if first.names != second.names:
+        raise ValueError(_other_names(A, B))
+    for j, kinds in enumerate(zip(first.kinds, second.kinds, strict=True)):
+        without = first.missing[j] == first.rows or second.missing[j] == second.rows
+        if len(set(kinds)) == 2 and set(kinds) != {"text", "mixed"} and not without:
+            raise ValueError(
+                f"Column {A.names[j]!r} holds {kinds[0]} values in {A.name} and {kinds[1]} values in {B.name}: "
+                "make them alike."
+            )
     return scaled_encoder(A.statistic + B.statistic, standardize)
+
+
+def _other_names(A: Table, B: Table) -> str:
+    """What is wrong with the names of the columns of two tables."""
+    if A.statistic.names is None or B.statistic.names is None:
+        named, other = (A, B) if B.statistic.names is None else (B, A)
+        return f"The columns of {named.name} have names and those of {other.name} have none: give both as frames."
+    if missing := [name for name in A.names if name not in B.names]:
+        return f"{B.name} has no column {missing[0]!r}, and {A.name} has: name them alike."
+    return f"{A.name} and {B.name} have the same columns in other orders: order those of {B.name} as in {A.name}."
 
 
 def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
@@ -153,6 +169,6 @@ def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableE
     ValueError
         Where `standardize` is none of True, False and "auto".
     """
-    if standardize not in (True, False, "auto"):
+    if not is_scaling(standardize):
         raise ValueError(f'standardize must be True, False or "auto", got {standardize!r}.')
     return encoder_of(statistic, not has_common_unit(statistic) if standardize == "auto" else bool(standardize))

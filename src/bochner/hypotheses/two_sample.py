@@ -17,13 +17,15 @@ from bochner.features.fourier import FourierFeatures
 from bochner.hypotheses.checks import check_number
 from bochner.hypotheses.evidence import combine
 from bochner.hypotheses.groups import GroupSums, group_sums
+from bochner.hypotheses.inputs import shared_column
 from bochner.hypotheses.maps import (
     MEDIAN_ROWS,
     Axes,
     Member,
-    column_shares,
+    category_groups,
     column_slopes,
     draw_map,
+    encoded_shares,
 )
 from bochner.hypotheses.result import SAME, HypothesisTest
 from bochner.hypotheses.tables import Table, common_encoder, open_table
@@ -120,7 +122,8 @@ def two_sample_test(
     n_components = 2 * (check_number("n_components", n_components, 2) // 2)
     seed = int(check_random_state(random_state).randint(2**31))
     rng = np.random.default_rng(seed)
-    A, B = open_table(X, "X", seed), open_table(Y, "Y", seed + 1)
+    column = shared_column(X, Y)
+    A, B = open_table(X, "X", seed, column), open_table(Y, "Y", seed + 1, column)
     encoder = common_encoder(A, B, standardize)
     sample = _pooled_sample(A, B, encoder, rng)
     unit = median_distance(sample)
@@ -140,9 +143,11 @@ def two_sample_test(
         found.null,
         names[found.best],
         tuple(A.names),
-        shares,
+        A.shares(encoder, shares),
         (A.n_rows, B.n_rows),
         "permutation",
+        A.encoded_names(encoder),
+        shares,
     )
 
 
@@ -188,9 +193,9 @@ def _shares(
     sample: Any,
     encoder: TableEncoder,
 ) -> NDArray[np.float64]:
-    """How much the function that tells the samples apart follows each column, by the member with the most evidence."""
+    """How much what tells the samples apart follows each encoded column, by the member with the most evidence."""
     k, ridge = [(k, ridge) for k, member in enumerate(MEMBERS) for ridge in member.ridges][best]
     V, variances = axes[k].vectors, axes[k].variances
     coef = V @ ((V.T @ sums.difference[sums.columns[k]]) / (variances + ridge))
-    slopes = column_slopes(maps[k], sample, coef)
-    return column_shares(slopes, encoder.sources(), len(encoder.statistic_.kinds))
+    slopes = column_slopes(maps[k], sample, coef, category_groups(encoder))
+    return encoded_shares(slopes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import seeded
 from bochner.kernels import Kernel
+from bochner.notices import warn
 from bochner.online.history import History
 from bochner.online.recursion import RecursiveSums
 from bochner.reductions import factor_bytes, require_factor_memory
@@ -300,26 +301,34 @@ class OnlineKernelMachine(KernelParameter):
         """Raise TypeError or ValueError where a parameter is out of range."""
         for name in ("kernel", "n_components", "random_state"):
             check_parameter(name, getattr(self, name))
-        if isinstance(self.features, str) and self.features != "fourier":
+        if self.features != "fourier" if isinstance(self.features, str) else not hasattr(self.features, "get_params"):
             raise ValueError(f"features must be 'fourier' or a map to dense features, got {self.features!r:.200}.")
-        if isinstance(self.n_components, str) or isinstance(self.alpha, str):
+        if isinstance(self.n_components, str) or not _is_number(self.alpha):
             raise ValueError("n_components and alpha must be numbers: what comes is not known when they are needed.")
         check_parameter("alpha", self.alpha)
-        if not isinstance(self.block_size, Integral) or self.block_size < 1:
+        if not isinstance(self.block_size, Integral) or isinstance(self.block_size, bool) or self.block_size < 1:
             raise ValueError(f"block_size must be a positive integer, got {self.block_size!r:.200}.")
-        if not 0 < self.forgetting <= 1:
+        if not _is_number(self.forgetting) or not 0 < self.forgetting <= 1:
             raise ValueError(f"forgetting must be above 0 and at most 1, got {self.forgetting!r:.200}.")
-        if self.half_life is not None and not self.half_life > 0:
+        if self.half_life is not None and not (_is_number(self.half_life) and self.half_life > 0):
             raise ValueError(f"half_life must be a positive number of rows, or None, got {self.half_life!r:.200}.")
         if self.half_life is not None and self.forgetting != 1:
             raise ValueError("half_life and forgetting say the same: give one of them.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without rows that wait, and without first ones that are no arrays: these fix the scales then."""
+        """The state without rows that wait."""
         self._fold()
-        state = dict(super().__getstate__())
+        return dict(super().__getstate__())
+
+    def _state_of_file(self) -> dict[str, Any]:
+        """The state without first rows that are no arrays, which a file cannot hold; a warning where there are such."""
+        state = self.__getstate__()
         if not all(isinstance(rows[0], np.ndarray) for rows in self._held or ()):
             state["_held"] = None
+            warn(
+                f"The first {self._n_fixed} rows fix the scales and the kernel of the loaded model for good, for the "
+                f"file holds no rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
+            )
         return state
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -329,6 +338,10 @@ class OnlineKernelMachine(KernelParameter):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _whole(blocks: list[Block]) -> Block:

@@ -1,7 +1,8 @@
 """Save and load models: one safetensors file with a JSON tree of allowed classes and a checksum, no pickle.
 
 The format is specified in ``docs/format.md``. A class can be saved by its name in `CLASSES`, if its
-``__getstate__`` gives a dict of numbers, strings, lists, tuples, dicts, arrays and objects that can be saved.
+``_state_of_file``, or else its ``__getstate__``, gives a dict of numbers, strings, lists, tuples, dicts, arrays and
+objects that can be saved.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Encoder:
         )
 
     def state(self, value: Any, path: str) -> dict[str, Any]:
-        attributes = value.__getstate__() or {}
+        attributes = getattr(value, "_state_of_file", value.__getstate__)() or {}
         if not isinstance(attributes, dict) or isinstance(value, BUILTIN):
             raise TypeError(f"{path} cannot be saved: a {type(value).__name__} has content outside of its __dict__.")
         state = {}

@@ -29,6 +29,8 @@ METHODS = ("auto", "spreading", "poisson", "ridge")
 class SemiSupervised(LazyScore, RowModel):
     """Functions of rows that change little where these are dense, and follow the targets that are known."""
 
+    learned = "coef_"
+
     def __init__(
         self,
         features: FeatureMap | str = "auto",

@@ -23,7 +23,7 @@ from bochner.features.boundary import any_arrays
 from bochner.notices import warn
 from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_rows
 from bochner.semisupervised.graph import Graph
-from bochner.semisupervised.marks import Memberships, checked_marks, labelled, plain
+from bochner.semisupervised.marks import TEXT_OF_MARKS, Memberships, checked_marks, labelled, plain, refuse_mixed
 from bochner.semisupervised.smoothers import Smooth, Smoother, left_out
 
 FEW_LABELS = 5  # of a class, below which values left out tell little
@@ -157,9 +157,10 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         check_consistent_length(X, y)
         if y.dtype.kind == "f" and np.isinf(y).any():
             raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}.")
-        known = plain(y[labelled(y)])
+        known = y[labelled(y)]
+        refuse_mixed(known)
         if len(known):
-            check_classification_targets(known)
+            check_classification_targets(plain(known))
         return y
 
     def _targets_of(self, seen: Any) -> Memberships:
@@ -174,6 +175,11 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
             self.classes_ = self.classes_.astype(np.int64)  # which NaN among them has made floats
         if not len(self.classes_):
             raise ValueError("No row has a label, all are -1 or missing: give some, at least one of each class.")
+        if self.classes_.dtype.kind == "U" and (texts := np.intersect1d(self.classes_, TEXT_OF_MARKS)).size:
+            warn(
+                f"The text {str(texts[0])!r} is taken for a class. Where it marks rows without a label, give a list or "
+                "an array of objects with -1 or None in it: beside text NumPy makes text of both."
+            )
         if len(self.classes_) == 1 and self.classes_.dtype.kind in "if" and not known.all():
             warn(
                 f"All labels are {self.classes_[0]}, for -1 marks rows without one. Where it is a class, name the "
@@ -185,13 +191,17 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         """Factors on the labels of each class, by which it gets its share of all rows."""
         masses = graph.weight @ graph.targets
         if not masses.all():
-            lost = self.classes_[int(masses.argmin())]
+            lost = self.classes_.tolist()[int(masses.argmin())]
             raise ValueError(f"All rows of class {lost!r} have the weight zero; give one of them a positive one.")
         if self.class_prior is None:
             return np.ones(len(masses))
-        prior = np.asarray(self.class_prior, np.float64)
+        wrong = f"class_prior must be {len(masses)} positive numbers, one for each class, got {self.class_prior!r}."
+        try:
+            prior = np.asarray(self.class_prior, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(wrong) from None
         if prior.shape != masses.shape or not (np.isfinite(prior) & (prior > 0)).all():
-            raise ValueError(f"class_prior must be {len(masses)} positive numbers, got {self.class_prior!r}.")
+            raise ValueError(wrong)
         return prior / prior.sum() * masses.sum() / masses
 
     def _chosen(self, graph: Graph, ways: list[Smoother], members: NDArray, few: bool) -> Smooth:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bochner.data.targets import missing_targets
 
 UNLABELLED = -1
+TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"
 
 
 def labelled(y: NDArray) -> NDArray[np.bool_]:
@@ -27,6 +28,14 @@ def labelled(y: NDArray) -> NDArray[np.bool_]:
 def plain(labels: NDArray) -> NDArray:
     """Labels in the type of what they are, where they are objects."""
     return np.asarray(labels.tolist()) if labels.dtype == object and len(labels) else labels
+
+
+def refuse_mixed(labels: NDArray) -> None:
+    """Raise ValueError where some labels are text and others are not, of which NumPy would make text."""
+    if labels.dtype == object:
+        other = [label for label in labels if not isinstance(label, str)]
+        if 0 < len(other) < len(labels):
+            raise ValueError(f"Some labels are text and others, such as {other[0]!r}, are not: make all of them text.")
 
 
 @dataclass(frozen=True)

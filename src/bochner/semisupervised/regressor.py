@@ -104,7 +104,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         y : array of shape (n,) or (n, K), or name of a column, or names
-            Targets; NaN and None mark rows without one.
+            Targets; NaN and None mark rows without one. Of several targets a row has all or counts as without.
         sample_weight : array of shape (n,) or str, optional
             Not negative. A weight of w counts as w equal rows do.
 
@@ -132,6 +132,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
             raise ValueError("The target holds text; for classes take SemiSupervisedClassifier.") from None
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
+        if y.ndim > 2:
+            raise ValueError(f"y must have the shape (n,) or (n, K), got {y.shape}.")
         if np.isinf(y).any():
             row = int(np.argwhere(np.isinf(y))[0, 0])
             raise ValueError(f"Input y contains infinity or a value too large for {y.dtype!r}. See row {row}.")
@@ -142,8 +144,13 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         """Take the number of targets of an array, or of an overview of a table."""
         y = seen.sample.y if isinstance(seen, Overview) else seen
         self._one_target = y.ndim == 1
-        if not Measured(1)(y[:, :1] if y.ndim == 2 else y).any() and not isinstance(seen, Overview):
-            raise ValueError("No row has a target, all are NaN: give some.")
+        if not isinstance(seen, Overview) and not Measured(1)(y).any():
+            several = y.ndim == 2 and bool(np.isfinite(y).any())
+            raise ValueError(
+                "No row has all of its targets: where they are known in other rows, fit a model for each of them."
+                if several
+                else "No row has a target, all are NaN: give some."
+            )
         return Measured(1 if y.ndim == 1 else y.shape[1])
 
     def _chosen(self, graph: Graph) -> Smooth:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,7 +25,7 @@ from bochner.data.units import has_common_unit
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight
+from bochner.estimators.checks import checked_weight, is_scaling
 from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
@@ -59,16 +59,27 @@ class RowModel(KernelParameter):
     """A model of rows, without targets, seen through a feature map.
 
     Subclasses have the parameters `random_state` and `verbose`, and may have `standardize`.
+
+    Attributes
+    ----------
+    learned : str
+        The attribute without which it is not fitted, as where a fit has failed after a look at the columns.
     """
 
+    learned: ClassVar[str]
     random_state: Any
     verbose: int = 0
     standardize: bool | str = "auto"
 
     def _begin(self) -> None:
-        """Forget an earlier fit, so that a fit that fails leaves no mixture behind."""
+        """Forget an earlier fit, so that a fit that fails leaves no mixture behind; ValueError for another scaling."""
+        if not is_scaling(self.standardize):
+            raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self.learned)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31))
@@ -131,15 +142,23 @@ class RowModel(KernelParameter):
 
     def _encoder(self, X: Any, weight: NDArray | None) -> TableEncoder:
         """The encoder of a table in memory."""
-        if self.standardize != "auto":
+        if not self._is_by_unit():
             return encode(X, weight, bool(self.standardize))
         encoder = encode(X, weight, True)
         return encode(X, weight, False) if has_common_unit(encoder.statistic_) else encoder
 
     def _scaled(self, statistic: TableStatistic) -> TableEncoder:
         """The encoder, which scales columns to unit variance unless that is not wanted."""
-        wanted = not has_common_unit(statistic) if self.standardize == "auto" else bool(self.standardize)
+        wanted = not has_common_unit(statistic) if self._is_by_unit() else bool(self.standardize)
         return encoder_of(statistic, wanted)
+
+    def _is_by_unit(self) -> bool:
+        """Whether `standardize` is "auto"; it is checked."""
+        if isinstance(self.standardize, bool | np.bool_):
+            return False
+        if isinstance(self.standardize, str) and self.standardize == "auto":
+            return True
+        raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
 
     def _drawn(self, features: FeatureMap, rows: Opened, seed: int) -> FeatureMap:
         """Draw a map for the encoded columns, and show it a sample of the rows."""

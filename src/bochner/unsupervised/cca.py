@@ -20,7 +20,7 @@ from bochner.estimators.tables import Given, columns_apart, engine_of
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.unsupervised.base import RowModel
-from bochner.unsupervised.canonical import CanonicalPairs, Covariances, choose_ridge
+from bochner.unsupervised.canonical import ROUNDING, CanonicalPairs, Covariances, choose_ridge
 from bochner.unsupervised.maps import map_for
 from bochner.unsupervised.pair_input import Table, given_pair, held_table, looked_at, read_table, second_table
 from bochner.unsupervised.paired import Halves, Pairs, sum_halves
@@ -97,6 +97,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     >>> bool(model.score(X[800:], Y[800:]) > 0.95), bool(abs(np.corrcoef(X[:, 0], Y[:, 0])[0, 1]) < 0.1)
     (True, True)
     """
+
+    learned = "y_weights_"
 
     correlations_: NDArray[np.float64]
     x_weights_: NDArray[np.float64]
@@ -191,11 +193,17 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     def _solve(self, halves: Halves, judged: bool) -> None:
         """Choose the ridge term by the halves, where there is enough to judge by, and solve for all rows."""
         first, second, alpha = halves.first, halves.second, self.alpha
+        moments = first + second
+        known = Covariances.of(moments)
+        for name, C, mean in (("X", known.xx, known.x_mean), ("y", known.yy, known.y_mean)):
+            if not np.trace(C) > ROUNDING[first.dtype] * (mean @ mean):
+                raise ValueError(
+                    f"All rows of {name} are equal (as with 1 sample), and nothing is correlated with what does not "
+                    "vary: give rows that differ."
+                )
         if alpha == "auto" and judged:
             alpha, self.alpha_scores_ = choose_ridge((first, second), ALPHAS, self.n_components)
             self.alphas_ = ALPHAS.copy()
-        moments = first + second
-        known = Covariances.of(moments)
         alpha = 0.1 if alpha == "auto" else float(alpha)
         found = CanonicalPairs(known, moments.dtype).directions(alpha, self.n_components)
         self.alpha_, self.x_mean_, self.y_mean_ = alpha, known.x_mean, known.y_mean

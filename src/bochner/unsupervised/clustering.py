@@ -25,11 +25,14 @@ from bochner.unsupervised.cluster_maps import map_of, mapped
 
 MOST_ROWS = 100_000  # that k-means looks at; all others go to the nearest of its centres
 LEAST_DEGREE = 0.05  # of the mean one, as estimated degrees of rows that are far from all others may be negative
+ROUNDING = 1e-7  # of all squares of the features, below which a variance is one of rounding
 FEWEST_DIRECTIONS, FOR_EACH = 32, 4  # of the principal ones in which kernel k-means runs, and for each cluster
 
 
 class Clusterer(ClusterMixin, RowModel):
     """What clusterings share: k-means of coordinates of the rows, which are the features times a matrix."""
+
+    learned = "labels_"
 
     features: Any
     n_clusters: int
@@ -75,6 +78,7 @@ class Clusterer(ClusterMixin, RowModel):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
         seed = self._seed()
         rows = self._open(X, sample_weight, seed)
+        self._require_rows(rows)
         self.features_ = self._drawn(map_of(self.features, rows, seed), rows, seed)
         self._find_directions(rows, self.features_)
         blocks = typed_blocks(rows.source, Design(rows.source, self.features_).block_rows, np.dtype(np.float32))
@@ -85,6 +89,15 @@ class Clusterer(ClusterMixin, RowModel):
         self.labels_ = nearest(self.embedding_, self.centers_)
         self._finish(weight)
         return self
+
+    def _require_rows(self, rows: Opened) -> None:
+        """Refuse more clusters than rows, before the passes."""
+        counted = int(np.count_nonzero(rows.sample.weights))
+        if rows.n_rows == rows.sample.n_rows and counted < self.n_clusters:
+            raise ValueError(
+                f"n_clusters is {self.n_clusters}, and X has {counted} row{'s' * (counted != 1)} with weight: take "
+                "fewer clusters."
+            )
 
     @abstractmethod
     def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
@@ -102,8 +115,6 @@ class Clusterer(ClusterMixin, RowModel):
         from sklearn.cluster import KMeans
 
         rows = np.flatnonzero(weight)
-        if len(rows) < self.n_clusters:
-            raise ValueError(f"n_clusters is {self.n_clusters}, and X has {len(rows)} rows with weight: take fewer.")
         if len(rows) > MOST_ROWS:
             rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False))
         means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)
@@ -316,8 +327,10 @@ class KernelKMeans(Clusterer):
         self.mean_ = sums / total
         centred = gram - total * np.outer(self.mean_, self.mean_)
         r = max(FEWEST_DIRECTIONS, FOR_EACH * int(self.n_clusters))
-        values, self.components_ = leading(centred, r)
-        self._left = max(float(np.trace(centred) - values.sum()), 0.0)
+        values, found = leading(centred, r)
+        kept = values > ROUNDING * float(np.trace(gram))
+        self.components_ = found[:, kept] if kept.any() else np.zeros((len(centred), 1))
+        self._left = max(float(np.trace(centred) - values[kept].sum()), 0.0)
 
     def _sums(self, rows: Opened, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
         """Z'WZ, Z'w and the sum of the weights w."""

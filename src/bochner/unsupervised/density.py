@@ -76,6 +76,7 @@ class KernelDensity(RowModel):
     True
     """
 
+    learned = "grid_"
     standardize = False  # bandwidths are in the units of the columns
 
     def __init__(
@@ -133,19 +134,29 @@ class KernelDensity(RowModel):
         statistic = self.encoder_.statistic_
         names = self.encoder_.get_feature_names_out()
         if set(statistic.kinds) != {"number"} or statistic.missing.any():
+            own, missing = statistic.names or names, np.broadcast_to(statistic.missing, len(statistic.kinds))
+            wrong = [own[k] for k, kind in enumerate(statistic.kinds) if kind != "number" or missing[k]]
             raise ValueError(
-                "KernelDensity takes columns of numbers without missing values, and X becomes "
-                f"{', '.join(names[:20])}: drop the other columns, or use NoveltyDetector, which needs no density."
+                "KernelDensity takes columns of numbers without missing values, and there are others, "
+                f"{', '.join(map(repr, wrong[:20]))}: drop or impute them, or use NoveltyDetector, which needs no "
+                "density."
             )
         if len(names) > MOST_COLUMNS:
             raise ValueError(
                 f"KernelDensity takes at most {MOST_COLUMNS} columns, and X has {len(names)}, in which a sum of "
                 "kernels says little of the density: take fewer columns, or NoveltyDetector, which needs no density."
             )
+        if not isinstance(self.bandwidth, str):
+            return
         low, high = self._range()
-        if isinstance(self.bandwidth, str) and (low == high).any():
+        if (low == high).any():
             column = names[int(np.argmax(low == high))]
             raise ValueError(f"Column {column} has one value only (as with 1 sample): give a bandwidth.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            usable = np.isfinite(self._deviations()) & (self._deviations() > 0)
+        if not usable.all():
+            column = names[int(np.argmin(usable))]
+            raise ValueError(f"The squares of column {column} are out of the range of numbers: change its unit.")
 
     def _range(self) -> tuple[NDArray, NDArray]:
         """Least and greatest encoded value of each column."""

@@ -14,6 +14,7 @@ from bochner.data.sources import ArraySource, Block
 from bochner.data.table import TableEncoder
 from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design
+from bochner.engines.local import require_memory
 from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
@@ -63,6 +64,8 @@ def units_of(encoder: TableEncoder) -> tuple[NDArray[np.float64], NDArray[np.flo
             "fit_inverse_transform=True needs columns of numbers without missing values, for rows cannot be made of "
             "scores where they hold text, dates or gaps: impute or drop such columns, or leave it out."
         )
+    need = 32 * columns**2
+    require_memory(need, f"Rows of {columns:,} columns made of scores", "Leave out fit_inverse_transform=True.")
     scale = numbers[0].scale
     return numbers[0].shift.astype(np.float64), np.where(np.abs(scale) < UNSCALED, scale, 0.0)
 

@@ -105,6 +105,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
     [1, -1, -1]
     """
 
+    learned = "offset_"
+
     def __init__(
         self,
         contamination: float | str = "auto",

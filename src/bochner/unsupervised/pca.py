@@ -116,6 +116,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     ((1797, 20), True)
     """
 
+    learned = "components_"
+
     components_: NDArray[np.float64]
     explained_variance_: NDArray[np.float64]
     features_: FeatureMap

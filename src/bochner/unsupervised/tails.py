@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 KNOTS = 256
 DIGITS = 1e-6  # of the range, to which values are rounded
+ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
 TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
 
 
@@ -23,7 +24,7 @@ def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
         A weight of w counts as w equal rows.
     """
     values, weight = values[weight > 0], weight[weight > 0]
-    unit = DIGITS * (float(np.ptp(values)) or 1.0)
+    unit = max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max())) or 1.0
     own, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
     mass = np.bincount(group, weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
