@@ -170,7 +170,12 @@ class Metric:
         return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
 
     def plot(
-        self, feature_names: Sequence[str] | None = None, ax: Any = None, n_warps: int = 12, sharey: bool = True
+        self,
+        feature_names: Sequence[str] | None = None,
+        ax: Any = None,
+        n_warps: int = 12,
+        sharey: bool = True,
+        **kwargs: Any,
     ) -> MetricDisplay:
         """Draw the relevance of the columns, the warps and the linear map; needs matplotlib.
 
@@ -184,6 +189,8 @@ class Metric:
             At most so many warps are drawn, the most relevant ones.
         sharey : bool, default=True
             Whether the warps have one vertical scale.
+        **kwargs
+            As of `MetricDisplay.plot`.
 
         Returns
         -------
@@ -200,4 +207,4 @@ class Metric:
         """
         from bochner.display import MetricDisplay
 
-        return MetricDisplay.from_metric(self, feature_names, n_warps).plot(ax, sharey=sharey)
+        return MetricDisplay.from_metric(self, feature_names, n_warps).plot(ax, sharey=sharey, **kwargs)

@@ -93,7 +93,7 @@ class HypothesisTest:
         parts = table(self.hypothesis, ("quantity", "value"), facts, words=(0, 1))
         return tag("br").join([parts, table("Shares of the columns", ("column", "share"), columns)])
 
-    def plot(self, ax: Any = None, *, encoded: bool = False) -> Any:
+    def plot(self, ax: Any = None, *, encoded: bool = False, **kwargs: Any) -> Any:
         """Draw the statistic among those of permuted rows, and the shares of the columns.
 
         Parameters
@@ -102,6 +102,8 @@ class HypothesisTest:
             As of `HypothesisDisplay.plot`.
         encoded : bool, default=False
             Draw the shares of categories, missing values and parts of dates, not those of whole columns.
+        **kwargs
+            As of `HypothesisDisplay.plot`.
 
         Returns
         -------
@@ -109,4 +111,4 @@ class HypothesisTest:
         """
         from bochner.display import HypothesisDisplay
 
-        return HypothesisDisplay.from_test(self, encoded=encoded).plot(ax)
+        return HypothesisDisplay.from_test(self, encoded=encoded).plot(ax, **kwargs)
