@@ -32,7 +32,7 @@ PLACES = {  # of the labels beside their points: right, up, alignment
 def measured(name: str) -> dict[str, tuple[float, float]]:
     """Seconds of the fit and test error of each learner that finished, the medians of the table of a data set."""
     text = (FIGURES.parent / "benchmarks.md").read_text("utf-8")
-    peers = text.partition("\n## Peers\n")[2].partition("\n## ")[0]
+    peers = text.partition("\n## Comparison with other libraries\n")[2].partition("\n## ")[0]
     table = peers.partition(f"**{name}**")[2].partition("\n\n**")[0]
     rows = re.findall(r"^\| ([\w][^|]*?) \| ([\d.]+)[^|]* \| ([\d.]+)[^|]* \|", table, re.MULTILINE)
     return {learner: (float(seconds), float(error)) for learner, error, seconds in rows}
