@@ -21,10 +21,11 @@ FIGURES = PAGE.parent / "figures"
 HEAD = """\
 # Benchmarks
 
-This page is written by the scripts in `benchmarks/`. Each section names the command that updates it. Set `BOCHNER_DATA` to
-the folder of the data, and install the libraries for comparison with `pip install ".[peers]"`. Some tables have a column
-for each kind of machine. A run on one machine leaves the columns of the others, which are stored in
-`docs/benchmarks/*.json`. A figure such as "1.12 x" is a ratio to what the last column names, measured in the same run.
+This page is written by the scripts in `benchmarks/`. Each section names the command that updates it. Set
+`BOCHNER_DATA` to the folder of the data, and install the libraries for comparison with `pip install ".[peers]"`. Some
+tables have a column for each kind of machine. A run on one machine leaves the columns of the others, which are stored
+in `docs/benchmarks/*.json`. A figure such as "1.12 x" is a ratio to what the last column names, measured in the same
+run.
 """
 OURS = ("bochner", "numpy", "scipy", "scikit-learn", "numba")
 VECTORS = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}
