@@ -156,4 +156,4 @@ BENCHMARKS = {name: partial(fits, name) for name in FITS} | {
 
 
 if __name__ == "__main__":
-    run("Learning inside fit", __file__, __doc__, BENCHMARKS, packages=("lightgbm",))
+    run("Metric learning and model selection", __file__, __doc__, BENCHMARKS, packages=("lightgbm",))

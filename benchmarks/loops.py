@@ -20,14 +20,14 @@ from runner import QUICK, elapsed, run
 D, TILE = 2000, 2 << 20  # features, and bytes of the tiles that feature maps work on
 TARGETS = {"this machine": "", "generic": "sse2", "haswell": "avx2", "skylake-avx512": "avx512f", "znver4": "avx512f"}
 NOTE = """\
-Nanoseconds an entry on one thread, in brackets how many times the larger of two limits of the same process: the bytes
-that the loop reads and writes at the rate of copies of 2 MB, and its additions and multiplications at the rate of
-multiply-adds compiled for the same target. Columns are what the code is compiled for (`NUMBA_CPU_NAME`, with no further
-features), so that one machine shows what others would run: `generic` has vectors of 128 bits and no multiply-add,
-`haswell` 256 bits, `skylake-avx512` and `znver4` 512. An entry is a pair of cosine and sine; a feature of a row that is
-rounded to 8 bits, or multiplied there and back for one vector; a bin of a row; a column of a row in a lattice. The
-limits leave out that bins are read at random, and what turns bytes into numbers, or numbers into whole ones. The last
-column: processor seconds to compile the loop for this machine and call it once."""
+Nanoseconds an entry on one thread. In brackets is the ratio to the larger of two limits, measured in the same process:
+the bytes that the loop reads and writes at the rate of 2 MB copies, and its additions and multiplications at the rate
+of multiply-adds compiled for the same target. Columns are compilation targets (`NUMBA_CPU_NAME`, with no further
+features), so one machine shows what others would run. `generic` has 128-bit vectors and no multiply-add, `haswell` 256
+bits, and `skylake-avx512` and `znver4` 512. An entry is one of these: a pair of cosine and sine; a feature of a row
+that is rounded to 8 bits, or multiplied in both directions for one vector; a bin of a row; a column of a row in a
+lattice. The limits ignore random access to bins, and conversions between bytes, integers and floating-point numbers.
+The last column has the CPU seconds for compiling the loop for this machine and calling it once."""
 
 
 class Loop(NamedTuple):

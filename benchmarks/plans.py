@@ -98,4 +98,4 @@ BENCHMARKS = {data: partial(measure, data) for data in CASES}
 
 
 if __name__ == "__main__":
-    run("Plans of the solver", __file__, __doc__, BENCHMARKS)
+    run("Solver plans", __file__, __doc__, BENCHMARKS)

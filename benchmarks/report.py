@@ -21,10 +21,11 @@ FIGURES = PAGE.parent / "figures"
 HEAD = """\
 # Benchmarks
 
-Written by the scripts in `benchmarks/`; each section names the command that renews it. `BOCHNER_DATA` names the folder
-of the data, `pip install ".[peers]"` gets the libraries compared with. Where tables have a column for each kind of
-machine, a run on one leaves those of the others (`docs/benchmarks/*.json` keep them); behind a figure stands how many
-times (x) it is what the last column names, which was measured in the same run.
+This page is written by the scripts in `benchmarks/`. Each section names the command that updates it. Set
+`BOCHNER_DATA` to the folder of the data, and install the libraries for comparison with `pip install ".[peers]"`. Some
+tables have a column for each kind of machine. A run on one machine leaves the columns of the others, which are stored
+in `docs/benchmarks/*.json`. A figure such as "1.12 x" is a ratio to what the last column names, measured in the same
+run.
 """
 OURS = ("bochner", "numpy", "scipy", "scikit-learn", "numba")
 VECTORS = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2", "asimd": "NEON"}

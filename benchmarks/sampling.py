@@ -135,7 +135,7 @@ def leverage() -> list[Row]:
 
 if __name__ == "__main__":
     run(
-        "Schemes of sampling",
+        "Sampling schemes",
         __file__,
         __doc__,
         {

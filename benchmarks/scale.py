@@ -224,4 +224,4 @@ BENCHMARKS = {
 
 
 if __name__ == "__main__":
-    run("Beyond memory", __file__, __doc__, BENCHMARKS)
+    run("Tables larger than memory", __file__, __doc__, BENCHMARKS)

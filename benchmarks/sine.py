@@ -22,11 +22,11 @@ from report import pyplot, save_figure, table, write_section
 SIZES = (100, 300, 1000, 3000, 10_000, 30_000)
 LENGTHSCALE, ALPHA = 0.1, 0.1
 NOTE = """\
-Fit of y = sin(2 pi x) and noise of deviation 0.1 at n uniform x, RMSE against the function; Gaussian kernel of
-lengthscale 0.1, alpha = 0.1, 100 random features. Exact: a Cholesky factor, one run; the others: median of five. JAX:
-single precision, on the CPU, compiled before.
+Fit of y = sin(2 pi x) plus noise of standard deviation 0.1 at n uniform x; RMSE against the noiseless function.
+Gaussian kernel with lengthscale 0.1, alpha = 0.1, 100 random features. Exact: one run, with a Cholesky factorisation.
+The others: median of five. JAX: single precision on the CPU, compiled beforehand.
 
-The kernel matrix, exact and by 100 and 10,000 features: ![](figures/sine.png)
+The exact kernel matrix, and its estimates by 100 and 10,000 features: ![](figures/sine.png)
 """
 
 

@@ -61,7 +61,7 @@ def main() -> None:
     body = (
         table(["target", "d", *MAPS], rows) + "\n\nRMSE over the deviation of the noiseless target; median of 3 seeds."
     )
-    write_section("Weights inside the bins", "python benchmarks/smooth.py", body)
+    write_section("Smooth bins", "python benchmarks/smooth.py", body)
 
 
 if __name__ == "__main__":

@@ -289,4 +289,4 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
 
 
 if __name__ == "__main__":
-    run("How sure models are", __file__, __doc__, PARTS, packages=("lightgbm",))
+    run("Uncertainty", __file__, __doc__, PARTS, packages=("lightgbm",))

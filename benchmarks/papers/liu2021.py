@@ -69,13 +69,13 @@ def page(results: list[tuple[Cell, Result]]) -> None:
     header = ["problem", "sampling", *[f"kernel, {times} d" for times in TIMES]]
     header += [*[f"test, {times} d" for times in TIMES], "test error in"]
     note = f"""\
-{ROWS:,} training rows at most; median over {SEEDS} seeds. Gaussian kernel with the median distance of 1,000 rows as
-its lengthscale; error of the kernel matrix of these rows, ||K - Z Z'|| / ||K||, at D = 2 d ... 32 d features for d
-columns, and test error of the ridge machine. Between schemes the error of the matrix differs up to
-{ratios["kernel"]:.1f}-fold, that of the test up to {ratios["test"]:.2f}-fold.
+At most {ROWS:,} training rows; median over {SEEDS} seeds. The lengthscale of the Gaussian kernel is the median
+distance of 1,000 rows. The table has the error of the kernel matrix of these rows, ||K - Z Z'|| / ||K||, at D = 2 d
+... 32 d features for d columns, and the test error of ridge regression on them. Between schemes the matrix error
+differs up to {ratios["kernel"]:.1f}-fold, and the test error up to {ratios["test"]:.2f}-fold.
 """
     body = table(header, lines) + "\n\n" + note
-    write_section("Schemes of sampling, after Liu et al. (2021)", "python -m benchmarks liu2021", body)
+    write_section("Sampling schemes, after Liu et al. (2021)", "python -m benchmarks liu2021", body)
 
 
 if __name__ == "__main__":

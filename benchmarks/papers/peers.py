@@ -68,19 +68,19 @@ def page(results: list[tuple[Cell, Result]]) -> None:
     parts.append("![Error against time](figures/peers.png)\n\n![Critical difference](figures/ranks.png)")
     parts.append(
         f"""\
-Median and range over {SEEDS} seeds on one split (tuned: {TUNED_SEEDS}; {", ".join(DRAW_NOTHING)} draw nothing: 1);
-every fit in a fresh process. Boosting takes strings as categories, kernel machines standardised numbers and one-hot
-strings; that is not in their time. It is in that of bochner, which takes the table as it is; its compiled code is
-loaded before (some 0.3 s).
+Median and range over {SEEDS} seeds on one split (tuned: {TUNED_SEEDS}; {", ".join(DRAW_NOTHING)} are deterministic:
+1). Every fit runs in a fresh process. Boosting gets strings as categories. The other kernel machines get standardised
+numbers and one-hot strings, and this preparation is not in their time. It is in that of bochner, which gets the table
+as it is. Its compiled code is loaded beforehand (some 0.3 s).
 
-Settings of peers are their defaults but for: RBFSampler and Nystroem, 1,000 features, gamma="scale" and 1 / d, and
-ridge regression with the best of 7 ridge terms; KernelRidge, kernel="rbf", alpha=0.1. Tuned: the defaults and random
-others for {TUNING_SECONDS:.0f} s on training rows that are held out, counted in the fit. bochner, 1 s: time_limit=1,
-which the largest tables do not keep. What cannot be installed, or takes more than {LIMIT} s in all (tuned:
-{TUNED_LIMIT} s), stands with its error; for Falkon and EigenPro pip finds no distribution. In mean ranks, of those that
-finished on more than half of the data sets, what did not finish is last."""
+All libraries use their defaults, except RBFSampler and Nystroem (1,000 features, gamma="scale" and 1 / d, followed by
+ridge regression with the best of 7 penalties) and KernelRidge (kernel="rbf", alpha=0.1). Tuned: the defaults and
+random settings for {TUNING_SECONDS:.0f} s on a validation split of the training rows, counted in the fit. "bochner, 1
+s" has time_limit=1, which it exceeds on the largest tables. A library that cannot be installed, or takes more than
+{LIMIT} s in all (tuned: {TUNED_LIMIT} s), is listed with its error. For Falkon and EigenPro pip finds no distribution.
+Mean ranks include the libraries that finished on more than half of the data sets. Not finished counts as last."""
     )
-    write_section("Peers", "python -m benchmarks peers", "\n\n".join(parts), PACKAGES)
+    write_section("Comparison with other libraries", "python -m benchmarks peers", "\n\n".join(parts), PACKAGES)
 
 
 def measured(groups: dict[tuple, list[Result]]) -> list[str]:

@@ -20,8 +20,8 @@ GRIDS = (4, 16, 64, 256)
 METHODS = ("bins, learned lengthscales", "bins, one lengthscale", "Fourier, Laplacian", "Fourier, Gaussian")
 SEEDS = 2
 NOTE = f"""\
-Forest Cover, seven types, 80 % of the rows to train on; median and range over {SEEDS} seeds, which split anew. As many
-Fourier features as a row of bins has entries that are not zero; these have one lengthscale.
+Forest Cover with seven types, trained on 80 % of the rows; median and range over {SEEDS} seeds, each with its own
+split. There are as many Fourier features as non-zero entries in a row of bins, and they have one lengthscale.
 """
 
 
