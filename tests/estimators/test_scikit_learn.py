@@ -49,7 +49,7 @@ def test_search_passes_weights_of_rows_on(model, routing):
     X = np.random.default_rng(0).standard_normal((80, 2))
     y = (X[:, 0] > 0).astype(int)
     with sklearn.config_context(enable_metadata_routing=routing):
-        machine = model(kernel="gaussian", metric="isotropic", features=FourierFeatures(20), random_state=0)
+        machine = model(kernel="gaussian", n_components=20, metric="isotropic", random_state=0)
         if routing:
             machine.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         search = GridSearchCV(machine, {"alpha": [0.1, 1.0]}, cv=2, error_score="raise")
