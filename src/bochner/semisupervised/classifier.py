@@ -117,6 +117,8 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     __metadata_request__predict: ClassVar = {"out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"out": UNUSED}
 
+    method_: str
+    slope_: float
     _may_flow = True
 
     def __init__(

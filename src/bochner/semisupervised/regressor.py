@@ -88,6 +88,8 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"out": UNUSED}
 
+    method_: str
+
     def __init__(
         self,
         features: FeatureMap | str = "auto",
