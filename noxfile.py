@@ -1,4 +1,4 @@
-"""Sessions that anyone can run: ``nox -s lint``, ``tests-oldest``, ``tests-newest``, ``docs``."""
+"""Sessions that anyone can run: ``nox -s lint``, ``types``, ``tests-oldest``, ``tests-newest``, ``docs``, ``dist``."""
 
 import re
 import tomllib
@@ -8,10 +8,13 @@ import nox
 
 ROOT = Path(__file__).parent
 OLDEST, NEWEST = "3.11", "3.14"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PEERS_OF_OLDEST = ("pytest<9", "polars<2")  # the newest that scikit-learn 1.7 knows
+AS_USERS = ("--strict", "--allow-untyped-defs", "--allow-untyped-calls", "--ignore-missing-imports")
+TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = TABLES["project"], TABLES["build-system"]["requires"]
 BOUND = re.compile(r"([\w.-]+)(\[[^]]*\])?\s*>=\s*([\w.]+)")
 
-nox.options.sessions = ["lint", "tests-newest", "docs"]
+nox.options.sessions = ["lint", "types", "tests-newest", "docs"]
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = False
 
@@ -25,7 +28,7 @@ def lowest(requirements):
 @nox.session(name="tests-oldest", python=OLDEST)
 def tests_oldest(session):
     """Run the tests on the oldest supported Python with the oldest supported library versions."""
-    session.install(".[test]", *lowest(PROJECT["dependencies"]))
+    session.install(".[test]", *PEERS_OF_OLDEST, *lowest(PROJECT["dependencies"]))
     session.run("pytest", *session.posargs)
 
 
@@ -51,3 +54,19 @@ def lint(session):
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("codespell")
+
+
+@nox.session(python=OLDEST)
+def types(session):
+    """Check the examples as code of users, by mypy and pyright, against the installed package."""
+    session.install(".[lint,plot]", "pandas")
+    examples = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "examples").rglob("*.py"))]
+    session.run("mypy", *AS_USERS, "--follow-imports=silent", "--scripts-are-modules", *examples)
+    session.run("pyright", "--pythonpath", f"{session.virtualenv.bin}/python")
+
+
+@nox.session(python=OLDEST)
+def dist(session):
+    """Build wheel and source distribution, check what they hold, and try the wheel."""
+    session.install("build", *BUILD)
+    session.run("python", ".ci/distributions.py")

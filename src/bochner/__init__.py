@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bochner.unsupervised.density import KernelDensity
     from bochner.unsupervised.novelty import NoveltyDetector
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 __all__ = [
     "AnchorFeatures",
     "BinningFeatures",

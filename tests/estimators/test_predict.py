@@ -118,12 +118,6 @@ def test_refuses_what_is_no_number_of_threads(n_jobs, error, message):
         model.predict(NEW, n_jobs=n_jobs)
 
 
-def test_number_of_threads_is_no_metadata():
-    """It goes with a call: scikit-learn is not to ask for it as it does for weights of the rows."""
-    assert not hasattr(KernelMachineRegressor, "set_predict_request")
-    assert not hasattr(KernelMachineClassifier, "set_predict_proba_request")
-
-
 def test_sparse_rows_have_the_bins_of_dense_ones():
     sparse = sp.csr_array(X * (np.abs(X) > 1))
     model = KernelMachineRegressor(features=BinningFeatures(Laplacian(6.0), 9), alpha=0.1, random_state=0)

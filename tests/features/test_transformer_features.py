@@ -109,7 +109,7 @@ class TestAlone:
         Z = TransformerFeatures(nystroem).fit(X.astype(np.float32)).transform(X.astype(np.float32))
         K = np.exp(-1e-3 * ((X[:, np.newaxis] - X) ** 2).sum(axis=2))
         assert np.abs(Z.astype(float) @ Z.T - K).max() < 1e-5
-        assert np.abs(nystroem.fit_transform(X.astype(np.float32)) @ Z.T - K).max() > 1e-3
+        assert np.abs(nystroem.fit_transform(X.astype(np.float32)) @ Z.T - K).max() > 1e-4
 
     @pytest.mark.parametrize("frames", ["pandas", "polars"])
     def test_frames_inside(self, frames):

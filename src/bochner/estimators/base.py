@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.sources import ArraySource
@@ -88,11 +87,6 @@ class Prepared(NamedTuple):
 
 class KernelMachine(Reported, Interpretation, KernelParameter):
     """Ridge regression on random features, with whatever is left open chosen from the data."""
-
-    # `n_jobs` and `out` go with a call and are no metadata of the rows
-    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
-    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
-    __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -202,6 +203,11 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     >>> bool(model.score(X[1500:], y[1500:]) > 0.85), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
 
     losses: ClassVar = ("auto", "squared", *CLASS_LOSSES)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.design import Design
@@ -25,8 +24,6 @@ from bochner.features.boundary import any_arrays
 
 class GaussianProcess(KernelMachine):
     """A regressor whose fit keeps the posterior."""
-
-    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "return_std": UNUSED}
 
     posterior_: Posterior
     target_mean_: NDArray[np.float64]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metadata_routing import UNUSED
 
 from bochner.data.streams.lazily import lazy
 from bochner.features.boundary import any_arrays
@@ -15,8 +14,6 @@ from bochner.solvers.conformal_sets import mass_before, threshold
 
 class PredictionSets:
     """A classifier whose fit keeps what thresholds of sets take."""
-
-    __metadata_request__predict_set: ClassVar = {"n_jobs": UNUSED, "coverage": UNUSED}
 
     predict_proba: Any
     classes_: NDArray

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from bochner.data.streams.clusters import is_collection
@@ -193,6 +194,9 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     >>> bool(model.score(X[1500:], y[1500:]) > 0.9), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"return_std": UNUSED, "n_jobs": UNUSED, "out": UNUSED}
 
     losses: ClassVar = ("squared", *NUMBER_LOSSES)
 

@@ -53,6 +53,8 @@ class MetricFeatures(FeatureMap):
     True
     """
 
+    features_: FeatureMap
+
     def __init__(self, metric: Metric, features: FeatureMap) -> None:
         self.metric = metric
         self.features = features

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.sources import ArraySource, Block
@@ -52,11 +51,6 @@ class Labelled(NamedTuple):
 
 class OnlineKernelMachine(KernelParameter):
     """Ridge regression on dense random features, one block of rows after the other."""
-
-    # `n_jobs` and `out` go with a call and are no metadata of the rows
-    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
-    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
-    __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
 
     _sums: RecursiveSums | None = None
     _history: History | None = None

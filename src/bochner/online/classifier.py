@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -109,6 +110,11 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
     >>> bool(model.score(X, y) > 0.95), model.predict_proba(X[:4]).shape
     (True, (4, 2))
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
 
     classes_: NDArray
     _recent: tuple[NDArray, NDArray, NDArray] | None = None

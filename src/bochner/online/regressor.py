@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from bochner.data.streams.lazily import Call
@@ -123,6 +124,9 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
     >>> bool(model.prequential_score_ > 0.9), model.score_history_.shape[1]
     (True, 2)
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
 
     target_mean_: NDArray[np.float64]
     target_scale_: NDArray[np.float64]

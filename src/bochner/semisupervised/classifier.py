@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -112,6 +113,12 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     True
     """
 
+    # what goes with a call is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"out": UNUSED}
+    __metadata_request__predict_proba: ClassVar = {"out": UNUSED}
+
+    method_: str
+    slope_: float
     _may_flow = True
 
     def __init__(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bochner.data.streams.lazily import Call
@@ -83,6 +84,11 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     >>> bool(np.sqrt(np.mean((model.transduction_ - t) ** 2)) < 0.5)
     True
     """
+
+    # what goes with a call is no metadata of the rows
+    __metadata_request__predict: ClassVar = {"out": UNUSED}
+
+    method_: str
 
     def __init__(
         self,
