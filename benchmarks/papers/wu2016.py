@@ -20,7 +20,7 @@ GRIDS = (4, 16, 64, 256)
 METHODS = ("bins, learned lengthscales", "bins, one lengthscale", "Fourier, Laplacian", "Fourier, Gaussian")
 SEEDS = 2
 NOTE = f"""\
-Forest Cover, seven types, 80 % of the rows to train on; median and range over {SEEDS} seeds, which split anew. As many
+Forest Cover, seven types, 80 % of the rows to train on; median and range over {SEEDS} seeds, which split again. As many
 Fourier features as a row of bins has entries that are not zero; these have one lengthscale.
 """
 

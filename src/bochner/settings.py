@@ -159,7 +159,7 @@ def _check(inside: Settings) -> None:
     if not isinstance(inside.resume, bool):
         raise ValueError(f"resume must be True or False, got {inside.resume!r}.")
     if inside.resume and inside.checkpoint is None:
-        raise ValueError("resume=True needs the file to go on from: set checkpoint to its path.")
+        raise ValueError("resume=True needs the file to continue from: set checkpoint to its path.")
     if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
         raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
     if inside.precision not in PRECISIONS:

@@ -83,13 +83,13 @@ def test_parts_that_are_done_are_told_of(executor):
 
 @pytest.mark.parametrize("make", [processes, loky])
 def test_processes_that_die(make):
-    with make() as executor, pytest.raises(EngineError, match="memory: take a smaller n_components"):
+    with make() as executor, pytest.raises(EngineError, match="memory: use a smaller n_components"):
         reduce(FuturesEngine(executor), range(4), die)
 
 
 def test_an_executor_that_was_shut_down():
     (executor := processes()).shutdown()
-    with pytest.raises(EngineError, match="takes no work"):
+    with pytest.raises(EngineError, match="accepts no work"):
         reduce(FuturesEngine(executor), [1], found)
 
 

@@ -52,7 +52,7 @@ class TestPlan:
         monkeypatch.setattr("bochner.estimators.solver.available_memory", lambda: 44 * 2000**2)
         solver, reason = plan("auto", features, task(5000, True))
         assert solver == "cg"
-        assert "2,000 features does not fit the memory" in reason
+        assert "2,000 features does not fit in the free memory" in reason
         assert plan("direct", features, task(1000, True)).solver == "direct"
 
     def test_every_run_is_counted(self):
@@ -85,7 +85,7 @@ class TestPlan:
 
     def test_what_is_asked_for(self):
         for solver in ("direct", "cg"):
-            assert plan(solver, self.drawn(20), task(1000, True)) == (solver, "as asked for")
+            assert plan(solver, self.drawn(20), task(1000, True)) == (solver, "as requested")
 
     def test_bins(self):
         for features in (BINS, MIXED):

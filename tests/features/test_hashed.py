@@ -54,7 +54,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=f"The bins of BinningFeatures depend on all rows: {cures}"):
         require_hashed(MetricFeatures(METRIC, BinningFeatures()), 12_800)
     for other in (FourierFeatures(), ConcatenatedFeatures([BinningFeatures(n_buckets=5)])):
-        with pytest.raises(ValueError, match=f"no bins in buckets: {cures}"):
+        with pytest.raises(ValueError, match=f"not hashed bins: {cures}"):
             hashed(other, 12_800)
 
 

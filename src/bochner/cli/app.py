@@ -153,7 +153,7 @@ def fit(
     dask: Dask = None,
     device: Device = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Print all that is known of the fit, not its summary alone.")
+        bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")
     ] = False,
     json: Json = False,
     traceback: Traceback = False,
@@ -292,9 +292,11 @@ def evaluate(
 def report(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", callback=page_name, help="The page, for example report.html.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", callback=page_name, help="File for the page, for example report.html.")
+    ],
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Column of the truth, where the model does not name it.")
+        str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
     ] = None,
     json: Json = False,
     traceback: Traceback = False,

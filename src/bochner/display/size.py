@@ -63,7 +63,7 @@ class SizeDisplay:
     >>> from bochner.tuning import Candidate, Report
     >>> tried = [("bins", -1.0, 0.31), ("bins", 0.0, 0.26), ("bins", 1.0, 0.28)]
     >>> candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate("Fourier features", 2000, 0.3, 0.01, 0.4)]
-    >>> report = Report("squared error", 500, candidates, "bins", "the least loss on the rows held out", tried)
+    >>> report = Report("squared error", 500, candidates, "bins", "lowest validation loss", tried)
     >>> display = SizeDisplay.from_report(report).plot()
     >>> display.minima_[0].get_xdata().tolist()
     [0.0]
@@ -208,7 +208,7 @@ class SizeDisplay:
         ax.grid(axis="y", alpha=0.3)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel(f"{self._loss} ± standard error", loc="right")
-        rows = f" on {self.rows_held_out:,} rows held out" if self.rows_held_out else ""
+        rows = f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         ax.set_title(f"Candidates{rows}", loc="left", fontsize="medium")
         if self.reason:
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)

@@ -128,14 +128,14 @@ class ClassesInParts(StreamedMachine):
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: all begins anew with these rows.
+            After `fit`, which keeps no sums: all starts again with these rows.
         """
         self._started()
         X, y, sample_weight = given_batch(X, y, sample_weight)
         if self._sums is None:
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
+                raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
             self.prepare(X, y, sample_weight, classes=classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
@@ -149,7 +149,7 @@ class ClassesInParts(StreamedMachine):
         if len(new := np.setdiff1d(y, self.classes_)):
             raise ValueError(
                 f"y holds {new[:5].tolist()}, which are not among the classes {self.classes_[:20].tolist()}: name all "
-                "classes at the first call, by classes=."
+                "classes in the first call, with classes=."
             )
 
     def _targets_of(self, overview: Overview) -> Signs:

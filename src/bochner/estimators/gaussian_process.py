@@ -111,7 +111,7 @@ class GaussianProcess(KernelMachine):
         check_is_fitted(self)
         if not hasattr(self, "posterior_"):
             raise ValueError(
-                "Standard deviations and samples need what the fit keeps for them: fit with uncertainty=True, or "
-                "'std', as in KernelMachineRegressor(uncertainty=True)."
+                "Standard deviations and samples need a posterior: fit with uncertainty=True or 'std', as in "
+                "KernelMachineRegressor(uncertainty=True)."
             )
         return self.posterior_

@@ -156,10 +156,9 @@ class Intervals:
         spread = self.spread_
         if spread is None:
             raise ValueError(
-                "The exact solver knows no errors of rows left out where it iterates, beyond 20,000 rows: take "
-                "solver='auto'."
+                "The exact solver has no leave-one-out errors where it iterates, beyond 20,000 rows: use solver='auto'."
                 if self.solver_ == "exact" and self.uncertainty
-                else "Intervals and quantiles need what a fit keeps with uncertainty=True or 'intervals'."
+                else "Intervals and quantiles need a fit with uncertainty=True or 'intervals'."
             )
         factors = spread.scores.quantiles(q)
         centre, scale = self._centre_and_scale(X, spread, n_jobs)

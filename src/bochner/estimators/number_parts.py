@@ -123,7 +123,7 @@ class NumbersInParts(StreamedMachine):
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: all begins anew with these rows.
+            After `fit`, which keeps no sums: all starts again with these rows.
         """
         self._started()
         X, y, sample_weight = given_batch(X, y, sample_weight)

@@ -158,7 +158,7 @@ class Planned:
             while self._case(rows, enough).within(enough) is None:
                 enough = int(MORE * enough)
             cures.append(f"memory_limit='{as_size(MORE * enough)}' does")
-        cure = " and ".join(cures) or "take fewer columns, or a machine with more"
+        cure = " and ".join(cures) or "use fewer columns, or a machine with more memory"
         here = f"memory_limit allows {as_size(room)}" if limited else f"{as_size(room)} are free"
         return f"{case.features.text} of {rows.n_rows:,} rows need {as_size(need)} of memory, and {here}: {cure}."
 
@@ -204,11 +204,15 @@ class Planned:
             steps = POLICY.final_steps if learned else Map("", 0, False).steps
             P = self._planned_grids(rows, n, learned)
             text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
-            why = f"beyond {POLICY.rows_for_bins_alone:,} rows bins are taken" if wanted == "auto" else ""
+            why = f"bins are used beyond {POLICY.rows_for_bins_alone:,} rows" if wanted == "auto" else ""
             return Map(text, P, False, steps=steps), learned, [why]
         D = int(self._n_components(rows.n_rows, None))  # type: ignore[attr-defined]
         compared = wanted == "auto" and learned
-        why = "bins and larger maps may be chosen, on rows held out; planned is the usual size" if compared else ""
+        why = (
+            "bins and larger maps may be selected by validation loss; the plan assumes the usual size"
+            if compared
+            else ""
+        )
         return Map(f"{D:,} Fourier features", D, True), learned, [why]
 
     def _planned_grids(self, rows: Rows, n: int, learned: bool) -> int:
@@ -270,7 +274,7 @@ def _cures(rows: Rows, features: Map, way: Way, gathered: bool) -> tuple[str, ..
             buckets = 2 ** int(np.log2(max(POLICY.hashed_columns // features.size, 1)))
             cures.append(f"one pass: BinningFeatures(n_buckets={buckets}), or features='fourier'")
         else:
-            cures.append("one pass: fewer n_components, whose Gram matrix fits the memory")
+            cures.append("one pass: fewer n_components, whose Gram matrix fits in memory")
     reading = rows.entry_seconds * rows.n_columns * rows.n_rows
     if not gathered and rows.entry_seconds > 5e-8 and reading * n_passes > 60:
         cures.append("Parquet files are read several times as fast")

@@ -75,7 +75,7 @@ class PredictionSets:
         thresholds = getattr(self, "set_thresholds_", None)
         if thresholds is None:
             raise ValueError(
-                "No rows judged this model, by which sets of classes could be chosen: fit it anew, on more distinct "
-                "rows if it was not read from an earlier file."
+                "This model has no validation rows to calibrate sets of classes: fit it again, on more distinct rows "
+                "unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)

@@ -94,7 +94,7 @@ class Plan:
     data, model : str
         What is fitted, and by which features.
     gathered : bool
-        Whether all rows are held in memory; otherwise each pass reads them anew.
+        Whether all rows are held in memory; otherwise each pass reads them again.
     passes : tuple of Pass
         What is done with all rows in turn, how often, and in how many seconds.
     sample_rows : int
@@ -137,8 +137,8 @@ class Plan:
 
     def facts(self) -> list[tuple[str, str]]:
         """What is printed: lines of a name and a text, the name empty where a line goes on with the last one."""
-        rows = "in memory" if self.gathered else f"stay where they are; a sample of {self.sample_rows:,} in memory"
-        again = "in memory" if self.gathered else "each reads the rows anew"
+        rows = "in memory" if self.gathered else f"streamed; a sample of {self.sample_rows:,} rows in memory"
+        again = "in memory" if self.gathered else "each reads all rows"
         passes = [("", f"{times(one.times)}: {one.what}, {duration(one.seconds)}") for one in self.passes]
         return [
             ("data", self.data),

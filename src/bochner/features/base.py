@@ -59,7 +59,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
     4. `finalize()`, after the last of them, from which on the number of features is known,
     5. `check_occupancy()`, which warns where the training rows and the map do not suit each other.
 
-    A map does not change thereafter, until it is drawn anew. The rows that these methods take are checked already:
+    A map does not change thereafter, until it is drawn again. The rows that these methods take are checked already:
     float32 or float64, dense or CSR.
     """
 
@@ -137,7 +137,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
-            cure = f"encode it before the map, by make_pipeline(TableEncoder(), {type(self).__name__}(...))"
+            cure = f"encode it before the map, with make_pipeline(TableEncoder(), {type(self).__name__}(...))"
             raise ValueError(f"X holds text ({error}); {cure}.") from None
         require_finite(X, names=getattr(self, "feature_names_in_", None), cure=ENCODE)
         return X

@@ -130,7 +130,7 @@ class Metric:
         """Coordinates of checked rows."""
         if sp.issparse(X):
             if len(self.warped_) or self.linear_.size:
-                raise ValueError("This metric warps or mixes columns, for which rows must be dense: call toarray().")
+                raise ValueError("This metric warps or mixes columns, which needs dense rows: call toarray().")
             return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype)))
         U = self._unmixed(X)
         if not self.linear_.size:

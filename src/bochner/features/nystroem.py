@@ -115,7 +115,7 @@ class NystroemFeatures(DenseFeatureMap):
         self.kernel.check_rows(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         rows, m = distinct_rows(X, weight), self.n_components
-        require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Take fewer n_components.")
+        require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Use fewer n_components.")
         some = X[np.sort(rng.permutation(rows)[:m])]
         moved = len(rows) > m and _is_euclidean(self.kernel)
         self.landmarks_ = k_means(X, weight, some) if moved else _dense(some).astype(np.float64)

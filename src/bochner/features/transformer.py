@@ -20,7 +20,7 @@ from bochner.features.dense import Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
 REMEDY = (
-    "Numbers reach it centred in an estimator: where it needs others, put a scaler before it, as in "
+    "In an estimator its input is centred: if it needs other input, put a scaler before it, as in "
     "features=make_pipeline(MinMaxScaler(clip=True), AdditiveChi2Sampler())."
 )
 
@@ -119,9 +119,11 @@ class TransformerFeatures(DenseFeatureMap):
         Z = self._call(self.transformer_.transform, X)
         Z = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
         if Z.ndim != 2 or len(Z) != X.shape[0]:
-            raise ValueError(f"{self._name} gives an array of shape {Z.shape} for {X.shape[0]} rows: one row each.")
+            raise ValueError(
+                f"{self._name} gives an array of shape {Z.shape} for {X.shape[0]} rows: it must give one row for each."
+            )
         if Z.dtype.kind not in "biuf":
-            raise ValueError(f"{self._name} gives features of dtype {Z.dtype}, which are no real numbers.")
+            raise ValueError(f"{self._name} gives features of dtype {Z.dtype}, which are not real numbers.")
         return Z
 
     def _call(self, method: Callable[[Rows], Any], X: Rows) -> Any:
@@ -132,7 +134,7 @@ class TransformerFeatures(DenseFeatureMap):
         except ValueError as error:
             if isinstance(error, TypeError):  # scikit-learn's own word on a parameter
                 raise
-            raise ValueError(f"{self._name} refuses the rows: {error} {REMEDY}") from error
+            raise ValueError(f"{self._name} rejects the rows: {error} {REMEDY}") from error
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return max(FEWEST_TILE_ROWS, super()._tile_rows(dtype))

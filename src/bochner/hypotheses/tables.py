@@ -107,7 +107,7 @@ def _looked_at(stream: Stream, name: str, seed: int) -> Table:
 
 def _enough(n_rows: int, name: str) -> int:
     if n_rows < 4:
-        raise ValueError(f"{name} has {n_rows} rows: a test takes 4 or more.")
+        raise ValueError(f"{name} has {n_rows} rows: a test needs 4 or more.")
     return n_rows
 
 
@@ -140,7 +140,7 @@ def common_encoder(A: Table, B: Table, standardize: bool | str) -> TableEncoder:
         )
     if A.statistic.names != B.statistic.names:
         raise ValueError(
-            f"{A.name} and {B.name} have other columns, {A.names[:20]} and {B.names[:20]}: name them alike."
+            f"{A.name} and {B.name} have different columns, {A.names[:20]} and {B.names[:20]}: use the same names."
         )
     return scaled_encoder(A.statistic + B.statistic, standardize)
 

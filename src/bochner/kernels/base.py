@@ -157,7 +157,7 @@ class Leaf(Kernel):
         ValueError
             If the kernel is none, with the reason.
         """
-        raise ValueError(f"{self!r} is no mixture of hats: {self._not_hats()}. Use FourierFeatures.")
+        raise ValueError(f"{self!r} is not a mixture of hats: {self._not_hats()}. Use FourierFeatures.")
 
     def _not_hats(self) -> str:
         return "the law of its pitches is not known"

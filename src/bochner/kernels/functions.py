@@ -57,7 +57,7 @@ class Radial(OfFunction):
 
     It is a kernel of d features where it is a mixture of the mean waves of all directions (Schoenberg, 1938). The law
     of their frequencies, which depends on d, is found by a numerical Hankel transform (step 1 of Algorithm 1); where
-    that is negative the function is no kernel of d features, though it may be one of fewer. Kernels compare their
+    that is negative the function is not a kernel of d features, though it may be one of fewer. Kernels compare their
     functions by identity; one that is to be pickled needs a function that can be, hence no lambda.
 
     Parameters
@@ -98,7 +98,7 @@ class Radial(OfFunction):
         )
 
     def _not_hats(self) -> str:
-        return f"{ISOTROPIC}; for one that is, take Coordinatewise"
+        return f"{ISOTROPIC}; for one that is, use Coordinatewise"
 
 
 class Coordinatewise(OfFunction):

@@ -170,7 +170,7 @@ class PowerExponential(Stationary):
         super()._validate()
         check_positive(self.power, "power")
         if self.power > 2:
-            raise ValueError(f"power must be at most 2, got {self.power}: beyond that exp(-r^power) is no kernel.")
+            raise ValueError(f"power must be at most 2, got {self.power}: beyond that exp(-r^power) is not a kernel.")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         with np.errstate(over="ignore"):

@@ -143,7 +143,7 @@ def binning_failure_bound(
     Raises
     ------
     ValueError
-        If the kernel is no mixture of hats, has smooth bins or infinitely many breaks; if numbers are out of range.
+        If the kernel is not a mixture of hats, has smooth bins or infinitely many breaks; if numbers are out of range.
     TypeError
         If X is sparse, or neither X nor diameter and n_features are given; if something is of another type.
 

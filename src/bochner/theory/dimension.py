@@ -79,7 +79,7 @@ def _eigenvalues(K: Any, X: Any, n_rows: int, random_state: Any) -> tuple[NDArra
     """Eigenvalues of the kernel matrix of all rows or of some, and the number of all."""
     if isinstance(K, Kernel):
         if X is None:
-            raise TypeError("A kernel needs the rows X too.")
+            raise TypeError("A kernel needs the rows: give X.")
         check_count(n_rows, "n_rows")
         rows = dense_rows(X)
         n = len(rows)
@@ -87,14 +87,14 @@ def _eigenvalues(K: Any, X: Any, n_rows: int, random_state: Any) -> tuple[NDArra
             rows = rows[np.sort(np.random.default_rng(random_state).choice(n, n_rows, replace=False))]
         return np.maximum(eigvalsh(K(rows)), 0.0), n
     if X is not None:
-        raise TypeError("X goes with a kernel; the matrix K is enough by itself.")
+        raise TypeError("X is for a kernel; leave it out with a matrix K.")
     matrix = np.asarray(K, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(
             f"K must be a square matrix, got shape {matrix.shape}; for rows give effective_dimension(kernel, alpha, X)."
         )
     if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
-        raise ValueError("K is not symmetric, or not finite: no kernel matrix of rows with themselves.")
+        raise ValueError("K is not symmetric, or not finite: not the kernel matrix of rows with themselves.")
     return np.maximum(eigvalsh(matrix), 0.0), len(matrix)
 
 

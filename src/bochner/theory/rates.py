@@ -60,13 +60,13 @@ def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
         moments = leaf.second_moments(n_features)
         if np.isnan(moments).any():
             raise ValueError(
-                f"The frequencies of {leaf!r} are known by draws alone, not their variance, which Claim 1 needs: use "
-                "pointwise_failure_bound, or measure the error by kernel_error."
+                f"The frequencies of {leaf!r} can only be drawn, and their variance, which Claim 1 needs, is not "
+                "known: use pointwise_failure_bound, or measure the error by kernel_error."
             )
         if not np.isfinite(moments).all():
             raise ValueError(
                 f"The frequencies of {leaf!r} have no finite variance, for it is not twice differentiable at 0: "
-                "Claim 1 does not apply. Take one that is (Gaussian, Matern with nu > 1, "
+                "Claim 1 does not apply. Use one that is (Gaussian, Matern with nu > 1, "
                 "RationalQuadratic), use pointwise_failure_bound, or measure the error by kernel_error."
             )
         return moments
@@ -95,8 +95,8 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If the kernel is no mixture of hats; if its bins are smooth; if a rate is infinite; if lengthscales do not fit
-        `n_features`.
+        If the kernel is not a mixture of hats; if its bins are smooth; if a rate is infinite; if the number of
+        lengthscales is not `n_features`.
     TypeError
         If `kernel` is none.
 
@@ -116,14 +116,14 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
         law, columns = leaf.pitch_measure(), leaf.columns(n_features)
         if law.smooth:
             raise ValueError(
-                f"Claim 2 is about estimates that are constant inside of bins, and {leaf!r} weights rows there. Take "
+                f"Claim 2 is about estimates that are constant inside of bins, and {leaf!r} weights rows there. Use "
                 "Laplacian, or measure the error by kernel_error."
             )
         rates = np.broadcast_to(np.asarray(law.mean_inverse, np.float64), len(columns))
         if not np.isfinite(rates).all():
             raise ValueError(
                 f"The grids of {leaf!r} have infinitely many breaks per unit, E[1 / pitch] = inf: Claim 2 does not "
-                "apply. Take a kernel of finite slope at 0, such as Laplacian, or measure the error by kernel_error."
+                "apply. Use a kernel of finite slope at 0, such as Laplacian, or measure the error by kernel_error."
             )
         total = np.zeros(n_features)
         total[columns] = rates / leaf.scales(n_features)

@@ -182,7 +182,7 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
     while not holds(high):
         low, high = high, 2 * high
         if high > LARGEST_SIZE:
-            raise ValueError("No number of components that a machine could count is enough: raise eps.")
+            raise ValueError("The number of components exceeds what a machine can represent: raise eps.")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -66,7 +66,7 @@ class Report:
     >>> model = KernelMachineRegressor(features="binning", metric="ard", n_components=50, random_state=0)
     >>> report = model.fit(X, np.floor(3 * X[:, 0])).report_
     >>> report.chosen, report.reason, 40 < report.rows_held_out < 80
-    ('bins, learned scales', 'the only candidate that the arguments leave', True)
+    ('bins, learned scales', 'the only candidate that the arguments allow', True)
     """
 
     criterion: str = ""
@@ -100,4 +100,4 @@ class Report:
             for one in sorted(self.candidates, key=lambda one: one.loss)
         ]
         reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
-        return reason + table(f"Candidates on {self.rows_held_out:,} rows held out", head, rows)
+        return reason + table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows)

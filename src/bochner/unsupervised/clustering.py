@@ -103,7 +103,7 @@ class Clusterer(ClusterMixin, RowModel):
 
         rows = np.flatnonzero(weight)
         if len(rows) < self.n_clusters:
-            raise ValueError(f"n_clusters is {self.n_clusters}, and X has {len(rows)} rows with weight: take fewer.")
+            raise ValueError(f"n_clusters is {self.n_clusters}, and X has {len(rows)} rows with weight: use fewer.")
         if len(rows) > MOST_ROWS:
             rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_ROWS, replace=False))
         means = KMeans(int(self.n_clusters), n_init=int(self.n_init), random_state=seed)

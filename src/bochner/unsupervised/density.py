@@ -134,13 +134,13 @@ class KernelDensity(RowModel):
         names = self.encoder_.get_feature_names_out()
         if set(statistic.kinds) != {"number"} or statistic.missing.any():
             raise ValueError(
-                "KernelDensity takes columns of numbers without missing values, and X becomes "
+                "KernelDensity needs columns of numbers without missing values, and X becomes "
                 f"{', '.join(names[:20])}: drop the other columns, or use NoveltyDetector, which needs no density."
             )
         if len(names) > MOST_COLUMNS:
             raise ValueError(
                 f"KernelDensity takes at most {MOST_COLUMNS} columns, and X has {len(names)}, in which a sum of "
-                "kernels says little of the density: take fewer columns, or NoveltyDetector, which needs no density."
+                "kernels says little of the density: use fewer columns, or NoveltyDetector, which needs no density."
             )
         low, high = self._range()
         if isinstance(self.bandwidth, str) and (low == high).any():

@@ -211,7 +211,7 @@ def test_a_file_without_rows_among_others(tmp_path):
         ("a,b\n" + "1,2\n" * 300_000 + "1,\xe9\n", None),
         ("a,b\n1,x\n2,é\n".encode("latin-1"), "row 3 of column 'b' .*UTF-8"),
         ("a,é\n1,x\n".encode("latin-1"), "column names: text that is not UTF-8"),
-        ("a,b,a\n1,2,3\n", "columns repeat: 'a'"),
+        ("a,b,a\n1,2,3\n", "column names repeat: 'a'"),
         (gzip.compress(b"a,b\n" + b"1,2\n3,4\n" * 50_000)[:300], "damaged gzip file"),
         ("\n\n", "no rows"),
     ],

@@ -22,8 +22,8 @@ def require_file(path: str) -> None:
     """Raise SourceError, which names this machine, where a file that was opened in another process is not seen here."""
     if not os.path.exists(path):
         raise SourceError(
-            f"{path}: a worker on {socket.gethostname()} cannot see this file, or it vanished; put it where all "
-            "workers see it under the same path, such as a disk that they share"
+            f"{path}: a worker on {socket.gethostname()} cannot find this file; put it where all workers see it under "
+            "the same path, such as a shared disk"
         )
 
 

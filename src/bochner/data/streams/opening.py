@@ -42,7 +42,7 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, in every pass anew. Files are recognised by their content. A folder stands for all
+    Its rows are read part by part, in every pass again. Files are recognised by their content. A folder stands for all
     files in it and in its folders, sorted by name, but for those whose names begin with a point or an underscore; their
     columns are matched by name.
 
@@ -52,7 +52,7 @@ def open_source(
         - A path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a list of these: Parquet, Arrow IPC
           (Feather), CSV and TSV, plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.libsvm``).
         - NumPy arrays, also mapped from files, SciPy sparse matrices, data frames of pandas, polars or Arrow.
-        - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed anew in each pass.
+        - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed again in each pass.
         - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed into a temporary file.
         - A callable without arguments that returns a new iterator of batches each time; batches are tables, data
           frames, arrays, or tuples ``(X, y)`` or ``(X, y, sample_weight)`` of these.
@@ -168,7 +168,7 @@ def _kind(path: Path, schema: pa.Schema | int | None) -> str:
 
 def _as_it_is(source: TableSource, selection: Selection, schema: Any) -> TableSource:
     if not takes_all(selection) or schema is not None:
-        raise ValueError("the source is open already; give columns, exclude, where and schema when it is opened.")
+        raise ValueError("the source is already open; give columns, exclude, where and schema when it is opened.")
     return source
 
 

@@ -103,7 +103,7 @@ def learn(lesson: Lesson) -> Learned:
     X, y, weight = lesson.sample
     basis = Basis(X, lesson.column_groups, lesson.parts, np.random.default_rng(lesson.seed))
     if not basis.points.shape[1]:
-        raise ValueError("All columns are constant, which leaves no distance to learn: give a column that varies.")
+        raise ValueError("All columns are constant, so there is no distance to learn: give a column that varies.")
     blocks = Blocks(basis.points, y, lesson.schedule, lesson.seed, weight, basis.n_pairs)
     log_scales, sizes = learn_scales(lesson.kernel, blocks, basis.start, basis.column_groups)
     mixable = lesson.kernel == "laplacian" or lesson.parts == "value"
@@ -205,7 +205,7 @@ def learn_metric(
     n_rows = len(y) if weight is None else np.count_nonzero(weight)
     if n_rows < POLICY.fewest_asked_rows:
         raise ValueError(
-            f"A metric is learned from {POLICY.fewest_asked_rows} rows of positive weight at least, and here are "
+            f"Learning a metric needs at least {POLICY.fewest_asked_rows} rows of positive weight, and there are "
             f"{n_rows}: give more rows, or choose the lengthscales of a kernel."
         )
     if labels:
@@ -219,8 +219,8 @@ def learn_metric(
         learned = learn_full(replace(lesson, seed=seed + 1), learned, map_schedule(lesson.schedule))
     elif metric == "full":
         warn(
-            "metric='full' learned no linear map: fewer than two columns have more than two values. The scales of the "
-            "columns were learned, as by metric='ard'."
+            "metric='full' learned no linear map: fewer than two columns have more than two values. Lengthscales of "
+            "the columns were learned instead, as with metric='ard'."
         )
     return learned.metric
 
