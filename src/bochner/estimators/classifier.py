@@ -153,8 +153,8 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     coef_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
-        a and b of p = softmax(a f + b f^3), with f the scores of the classes; for two classes f is -s / 2 and s / 2, with
-        s the score.
+        a and b of p = softmax(a f + b f^3), with f the scores of the classes; for two classes f is -s / 2 and s / 2,
+        with s the score.
     curve_ : array of shape (2, m) or None
         An isotonic curve for all classes in place of the link: scores, ascending, and values that p is proportional to.
         It is used if there are at least 1,000 validation rows and its cross-validated log loss is clearly lower.
@@ -179,9 +179,9 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a `tol` below 1e-2, in proportion
         to its logarithm).
     UserWarning
-        At fit, if a requested device is not used, if metric="full" learns no linear map, if most rows are alone in their
-        bins, which then carry no information about new rows, or if there is a label -1 besides 0, 1, ..., which may
-        mark rows without a label.
+        At fit, if a requested device is not used, if metric="full" learns no linear map, if most rows are alone in
+        their bins, which then carry no information about new rows, or if there is a label -1 besides 0, 1, ..., which
+        may mark rows without a label.
 
     References
     ----------

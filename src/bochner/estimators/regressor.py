@@ -48,8 +48,9 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
-    features or random bins. Fourier features need one pass over the rows and O(D^2) memory, or conjugate gradients; bins
-    always use conjugate gradients. By default the kernel, the lengthscales, alpha and D are selected from the data.
+    features or random bins. Fourier features need one pass over the rows and O(D^2) memory, or conjugate gradients;
+    bins always use conjugate gradients. By default the kernel, the lengthscales, alpha and D are selected from the
+    data.
 
     Parameters
     ----------

@@ -271,7 +271,7 @@ class StreamedMachine(Planned, KernelMachine):
         return copy(self).finalize()
 
     def finalize(self) -> Self:
-        """Solve for the rows so far, and drop the sums: the model is smaller then, and takes no more rows.
+        """Solve for the rows so far and drop the sums, so that the model is smaller but accepts no more rows.
 
         Returns
         -------
@@ -285,21 +285,21 @@ class StreamedMachine(Planned, KernelMachine):
 
 
 def merge(models: Any) -> Any:
-    """Merge models that were fitted in parts: the model of all their rows, as if one had seen them.
+    """Merge models that were fitted in parts into one model of all their rows.
 
     Parameters
     ----------
     models : sequence of KernelMachineRegressor or KernelMachineClassifier
-        Copies of one model that `prepare` made, each after `partial_fit` on rows of its own.
+        Copies of one prepared model (see `prepare`), each after `partial_fit` on its own rows.
 
     Returns
     -------
-    A new model; coefficients are solved for when they are first asked for.
+    A new model; its coefficients are computed at first use.
 
     Raises
     ------
     ValueError
-        Where there is no model, or the models are not copies of one.
+        If there is no model, or the models are not copies of one.
 
     Examples
     --------

@@ -26,20 +26,20 @@ REMEDY = (
 
 
 class TransformerFeatures(DenseFeatureMap):
-    """The features of a scikit-learn transformer: z(x)'z(y) is whatever kernel these have.
+    """The features of a scikit-learn transformer, as a feature map.
 
-    Estimators and `ConcatenatedFeatures` wrap a transformer that they are given in this map. It is fitted without a
-    target on a sample of at most 4,096 encoded rows, from which `Nystroem` takes its landmarks; sample weights decide
-    only that rows without weight are not among them. Numeric columns of dense rows come centred, in their own units.
-    What is fitted is fitted in double precision, whatever the precision of the rows: the inverse root of a kernel
-    matrix, of which Nystroem's features are made, has few correct digits in single precision.
+    Estimators and `ConcatenatedFeatures` wrap transformers in this map. The transformer is fitted without a target, on
+    a sample of at most 4,096 encoded rows, from which `Nystroem` takes its landmarks. Rows of weight zero are left out
+    of the sample; other weights have no effect. Numeric columns of dense rows are centred, in their own units. The fit
+    is in double precision, whatever the precision of the rows: the inverse square root of a kernel matrix, from which
+    Nystroem's features are computed, has few correct digits in single precision.
 
     Parameters
     ----------
     transformer : scikit-learn transformer
         An instance with `fit`, `transform` and `get_params`: one of `sklearn.kernel_approximation`, a `Pipeline`, a
-        `FeatureUnion`. Not changed: what is fitted is a copy. It must map each row by itself, without side effects,
-        for several threads call `transform` at once.
+        `FeatureUnion`. It is not changed: a copy is fitted. It must map each row independently and without side
+        effects, because several threads call `transform` at once.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ class TransformerFeatures(DenseFeatureMap):
     Raises
     ------
     TypeError
-        At fit: no transformer, or a transformer that needs a target.
+        At fit: not a transformer, or one that needs a target.
     ValueError
-        At fit or transform: what the transformer itself refuses; features that are not numbers, not finite, or not one
-        row for each row.
+        At fit or transform: rows that the transformer rejects; features that are not numbers, not finite, or not one
+        row for each input row.
     NotFittedError
         At transform, before fit.
 
