@@ -382,13 +382,12 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
 
         Returns
         -------
         array of shape (n,) or (n, K)
-            For two classes the score of ``classes_[1]``, positive where that is predicted.
+            For two classes the score of ``classes_[1]``, positive if that class is predicted.
         """
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
@@ -401,16 +400,15 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
+            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
 
         Returns
         -------
         array of shape (n,), or Path
-            Of the library of X, where X lies, unless labels are text. Of a Dask array such an array, of a Dask data
-            frame a series with its index, not computed yet. The path of the file where there is one.
+            In the library and on the device of X, unless labels are strings. For a Dask array, a Dask array; for a Dask
+            data frame, a series with its index; neither is computed yet. With `out`, the path of the file.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -423,23 +421,22 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
 
     @any_arrays
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
-        """Estimate class probabilities, calibrated on scores of rows left out.
+        """Predict class probabilities, calibrated on leave-one-out or validation scores.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
+            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
 
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`, of the library of X, where X lies. Of a Dask array such an array, of a Dask data
-            frame one with its index and a column for each class, not computed yet. The path of the file where there is
-            one.
+            In the order of `classes_`, in the library and on the device of X. For a Dask array, a Dask array; for a
+            Dask data frame, one with its index and a column for each class; neither is computed yet. With `out`, the
+            path of the file.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)

@@ -35,10 +35,10 @@ class GaussianProcess(KernelMachine):
 
     @any_arrays
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[np.float64]:
-        """Draw functions from the posterior, and evaluate them; they are without the noise of targets.
+        """Draw functions from the posterior and evaluate them, without the noise of targets.
 
-        By pathwise conditioning (Wilson et al., 2020): what is drawn are functions of the whole space, so that the same
-        seed gives the values of the same functions at other rows.
+        This uses pathwise conditioning (Wilson et al., 2020): whole functions are drawn, so the same seed gives values
+        of the same functions at other rows.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class GaussianProcess(KernelMachine):
         Raises
         ------
         ValueError
-            Where the model was fitted without ``uncertainty=True``, or `n_samples` is not positive.
+            If the model was fitted without ``uncertainty=True``, or `n_samples` is not positive.
 
         References
         ----------

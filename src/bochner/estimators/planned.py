@@ -74,29 +74,29 @@ class Planned:
 
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Tell what `fit` would read, hold and compute, before any of it.
+        """Estimate what `fit` would read, hold and compute, without fitting.
 
-        Nothing is read but the names of columns and the numbers of rows; where a file does not tell these, they are
-        estimated from its size. What is left to be chosen from the data ("auto") is planned as what their numbers of
-        rows and columns lead to as a rule.
+        Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
+        from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
+        rows and columns.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or whatever `bochner.open_source` takes
         y : array of shape (n,) or (n, K), or str or list of str, optional
-            Targets; of a source the names of their columns.
+            Targets; for a source the names of their columns.
 
         Returns
         -------
         Plan
             With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `flops`, `seconds`, `solver`, `gathered`,
-            `reason` and `cures`; printed it is a small table.
+            `reason` and `cures`. It prints as a small table.
 
         Raises
         ------
         MemoryError
-            Where no way fits the memory that is free, or allowed by ``bochner.settings(memory_limit=...)``; it names
-            what would.
+            If no way to fit needs so little memory as is free, or as ``bochner.settings(memory_limit=...)`` allows. The
+            message names what would fit.
 
         Examples
         --------

@@ -378,8 +378,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         return_std : bool, default=False
             Whether to return standard deviations of new targets too, noise included; see `posterior_`.
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
         out : path-like, optional
             A Parquet or CSV file (by its suffix), to which predictions are written block by block.
 

@@ -67,13 +67,13 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the map, and fit what of it depends on the rows.
+        """Draw the map, and fit the parts that depend on the rows.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            Of a collection the first 4,096 rows serve, with which a map to dense features is fitted; bins are numbered
-            in all partitions, one after the other.
+            From a Dask collection a map to dense features is fitted on the first 4,096 rows; bins are numbered in all
+            partitions, one after the other.
         y : ignored
 
         Returns
@@ -250,7 +250,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
         Returns
         -------
         array of shape (n, D)
-            Of a collection a Dask array, not computed yet.
+            For a Dask collection a Dask array, not computed yet.
         """
         X = self._checked(X, reset=False)
         self.check_rows(X)
