@@ -936,7 +936,7 @@ def test_fit_prints_a_summary_and_details(folder, run):
     assert {"training", "test", "candidates", "Baseline:"} <= firsts
     assert "more with --details" not in details
     unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[1]
-    assert "none, as there are no test rows" in unscored
+    assert "none, because there are no test rows" in unscored
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_learned_bins_are_hashed(monkeypatch):
 def test_what_cannot_be_summed_is_refused():
     X, y, _ = rows(500)
     for features in (BinningFeatures(), BinningFeatures(n_grids=200, n_buckets=1000)):
-        with pytest.raises(ValueError, match=r"fit\(source\), or take n_buckets=128"):
+        with pytest.raises(ValueError, match=r"fit\(source\), or use n_buckets=128"):
             regressor(features=features).prepare(X, y)
         assert not hasattr(regressor(features=features), "partial_fit")
     for change in ({"solver": "cg"}, {"features": "hybrid", "alpha": "auto"}):

@@ -87,7 +87,7 @@ class Prepared(NamedTuple):
 
 
 class KernelMachine(Reported, Interpretation, KernelParameter):
-    """Ridge regression on random features, with whatever is left open chosen from the data."""
+    """Ridge regression on random features; everything that is not given is selected from the data."""
 
     # `n_jobs` and `out` go with a call and are no metadata of the rows
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}

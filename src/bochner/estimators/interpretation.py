@@ -33,7 +33,7 @@ class Interpretation:
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Share of each input column in the mean distance of two rows, by the metric; shape (d,), of sum 1."""
+        """Share of each input column in the mean distance of two rows, by the metric: shape (d,), summing to 1."""
         check_is_fitted(self)
         shares = _relevance(self.features_)
         if shares is None and self.metric_ is not None:

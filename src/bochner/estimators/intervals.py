@@ -37,7 +37,7 @@ class Intervals:
         + sigma(x) times two quantiles of the scores (y - f(x)) / sigma(x). The scale sigma is a second model on the
         same features, fitted to out-of-sample errors. The scores are those of other rows, the calibration rows: the
         validation rows, about a fifth of the rows or 10,000, which are set aside before anything is learned. With few
-        rows (less than 400 to learn it from) sigma is a constant. All rows are calibration rows if no metric was
+        rows sigma is a constant (fewer than 400 to learn it from), and all rows are calibration rows if no metric was
         learned.
 
         **Proved**, if conjugate gradients solve for a learned metric or for more than 5,000 rows: f is the model

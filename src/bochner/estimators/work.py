@@ -132,11 +132,11 @@ class Plan:
 
     @property
     def n_passes(self) -> int:
-        """How often all rows are gone through."""
+        """Number of passes over all rows."""
         return sum(one.times for one in self.passes)
 
     def facts(self) -> list[tuple[str, str]]:
-        """What is printed: lines of a name and a text, the name empty where a line goes on with the last one."""
+        """Printed lines, each a name and a text; the name is empty if a line continues the last one."""
         rows = "in memory" if self.gathered else f"streamed; a sample of {self.sample_rows:,} rows in memory"
         again = "in memory" if self.gathered else "each reads all rows"
         passes = [("", f"{times(one.times)}: {one.what}, {duration(one.seconds)}") for one in self.passes]

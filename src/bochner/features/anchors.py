@@ -35,7 +35,7 @@ FEWEST_COLUMNS, SPREAD, LOWEST = 16, 0.5, 0.25  # of rows whose directions tell 
 
 
 class AnchorFeatures(FeatureMap):
-    """Weights of each row on its nearest landmarks: sparse, positive, and with the sum one.
+    """Weights of each row on its nearest landmarks: sparse, positive, and summing to one.
 
     The landmarks u_1, ..., u_m are found by k-means. For the s landmarks nearest to a row x,
 

@@ -103,24 +103,24 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     @abstractmethod
     def draw(self, n_features: int) -> Self:
-        """Draw what is random in the map, for `n_features` columns."""
+        """Draw the random part of the map, for `n_features` columns."""
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Fit what depends on a sample of the rows and their weights, shape (n,)."""
 
     def fit_rows(self, X: Rows) -> None:
-        """Take note of training rows."""
+        """Register training rows."""
 
     def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
-        """Take note of training rows, and store their features as `store` does."""
+        """Register training rows, and store their features as `store` does."""
         self.fit_rows(X)
         return self.store(X, packed, centres)
 
     def finalize(self) -> None:
-        """Take note that the last training row has been there."""
+        """Complete the map after the last training row."""
 
     def check_occupancy(self) -> None:
-        """Warn where the training rows and the map do not suit each other."""
+        """Warn if the map does not suit the training rows."""
 
     def _checked(self, X: Any, *, reset: bool = True) -> Rows:
         """Rows as the methods take them; their columns are noted, or else compared with those that were."""
@@ -225,7 +225,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
 
 class DenseFeatureMap(DenseFeatures, FeatureMap):
-    """A map whose features are dense whatever its parameters are."""
+    """A map whose features are always dense."""
 
     remedy: ClassVar[str] = REMEDY
 

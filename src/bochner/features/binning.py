@@ -139,7 +139,7 @@ class BinningFeatures(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int) -> BinningFeatures:
-        """Draw the grids for `n_features` columns, where the rows are still to come."""
+        """Draw the grids for `n_features` columns, before any rows are seen."""
         self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
@@ -210,7 +210,7 @@ class BinningFeatures(FeatureMap):
         return self._stored(X, [table.number for table in self._numbering], order)
 
     def finalize(self) -> None:
-        """Lay out the columns, once all training rows have been there."""
+        """Lay out the columns after the last training row."""
         if self._numbering is None:
             return
         counts = [table.counts[: table.count] for table in self._numbering]
@@ -227,7 +227,7 @@ class BinningFeatures(FeatureMap):
         return not len(self.keys_) and self.n_features_out > 0
 
     def check_occupancy(self) -> None:
-        """Warn where most rows are alone in their bins."""
+        """Warn if most rows are alone in their bins."""
         rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
         if self.singleton_share_ > MANY_ALONE and rows >= FEW_ROWS:
             warn(

@@ -136,7 +136,7 @@ class FourierFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def draw(self, n_features: int) -> FourierFeatures:
-        """Draw the frequencies for `n_features` columns, where the rows are still to come."""
+        """Draw the frequencies for `n_features` columns, before any rows are seen."""
         self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         lone = self.n_components % 2 if self.paired else self.n_components
@@ -156,7 +156,7 @@ class FourierFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Check that the kernel serves such rows; with sampling="leverage" draw the frequencies again, for them."""
+        """Check that the kernel serves such rows; with sampling="leverage" resample the frequencies for them."""
         self.check_rows(X)
         if self.sampling == "leverage":
             m = self.frequencies_.shape[1]
@@ -183,7 +183,7 @@ class FourierFeatures(DenseFeatureMap):
 
     @property
     def n_features_out(self) -> int:
-        """Number D of columns of the map as it was drawn."""
+        """Number D of columns of the drawn map."""
         return 2 * self.frequencies_.shape[1] - len(self.offsets_)
 
     def bounds(self) -> NDArray[np.float64]:
@@ -214,7 +214,7 @@ class FourierFeatures(DenseFeatureMap):
             cos_offset(angles, offsets, amplitudes[pairs:], out, 2 * pairs)
 
     def transform(self, X: Any) -> Any:
-        """Compute the features, on the device where X lies, or on that of the settings.
+        """Compute the features, on the device of X or on that of the settings.
 
         Parameters
         ----------

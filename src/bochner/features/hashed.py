@@ -16,7 +16,7 @@ from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.stored import StoredBins
 
 FEWEST_BUCKETS = 128  # of a grid: its bins meet by chance with a probability of less than a percent
-CURES = "fit all rows at once, by fit(source), or take n_buckets={buckets} and at most {grids:,} grids"
+CURES = "fit all rows at once, with fit(source), or use n_buckets={buckets} and at most {grids:,} grids"
 ROWS = 512  # that are made dense at a time
 
 

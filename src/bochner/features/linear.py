@@ -45,7 +45,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     def __init__(self) -> None: ...
 
     def draw(self, n_features: int) -> LinearFeatures:
-        """Set the means to zero and the scales to one, where rows are still to come."""
+        """Set the means to zero and the scales to one, before any rows are seen."""
         self.mean_, self.scale_ = np.zeros(n_features), np.ones(n_features)
         self.n_features_in_ = n_features
         return self

@@ -165,7 +165,7 @@ class Metric:
         return V
 
     def mixed(self, linear: NDArray) -> Metric:
-        """Return this metric with a linear map of its first coordinates in their place."""
+        """Return this metric with its first coordinates replaced by a linear map of them."""
         warps = {"warped": self.warped_, "knots": self.knots_, "levels": self.levels_, "slopes": self.slopes_}
         return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
 

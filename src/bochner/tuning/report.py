@@ -9,7 +9,7 @@ from bochner.markup import Markup, number, table, tag
 
 @dataclass
 class Candidate:
-    """A model that was fitted and judged on the held-out rows.
+    """A candidate model with its validation loss.
 
     Attributes
     ----------

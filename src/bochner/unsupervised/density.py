@@ -140,7 +140,7 @@ class KernelDensity(RowModel):
         if len(names) > MOST_COLUMNS:
             raise ValueError(
                 f"KernelDensity takes at most {MOST_COLUMNS} columns, and X has {len(names)}, in which a sum of "
-                "kernels says little of the density: use fewer columns, or NoveltyDetector, which needs no density."
+                "kernels says little about the density: use fewer columns, or NoveltyDetector, which needs no density."
             )
         low, high = self._range()
         if isinstance(self.bandwidth, str) and (low == high).any():
