@@ -91,8 +91,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("other", "message"),
         [
-            ({"data": "cd34"}, "data was 'ab12' and is now 'cd34'"),
-            ({"data": "cd34", "version": "0.2"}, "'cd34'; version was '0.1' and is now '0.2'"),
+            ({"data": "cd34"}, "data was 'ab12', and is now 'cd34'"),
+            ({"data": "cd34", "version": "0.2"}, "'cd34'; version was '0.1', and is now '0.2'"),
             ({"seed": "3"}, "seed was not given, and is now '3'"),
         ],
     )

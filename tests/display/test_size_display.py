@@ -52,7 +52,7 @@ def test_candidates_are_sorted_and_the_chosen_one_stands_out():
     assert [label.get_fontweight() for label in labels] == ["normal", "bold", "normal"]
     assert len({point.get_color() for point in points}) == 2
     assert display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]  # the best on top
-    assert "1,234 rows" in display.axes_[1].get_title(loc="left")
+    assert "1,234 validation rows" in display.axes_[1].get_title(loc="left")
 
 
 @pytest.mark.parametrize("n", [1, 5])

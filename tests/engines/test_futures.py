@@ -125,7 +125,7 @@ def test_an_interrupt_leaves_the_executor_usable():
 
 
 def test_work_of_another_version_is_refused():
-    with pytest.raises(EngineError, match=r"bochner .* comes from 0\.0\.0: install"):
+    with pytest.raises(EngineError, match=r"bochner .* comes from version 0\.0\.0: install"):
         Call(int, ("7",), version="0.0.0").do()
 
 

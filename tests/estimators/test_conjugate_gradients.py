@@ -239,8 +239,8 @@ class TestParameters:
         for options, error, message in [
             ({"kernel": Gaussian(), "features": "binning"}, ValueError, "FourierFeatures"),
             ({"kernel": "gaussian", "features": "binning"}, ValueError, "no bins: use .*laplacian.*fourier"),
-            ({"kernel": Laplacian(), "features": HYBRID}, ValueError, "leave kernel='auto'"),
-            ({"kernel": "laplacian", "features": HYBRID}, ValueError, "leave kernel='auto'"),
+            ({"kernel": Laplacian(), "features": HYBRID}, ValueError, "keep kernel='auto'"),
+            ({"kernel": "laplacian", "features": HYBRID}, ValueError, "keep kernel='auto'"),
             ({"features": "bins"}, ValueError, "features must be one of"),
             ({"features": None}, ValueError, "features must be one of"),
             ({"features": "binning", "solver": "direct"}, ValueError, "solver='direct' needs dense features"),

@@ -175,7 +175,7 @@ def failing():
 @pytest.mark.parametrize(
     ("batches", "match"),
     [
-        ([pa.table({"a": [1]}), pa.table({"b": [1]})], "batch 2: no column 'a'"),
+        ([pa.table({"a": [1]}), pa.table({"b": [1]})], "batch 2: there is no column 'a'"),
         ([pa.table({"a": [1]}), pa.table({"a": [1], "b": [1]})], "batch 2: column 'b' is not in"),
         ([pa.table({"a": [1]}), pa.table({"a": ["x"]})], "batch 2: column 'a' is string"),
         ([X, X[:, :2]], "batch 2: 2 columns, but the first batch has 3"),

@@ -108,7 +108,7 @@ class TestFrames:
 
         lazy = dd.from_pandas(frame[["number", "truth"]], npartitions=3)
         meta = lazy._meta
-        with pytest.raises(SourceError, match="partition 1 of the Dask data frame: no column 'truth'"):
+        with pytest.raises(SourceError, match="partition 1 of the Dask data frame: there is no column 'truth'"):
             rows(open_source(lazy.map_partitions(other, meta=meta, enforce_metadata=False)))
         with pytest.raises(SourceError, match=r"partition 2 of the Dask data frame: .*'number' is .*string, but"):
             rows(open_source(lazy.map_partitions(half, meta=meta, enforce_metadata=False)))
@@ -212,7 +212,7 @@ class TestTargets:
             open_collection(X, y.rechunk(5))
         with pytest.raises(SourceError, match="partition 1 of sample_weight has 3 rows, but that of X has 4"):
             open_collection(X, y, y.rechunk(((4, 3, 3),)))
-        with pytest.raises(SourceError, match="partition 2 of y has 1 rows, but that of X 2"):
+        with pytest.raises(SourceError, match="partition 2 of y has 1 rows, but that of X has 2"):
             open_collection(X, y[da.arange(10, chunks=4) < 9])
         with pytest.raises(SourceError, match="y has 9 rows, but X has 10"):
             open_collection(X, np.ones(9))

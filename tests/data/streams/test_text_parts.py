@@ -237,7 +237,7 @@ def test_gzip_that_ends_far_down(tmp_path):
 
 def test_later_files_with_other_columns(tmp_path):
     a = written(tmp_path / "a.csv", "x,y\n1,2\n")
-    with pytest.raises(SourceError, match=r"b\.csv: no column 'y', as .*a\.csv has"):
+    with pytest.raises(SourceError, match=r"b\.csv: there is no column 'y', which .*a\.csv has"):
         opened(a, written(tmp_path / "b.csv", "x\n1\n"))
     c = written(tmp_path / "c.csv", "x,y,z\n1,2,3\n")
     with pytest.raises(SourceError, match=r"c\.csv: column 'z' is not in .*a\.csv"):
