@@ -231,9 +231,9 @@ class TestErrors:
             model(features=features).fit(X, X[:, 0] > 0)
 
     def test_with_other_parameters(self):
-        with pytest.raises(ValueError, match="leave kernel='auto'"):
+        with pytest.raises(ValueError, match="keep kernel='auto'"):
             KernelMachineRegressor(Gaussian(), RBFSampler()).fit(X, Y)
-        with pytest.raises(ValueError, match="leave metric='auto'"):
+        with pytest.raises(ValueError, match="keep metric='auto'"):
             KernelMachineRegressor(features=RBFSampler(), metric="ard").fit(X, Y)
         with pytest.raises(TypeError, match=r"maps must be .* RBFSampler is a class"):
             ConcatenatedFeatures([RBFSampler, LinearFeatures()]).fit(X)

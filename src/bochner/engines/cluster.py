@@ -130,8 +130,8 @@ class Cluster:
         free = OWN_SHARE * limit / threads
         if limit and need > free:
             raise MemoryError(
-                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free on a worker that runs {threads} "
-                f"tasks at a time within a memory_limit of {as_size(limit)}. Use a smaller n_components, fewer "
+                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free on a worker (tasks at a time: "
+                f"{threads}; memory_limit of {as_size(limit)}). Use a smaller n_components, fewer "
                 "threads a worker, or workers with a larger memory_limit."
             )
 

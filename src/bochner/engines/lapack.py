@@ -45,7 +45,7 @@ def _invoke(routine: str, *arguments: Any) -> None:
     for one in arguments:
         if isinstance(one, np.ndarray):
             if one.dtype != array.dtype:
-                raise TypeError(f"Arrays of shapes {one.dtype} and {array.dtype} do not match.")
+                raise TypeError(f"Arrays of types {one.dtype} and {array.dtype} do not match.")
             pointers.append(c_void_p(one.ctypes.data))
         elif not isinstance(one, str | int):
             pointers.append(one)
