@@ -157,7 +157,7 @@ def test_refusals(options, message):
 
 def test_too_few_rows_to_learn_from():
     X, y = smooth(15, 0)
-    with pytest.raises(ValueError, match=r"at least 20 distinct rows.*metric='isotropic'"):
+    with pytest.raises(ValueError, match=r"at least 20 distinct training rows.*metric='isotropic'"):
         KernelMachineRegressor(metric="ard").fit(X, y)
     model = KernelMachineRegressor(random_state=0).fit(X, y)
     assert model.report_ is None
@@ -396,7 +396,7 @@ def one_number(n):
 @pytest.mark.parametrize(
     ("options", "rows", "why"),
     [
-        ({"features": "binning"}, lambda: smooth(500, 3)[0], "from 2,000 to 200,000 rows, and there are 500"),
+        ({"features": "binning"}, lambda: smooth(500, 3)[0], "needs 2,000 to 200,000 rows, and there are 500"),
         ({"features": "binning"}, lambda: one_number(2500), "fewer than two numeric columns"),
         ({}, lambda: some_zeros(2500), "the rows are sparse"),
         ({"features": "fourier"}, lambda: some_zeros(500), "the rows are sparse"),

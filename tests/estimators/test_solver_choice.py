@@ -29,7 +29,7 @@ class TestPlan:
     def test_small_problems_are_solved_directly(self, n, searched):
         solver, reason = plan("auto", self.drawn(2000), task(n, searched))
         assert solver == "direct"
-        assert "by conjugate gradients" in reason
+        assert "with conjugate gradients" in reason
         assert "by the Gram matrix" in reason
 
     def test_large_ones_are_not(self, monkeypatch):

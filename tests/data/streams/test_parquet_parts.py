@@ -134,7 +134,7 @@ def test_columns_in_another_order_of_wider_types_or_without_values(files):
     [
         ("n", ["text"] * N, "1.parquet: column 'n' is string, but int64 in "),
         ("t", list(range(N)), "1.parquet: column 't' is int64, but string in "),
-        ("x", None, "1.parquet: no column 'x', which "),
+        ("x", None, "1.parquet: there is no column 'x', which "),
         ("new", [1] * N, "1.parquet: column 'new' is not in "),
     ],
 )
