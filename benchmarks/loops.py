@@ -1,6 +1,6 @@
 """Compiled loops by the processor that they are compiled for, beside limits: ``python -m benchmarks loops``.
 
-Every target runs in a process of its own, which compiles all loops anew, on one thread.
+Every target runs in a process of its own, which compiles all loops again, on one thread.
 """
 
 from __future__ import annotations

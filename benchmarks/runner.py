@@ -19,14 +19,14 @@ QUICKER = 20
 
 
 def repeats(number: int) -> int:
-    """As many as the command line says, else as asked for, but one where only the script is tried."""
+    """As many as the command line says, else as requested, but one where only the script is tried."""
     if "--repeats" in sys.argv[:-1]:
         return int(sys.argv[sys.argv.index("--repeats") + 1])
     return 1 if QUICK else number
 
 
 def size(rows: int) -> int:
-    """As many rows as asked for, a twentieth where only the script is tried."""
+    """As many rows as requested, a twentieth where only the script is tried."""
     return rows // QUICKER if QUICK else rows
 
 

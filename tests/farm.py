@@ -54,7 +54,7 @@ class Farm:
         return copied(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
 
     def kept(self, number):
-        """The result of a work, which is done anew where it was lost."""
+        """The result of a work, which is done again where it was lost."""
         if number not in self.results:
             work, arguments = copied(self.works[number])
             values = [copied(self.kept(one.number)) if isinstance(one, Handle) else one for one in arguments]

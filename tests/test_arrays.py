@@ -76,19 +76,21 @@ def test_mixed_devices_are_refused():
 
 @pytest.mark.parametrize("text", ["foo", "cuda:x", "cuda:", "torch:foo", "", 3, "Cuda"])
 def test_what_is_no_device_is_refused(text):
-    with pytest.raises(ValueError, match="device must be such as 'cuda'"):
+    with pytest.raises(ValueError, match="device must be a name such as 'cuda'"):
         named(text)
 
 
 def test_device_that_is_not_there():
-    with pytest.raises(ValueError, match="device='array_api_strict:foo' is not there: array_api_strict has device1"):
+    with pytest.raises(
+        ValueError, match="device='array_api_strict:foo' is not available: array_api_strict has device1"
+    ):
         named("array_api_strict:foo")
 
 
 def test_device_of_torch_that_is_not_there():
     pytest.importorskip("torch")
     with (
-        pytest.raises(ValueError, match=r"device='torch:cuda:99' is not there: torch has .*cpu"),
+        pytest.raises(ValueError, match=r"device='torch:cuda:99' is not available: torch has .*cpu"),
         bochner.settings(device="torch:cuda:99"),
     ):
         pass
@@ -160,14 +162,16 @@ def test_a_platform_that_the_process_leaves_out(monkeypatch):
         raise RuntimeError(f"Unknown backend {kind}")
 
     monkeypatch.setattr(jax, "devices", devices)
-    with pytest.raises(ValueError, match=r"device='jax:gpu' is not there: jax has none\. Name one that is, install"):
+    with pytest.raises(
+        ValueError, match=r"device='jax:gpu' is not available: jax has none\. Choose an available device, install"
+    ):
         named("jax:gpu")
 
 
 def test_devices_of_torch_name_themselves():
     torch = pytest.importorskip("torch")
     assert named(torch.device("cpu")) == named("torch:cpu")
-    with pytest.raises(ValueError, match="device='torch:cuda:99' is not there"):
+    with pytest.raises(ValueError, match="device='torch:cuda:99' is not available"):
         named(torch.device("cuda", 99))
 
 
@@ -481,8 +485,8 @@ def test_too_little_memory_on_the_device(monkeypatch):
     assert not is_out_of_memory(ValueError("out of memory"))
     place = named("array_api_strict:device1")
     assert place.free_bytes() is None
-    error = place.memory_error(2 * 10**9, "A block of 64 rows", "Take fewer n_components.")
-    assert str(error) == "A block of 64 rows needs 2.00 GB on array_api_strict:device1. Take fewer n_components."
+    error = place.memory_error(2 * 10**9, "A block of 64 rows", "Use fewer n_components.")
+    assert str(error) == "A block of 64 rows needs 2.00 GB on array_api_strict:device1. Use fewer n_components."
     monkeypatch.setattr(Standard, "free_bytes", lambda self, device: 10**9)
     assert "device1 and 1.00 GB are free. Take" in str(place.memory_error(2 * 10**9, "A", "Take."))
 

@@ -361,12 +361,12 @@ def test_what_a_model_cannot_say(folder, run, done, refused, unsure):
     fit_model(done, "kind", out="kind.safetensors")
     predict = ("predict", "model.safetensors", "houses.csv", "--out", "p.csv")
     for option in (["--std"], ["--interval", "0.9"]):
-        assert f"without what {option[0]} needs" in refused(*predict, *option)
+        assert f"without uncertainty, which {option[0]} needs" in refused(*predict, *option)
         line = refused("predict", "kind.safetensors", *predict[2:], *option)
-        assert f"predicts classes, which have probabilities; {option[0]} is for" in line
+        assert f"predicts classes, and {option[0]} is for" in line
     assert "bochner fit --uncertainty" in refused("evaluate", *predict[1:3], "--interval", "0.9")
     assert "predicts numbers, and --proba is for classes" in refused(*predict, "--proba")
-    assert "probabilities need no --uncertainty" in refused("fit", "houses.csv", "--target", "kind", "--uncertainty")
+    assert "--uncertainty is for regression" in refused("fit", "houses.csv", "--target", "kind", "--uncertainty")
     fit_model(done, "price", "--uncertainty", out="sure.safetensors")
     for command in (("predict", "sure.safetensors", *predict[2:]), ("evaluate", "sure.safetensors", "houses.csv")):
         assert "199 rows" in refused(*command, "--interval", "0.995")
@@ -477,7 +477,7 @@ def test_solver(folder, run, done):
     found = [done(*fit, "--solver", solver) for solver in ("auto", "direct", "cg")]
     assert [report["model"]["solver"] for report in found] == ["direct", "direct", "cg"]
     assert [report["model"]["n_iter"] is None for report in found] == [True, True, False]
-    assert found[2]["model"]["solver_reason"] == "as asked for"
+    assert found[2]["model"]["solver_reason"] == "as requested"
     assert found[0]["scores"] == found[1]["scores"]
     assert found[2]["scores"]["r2"]["value"] == pytest.approx(found[0]["scores"]["r2"]["value"], abs=0.02)
     assert "direct, by the Gram matrix" in run(*fit, "--details")[1]
@@ -566,14 +566,12 @@ def test_models_saved_by_a_program(folder, run, done, refused):
     done("predict", "own.safetensors", "houses.csv", "--out", "p.csv")
     assert read_table("p.csv").column_names == ["target_predicted"]
     assert "--target" in refused("evaluate", "own.safetensors", "houses.csv")
-    assert "'x' is one that the model learns from" in refused(
-        "evaluate", "own.safetensors", "houses.csv", "--target", "x"
-    )
+    assert "'x' is an input of the model" in refused("evaluate", "own.safetensors", "houses.csv", "--target", "x")
     assert done("evaluate", "own.safetensors", "houses.csv", "--target", "price")["scores"]["r2"]["value"] > 0.5
     assert "not named" in run("inspect", "own.safetensors")[1]
     rows = np.random.default_rng(0).normal(size=(50, 2))
     save(KernelMachineRegressor(kernel="gaussian", n_components=64).fit(rows, rows), "nameless.safetensors")
-    assert "nameless ones" in refused("predict", "nameless.safetensors", "houses.csv", "--out", "q.csv")
+    assert "columns without names" in refused("predict", "nameless.safetensors", "houses.csv", "--out", "q.csv")
     parquet.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), "rows.parquet")
     done("predict", "nameless.safetensors", "rows.parquet", "--out", "q.csv")
     assert read_table("q.csv").column_names == ["target_predicted_0", "target_predicted_1"]
@@ -707,7 +705,7 @@ def test_no_column_to_learn_from(folder, refused):
     [
         ("", "empty"),
         ("x,y\n", "no rows"),
-        ("x,x,y\n1,2,3\n", "columns repeat: 'x'"),
+        ("x,x,y\n1,2,3\n", "column names repeat: 'x'"),
         ("x,y\n1,2\n3\n", "row 3"),
         ("x,y\né,2\n".encode("latin-1"), "UTF-8"),
         ("x,price\n1,2\ninf,3\n", "column 'x', row"),
@@ -733,7 +731,7 @@ def test_models_and_tables_swapped_or_missing(folder, done, refused):
     assert "model.safetensors: this is a model, not a table" in refused("fit", ".", "--target", "x")
     content = read("model.safetensors")
     write("cut", content[:-8])
-    assert "cut short" in refused("inspect", "cut")
+    assert "truncated" in refused("inspect", "cut")
 
 
 def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch):
@@ -744,9 +742,9 @@ def test_outputs_are_checked_before_the_work(folder, done, refused, monkeypatch)
     os.mkdir("folder")
     assert "is a folder" in refused(*fit, "folder")
     os.symlink("houses.csv", "link")
-    assert "is the input too" in refused(*fit, "link")
-    assert "no ordinary file" in refused(*fit, os.devnull)
-    assert "is the input too" in refused("predict", "model.safetensors", "houses.csv", "--out", "./houses.csv")
+    assert "is also the input" in refused(*fit, "link")
+    assert "not a regular file" in refused(*fit, os.devnull)
+    assert "is also the input" in refused("predict", "model.safetensors", "houses.csv", "--out", "./houses.csv")
     assert "does not exist" in refused("predict", "model.safetensors", "houses.csv", "--out", "absent/p.csv")
 
 
@@ -782,7 +780,7 @@ def test_notes_on_columns(folder, done):
     notes = done("fit", "t.csv", "--target", "price", *FAST)["notes"]
     assert len(notes) == 2
     assert "--exclude 'id'" in notes[0]
-    assert "numbers the rows" in notes[1]
+    assert "is a row number" in notes[1]
     report = done("fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST)
     assert (report["notes"], report["columns"]) == ([], 5)
 
@@ -939,7 +937,7 @@ def test_fit_prints_a_summary_and_details(folder, run):
     assert {"training", "test", "candidates", "Baseline:"} <= firsts
     assert "more with --details" not in details
     unscored = run("fit", "houses.csv", "--target", "price", *FAST, "--test-size", "0")[1]
-    assert "none, as there are no test rows" in unscored
+    assert "none, because there are no test rows" in unscored
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,9 @@ def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
     report = done("evaluate", "model.safetensors", "rows")
     assert report["rows"] == N
     assert 200 < report["rows_test"] < 400
-    assert report["notes"] == ["Scored on about 300 rows, drawn by their content: more would not tell more."]
+    assert report["notes"] == [
+        "Scored on about 300 rows, sampled by a hash of their content, which is enough for the score."
+    ]
 
 
 def test_other_kinds_of_files(large, done):
@@ -237,7 +239,7 @@ def test_a_checkpoint_that_cannot_be_is_refused_before_the_table_is_read(large, 
     arguments = ("fit", "rows", "--target", "y", "--checkpoint")
     assert "the folder '" in refused(*arguments, "nowhere/y.ckpt")
     assert "is a folder" in refused(*arguments, "texts", "--resume")
-    assert "the model too" in refused(*arguments, "y.model", "--out", "./y.model")
+    assert "also the name of the model" in refused(*arguments, "y.model", "--out", "./y.model")
     assert "--resume" in refused(*arguments, "all.csv")
 
 

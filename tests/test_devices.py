@@ -400,9 +400,9 @@ def test_smaller_blocks_are_tried_once(monkeypatch):
 
 
 CPU_ALONE = {
-    "BinningFeatures are no Fourier features": {"features": "binning", "n_components": 50},
+    "BinningFeatures are not Fourier features": {"features": "binning", "n_components": 50},
     "solver='exact' compares all rows": {"solver": "exact", "kernel": Gaussian(0.4)},
-    "loss='huber' is no squared one": {"loss": "huber", "features": "fourier", "metric": "isotropic"},
+    "loss='huber' is not the squared loss": {"loss": "huber", "features": "fourier", "metric": "isotropic"},
 }
 
 

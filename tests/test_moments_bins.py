@@ -125,5 +125,5 @@ def test_what_are_no_hashed_bins():
     with pytest.raises(ValueError, match="4 grids do not number 6 columns"):
         moments.add_bins(np.zeros((4, 1), np.int32), np.ones((4, 1)), y, weight)
     assert not moments.matrix.any()
-    with pytest.raises(TypeError, match="no dense features"):
+    with pytest.raises(TypeError, match="not dense features"):
         Design(ArraySource(*rows()), BinningFeatures(Laplacian(), 5).draw(3)).moments()

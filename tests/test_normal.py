@@ -162,7 +162,7 @@ def test_rows_of_weight_zero_are_as_none(kind):
 
 
 class Again:
-    """Blocks that are made anew in every pass."""
+    """Blocks that are made again in every pass."""
 
     many = True
 

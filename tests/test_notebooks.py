@@ -49,7 +49,7 @@ class Tables(HTMLParser):
 
 def test_report():
     candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44)]
-    shown = Tables(Report("log loss", 500, candidates, "bins", "the least loss")._repr_html_())
+    shown = Tables(Report("log loss", 500, candidates, "bins", "lowest validation loss")._repr_html_())
     assert shown.captions == ["Candidates on 500 rows held out"]
     assert shown.cells[5:] == ["bins", "0.25", "0.01", "800", "1.5", HOSTILE, "0.3", "0.012", "2,000", "0.4"]
     assert "script" not in shown.names
@@ -128,7 +128,7 @@ class Output:
         return False
 
     def close(self):
-        """Take the widget away."""
+        """Use the widget away."""
 
     def clear_output(self, wait=False):
         """Forget what was shown."""

@@ -164,7 +164,7 @@ def test_where_there_is_one_sum_here_there_are_several_elsewhere(kind, folder, e
     assert np.abs(there.moments().matrix - expected).max() <= 1e-12 * size.max()
 
 
-WAYS = {"held": {}, "anew": {"worker_memory": 1}, "never held": {"keeps_results": False}}
+WAYS = {"held": {}, "again": {"worker_memory": 1}, "never held": {"keeps_results": False}}
 
 
 @pytest.mark.parametrize("kind", MAPS)
@@ -293,10 +293,10 @@ def test_a_worker_that_does_not_see_the_files(folder):
     source = encoded(folder)
     span = copied(pickle.dumps(source.cut(0, 2)))
     os.rename(folder, folder.with_name("elsewhere"))
-    with pytest.raises(SourceError, match=r"0\.parquet: a worker on .* cannot see this file.*all\s+workers see it"):
+    with pytest.raises(SourceError, match=r"0\.parquet: a worker on .* cannot find this file.*all\s+workers see it"):
         source.stripped().filled(span)
     for table in (source.table, kept_rows(source.table, Rule(0.0, 0.5))):
-        with pytest.raises(SourceError, match="cannot see this file"):
+        with pytest.raises(SourceError, match="cannot find this file"):
             look(table, ROLES, False, 0, 500, engine=Farm())
 
 
@@ -305,7 +305,7 @@ def test_a_worker_that_does_not_see_a_mapped_file(tmp_path):
     sent = pickle.dumps(open_source(np.load(tmp_path / "X.npy", mmap_mode="r")).parts[0])
     assert next(copied(sent).read()).X.shape == (5, 2)
     (tmp_path / "X.npy").unlink()
-    with pytest.raises(SourceError, match=r"X\.npy: a worker on .* cannot see this file"):
+    with pytest.raises(SourceError, match=r"X\.npy: a worker on .* cannot find this file"):
         copied(sent)
 
 

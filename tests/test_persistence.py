@@ -302,8 +302,8 @@ def test_class_outside_of_the_list(path, model):
         ({"a": np.array([None, date(2000, 1, 1)])}, r"Box\.a\.flat\[1\] is a date"),
         ({"predict": 1}, r"Box\.predict cannot be saved: it would hide Box\.predict"),
         ({"size": 1}, "hide"),
-        ({"__class__": 1}, "no attribute name"),
-        ({"a b": 1}, "no attribute name"),
+        ({"__class__": 1}, "not an attribute name"),
+        ({"a b": 1}, "not an attribute name"),
     ],
 )
 def test_what_cannot_be_saved_is_named(path, state, match):
@@ -361,10 +361,10 @@ def test_cut_short_anywhere_or_added_to(small):
     path, content = small
     for i in reversed(range(len(content))):
         os.truncate(path, i)
-        refused(path, "cut short")
+        refused(path, "truncated")
     for more in (b"\0", b" " * 8, content):
         path.write_bytes(content + more)
-        refused(path, "added to")
+        refused(path, "extended")
 
 
 def test_pickle_is_not_executed(path, tmp_path):
@@ -469,7 +469,7 @@ def test_mended_checksum_is_accepted(small):
 def test_offsets(small, value):
     path, _ = small
     rewrite_header(path, lambda header: header["X"].update(data_offsets=value))
-    refused(path, "malformed|cut short")
+    refused(path, "malformed|truncated")
 
 
 @pytest.mark.parametrize("value", [None, 1, [1]])
@@ -544,7 +544,7 @@ def test_class_tags(path, tag):
 )
 def test_attribute_names(path, name):
     craft(path, {"$": "object", "class": "Box", "state": {name: 1}})
-    refused(path, "hide|no attribute name")
+    refused(path, "hide|not an attribute name")
 
 
 def test_attributes_may_replace_plain_class_attributes(path):

@@ -42,7 +42,7 @@ def test_wrong_sizes(size):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"resume": True}, "resume=True needs the file to go on from"),
+        ({"resume": True}, "resume=True needs the file to continue from"),
         ({"resume": "yes", "checkpoint": "a"}, "resume must be True or False"),
         ({"checkpoint": ""}, "checkpoint must be the path of a file"),
         ({"checkpoint": 3}, "checkpoint must be the path of a file"),

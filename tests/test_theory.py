@@ -1,4 +1,4 @@
-"""Claim 1 and Claim 2: against formulas written anew, against second differences, and against what maps really do."""
+"""Claim 1 and Claim 2: against formulas written again, against second differences, and against what maps really do."""
 
 import doctest
 
@@ -128,15 +128,15 @@ class TestSpread:
 
     @pytest.mark.parametrize("kernel", CUSPED, ids=repr)
     def test_refuses_cusps(self, kernel):
-        with pytest.raises(ValueError, match=r"no finite variance.*Claim 1 does not apply.*Take one that is"):
+        with pytest.raises(ValueError, match=r"no finite variance.*Claim 1 does not apply.*Use one that is"):
             spectral_variance(kernel, 2)
         with pytest.raises(ValueError, match="Claim 1 does not apply"):
             fourier_failure_bound(0.1, kernel, [[0.0, 0.0], [1.0, 1.0]], n_components=100)
 
     def test_refuses_what_are_no_plain_grids(self):
-        with pytest.raises(ValueError, match=r"Gaussian.*no mixture of hats"):
+        with pytest.raises(ValueError, match=r"Gaussian.*not a mixture of hats"):
             break_rates(Gaussian(), 1)
-        with pytest.raises(ValueError, match=r"constant inside of bins.*SmoothBins.*Take Laplacian"):
+        with pytest.raises(ValueError, match=r"constant inside of bins.*SmoothBins.*Use Laplacian"):
             break_rates(Laplacian() + SmoothBins(), 1)
 
     def test_refuses_wrong_arguments(self):
@@ -736,7 +736,7 @@ class TestStatistics:
             effective_dimension(np.triu(np.ones((3, 3))), 1.0)
         with pytest.raises(TypeError, match="needs the rows X"):
             effective_dimension(Gaussian(), 1.0)
-        with pytest.raises(TypeError, match="X goes with a kernel"):
+        with pytest.raises(TypeError, match="X is for a kernel"):
             effective_dimension(np.eye(3), 1.0, self.X)
         with pytest.raises(ValueError, match="exceeds the largest eigenvalue"):
             statistical_components(Gaussian(), 1000.0, self.X)

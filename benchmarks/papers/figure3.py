@@ -3,7 +3,7 @@
     python -m benchmarks figure3
 
 Test error against the number of training rows, test error against the number of grids P, training time against P. Every
-fit learns its lengthscales anew, from its own training rows.
+fit learns its lengthscales again, from its own training rows.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Design:
         if dense is None and hashed_bins(self.features) is not None:
             return DenseBins(self.features)
         if dense is None:
-            raise TypeError(f"{type(self.features).__name__} are no dense features: store them.")
+            raise TypeError(f"{type(self.features).__name__} are not dense features: store them.")
         return dense
 
     @cached_property
@@ -174,7 +174,7 @@ class Design:
         Raises
         ------
         MemoryError
-            Before the pass, where the moments and their factorisation would not fit the memory that is free.
+            Before the pass, where the moments and their factorisation would not fit in memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
         if self.on_device is not None:
@@ -227,7 +227,7 @@ class Design:
         return list(passes) if kept else passes
 
     def _device_passes(self, features: DeviceFeatures, centres: Centres | None) -> DevicePasses:
-        """Blocks with stored features, which the device computes anew in every pass."""
+        """Blocks with stored features, which the device computes again in every pass."""
         rows = self._device_rows(features)
         return DevicePasses(self.source, features, rows, self.features.scales, centres, self.advance)
 
@@ -265,7 +265,7 @@ class Design:
     def store(self, packed: bool, centres: Centres | None = None) -> Any:
         """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
 
-        They stay in memory where half of what is free can hold them; otherwise every pass computes them anew. Those of
+        They stay in memory where half of what is free can hold them; otherwise every pass computes them again. Those of
         a fixed map are computed by the workers of the engine, where it has such, and stay there.
 
         Parameters
@@ -311,7 +311,7 @@ class Design:
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
     def again(self, centres: Centres | None = None) -> Passes | DevicePasses:
-        """Blocks with stored features, computed anew and without rounding in every pass."""
+        """Blocks with stored features, computed again and without rounding in every pass."""
         if self.on_device is not None:
             return self._device_passes(self.on_device, centres)
         return self._passes(centres)

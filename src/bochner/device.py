@@ -142,7 +142,7 @@ class DeviceSums:
 
 @dataclass(frozen=True)
 class DevicePasses:
-    """Blocks with features that the device holds in the place of X, computed anew in every pass.
+    """Blocks with features that the device holds in the place of X, computed again in every pass.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ SENT_BYTES = 1 << 20  # of an argument that is sent with each work
 
 @dataclass(frozen=True)
 class Passes:
-    """Blocks whose features are computed anew in every pass, without rounding, by a map that has its training rows.
+    """Blocks whose features are computed again in every pass, without rounding, by a map that has its training rows.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class OnGroup:
-    """Work on the blocks of a group, which are held or else computed anew.
+    """Work on the blocks of a group, which are held or else computed again.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Groups:
     spans : sequence of Span
         The groups.
     held : bool
-        Whether workers keep the features, and do not compute them anew in every pass.
+        Whether workers keep the features, and do not compute them again in every pass.
 
     Attributes
     ----------

@@ -157,4 +157,4 @@ def factor_bytes(
 
 def require_factor_memory(n_bytes: int, n_features: int) -> None:
     """Raise MemoryError where the direct solution, of so many bytes, does not fit the memory that is free."""
-    require_memory(n_bytes, f"Ridge regression on {n_features:,} features", "Take a smaller n_components.")
+    require_memory(n_bytes, f"Ridge regression on {n_features:,} features", "Use a smaller n_components.")

@@ -1,7 +1,7 @@
-"""Settings of the run, not of the model: how much memory to take, where to keep what is done, and where to run.
+"""Settings of a run, not of a model: memory limit, checkpoint, engine and device.
 
-They hold inside of a ``with`` block, and are no parameters of estimators: copies, searches over parameters and model
-files know nothing of them.
+They hold inside a ``with`` block. They are not parameters of estimators, so copies, parameter searches and model files
+do not contain them.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds at present.
+    """The settings in force.
 
     Attributes
     ----------
     memory_limit : int or None
-        Bytes that fits and predictions may take beside what the process held when the limit was set.
+        Bytes that fits and predictions may use, in addition to what the process held when the limit was set.
     memory_base : int
         Resident bytes of the process when the limit was set.
     checkpoint : str or None
-        File that keeps what is done of a fit.
+        File that stores the progress of a fit.
     resume : bool
-        Whether to go on from that file, where there is one.
+        Whether to continue from that file, if it exists.
     every : float
-        Seconds from one checkpoint to the next, at least.
+        Least number of seconds between checkpoints.
     engine : object
-        What runs the work on rows that are read in passes, as it was given; None for the threads of this process.
+        Where the work on rows that are read in passes runs, as given; None for the threads of this process.
     device : str or object
-        Where features and their products are computed, as it was given; None for the processor.
+        Where features and their products are computed, as given; None for the CPU.
     precision : {"full", "fast"}
         Of products on a device.
     """
@@ -85,43 +85,44 @@ def settings(
     device: Any = _AS_BEFORE,
     precision: str = _AS_BEFORE,
 ) -> Iterator[Settings]:
-    """Settings of fits and predictions inside of a ``with`` block; what is not named stays as it is outside.
+    """Set how fits and predictions run inside a ``with`` block.
 
-    They hold for the thread that enters the block, and for the threads that work for it.
+    Settings that are not given keep their values outside the block. They hold for the thread that enters the block, and
+    for the threads that work for it.
 
     Parameters
     ----------
     memory_limit : int, float or str, optional
-        Bytes, or a size such as ``"1.5 GB"`` or ``"600 MiB"``, that may be taken beside what the process holds when
-        the block is entered and libraries are loaded; None for all that is free.
+        Memory to use, in bytes or as a size such as ``"1.5 GB"`` or ``"600 MiB"``, in addition to what the process
+        holds when the block is entered and libraries are loaded. None for all free memory.
     checkpoint : str or path, optional
-        File that keeps what is done of a fit of data larger than memory, so that it survives a crash; it vanishes when
-        the fit is done. None for no such file.
+        File that stores the progress of a fit on data larger than memory, so that it survives a crash. It is deleted
+        when the fit is done. None for no checkpoint.
     resume : bool, default=False
-        Whether to go on from the checkpoint where that file exists. Without it a fit refuses to overwrite one.
+        Whether to continue from the checkpoint if the file exists. Otherwise a fit refuses to overwrite it.
     every : float, default=60
-        Seconds from one checkpoint to the next, at least. They take at most a hundredth of the time.
+        Least number of seconds between checkpoints. Writing them takes at most a hundredth of the time.
     engine : dask.distributed.Client, concurrent.futures.Executor, "ray" or Engine, optional
-        What runs the work on rows that are read in passes: the workers of a cluster, or processes. None for the threads
-        of this process. See `bochner.engines.chosen.as_engine`.
+        Where the work on rows that are read in passes runs: on the workers of a cluster, or in processes. None for the
+        threads of this process. See `bochner.engines.chosen.as_engine`.
     device : str, optional
-        Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"``, after the library of
-        arrays where that matters, ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the processor.
+        Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"`` or, with the array library,
+        ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the CPU.
     precision : {"full", "fast"}, default="full"
-        Of products on a device: as exact as single precision, or as fast as tensor cores are, with errors of 1e-3.
+        Precision of products on a device: "full" is single precision; "fast" uses tensor cores, with errors of 1e-3.
 
     Yields
     ------
     Settings
-        What holds inside.
+        The settings in force inside the block.
 
     Raises
     ------
     ValueError
-        Where a size or a number of seconds cannot be meant, `resume` comes without a checkpoint, or there is no such
-        device.
+        If a size or a number of seconds is invalid, `resume` is given without a checkpoint, or the device is not
+        available.
     ImportError
-        Where there is no library of arrays for the device.
+        If no array library for the device is installed.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def _check(inside: Settings) -> None:
     if not isinstance(inside.resume, bool):
         raise ValueError(f"resume must be True or False, got {inside.resume!r}.")
     if inside.resume and inside.checkpoint is None:
-        raise ValueError("resume=True needs the file to go on from: set checkpoint to its path.")
+        raise ValueError("resume=True needs the file to continue from: set checkpoint to its path.")
     if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
         raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
     if inside.precision not in PRECISIONS:

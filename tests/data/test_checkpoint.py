@@ -79,7 +79,7 @@ class TestContents:
         held = Checkpoint(path, IDENTITY, every=0)
         for arrays, message in [
             ({"a": np.array(["x"])}, "'a' is of type"),
-            ({f"name {k}": np.ones(1) for k in range(2000)}, "more than a checkpoint has room for"),
+            ({f"name {k}": np.ones(1) for k in range(2000)}, "more than a checkpoint can hold"),
         ]:
             with held.keeping(lambda arrays=arrays: arrays.items()), pytest.raises(ValueError, match=message):
                 change(held)
@@ -91,9 +91,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("other", "message"),
         [
-            ({"data": "cd34"}, "data was 'ab12' and is now 'cd34'"),
-            ({"data": "cd34", "version": "0.2"}, "'cd34'; version was '0.1' and is now '0.2'"),
-            ({"seed": "3"}, "seed was not given and is now '3'"),
+            ({"data": "cd34"}, "data was 'ab12', and is now 'cd34'"),
+            ({"data": "cd34", "version": "0.2"}, "'cd34'; version was '0.1', and is now '0.2'"),
+            ({"seed": "3"}, "seed was not given, and is now '3'"),
         ],
     )
     def test_other_work(self, path, other, message):
@@ -104,7 +104,7 @@ class TestRefusals:
 
     def test_a_file_that_is_not_to_be_gone_on_from(self, path):
         write(path)
-        with pytest.raises(CheckpointError, match="exists: go on from it by resume=True, or delete it"):
+        with pytest.raises(CheckpointError, match="exists: continue from it with resume=True, or delete it"):
             Checkpoint(path, IDENTITY)
 
     def test_each_byte_counts(self, path):
@@ -117,7 +117,7 @@ class TestRefusals:
                 Checkpoint(path, IDENTITY, resume=True)
         for size in (0, 7, 8, 100, len(whole) - 1):
             path.write_bytes(whole[:size])
-            with pytest.raises(CheckpointError, match="is no whole checkpoint"):
+            with pytest.raises(CheckpointError, match="is not a complete checkpoint"):
                 Checkpoint(path, IDENTITY, resume=True)
 
     @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ class TestRefusals:
     )
     def test_foreign_files(self, path, content):
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="no whole checkpoint"):
+        with pytest.raises(CheckpointError, match="not a complete checkpoint"):
             Checkpoint(path, IDENTITY, resume=True)
         assert path.read_bytes() == content
 
@@ -195,7 +195,7 @@ class TestWriting:
             size[0] = 1_000_000
             resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
             try:
-                with pytest.warns(UserWarning, match="cannot be written .*File too large.*make room"), held.change():
+                with pytest.warns(UserWarning, match="cannot be written .*File too large.*free space"), held.change():
                     pass
                 change(held)
             finally:

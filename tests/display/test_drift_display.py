@@ -30,7 +30,7 @@ def test_one_model_needs_no_legend(rows):
     model = OnlineKernelClassifier(n_components=50, random_state=0).fit(rows[0], rows[1] > 0)
     display = DriftDisplay.from_estimator(model).plot()
     assert display.ax_.get_legend() is None
-    assert display.ax_.get_ylabel() == "Share predicted rightly"
+    assert display.ax_.get_ylabel() == "Accuracy"
 
 
 def test_what_has_no_scores_is_refused(rows):

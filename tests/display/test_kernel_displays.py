@@ -240,7 +240,7 @@ def test_axes_are_taken(layout, crowded):
         (KernelDisplay, [FOURIER, X], {"n_draws": 1}, "at least 2"),
         (KernelDisplay, [FOURIER, X], {"max_distance": -1}, "positive"),
         (KernelDisplay, [FOURIER, X], {"n_points": 1}, "n_points"),
-        (KernelDisplay, [BINS, X], {"n_draws": 0}, "take n_draws"),
+        (KernelDisplay, [BINS, X], {"n_draws": 0}, "use n_draws"),
         (KernelDisplay, [FourierFeatures(), X], {"n_draws": 0}, "sampling='iid'"),
         (KernelDisplay, [LinearFeatures(), X], {}, "random features"),
         (GramDisplay, [FOURIER, X], {"order": "none"}, "order must be"),

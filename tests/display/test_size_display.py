@@ -20,7 +20,7 @@ CANDIDATES = [
     Candidate("Fourier features", 2048, 0.6, 0.03, 0.001),
     Candidate("bins and Fourier features", 1800, 0.33, 0.015, 12.0),
 ]
-WHY = "the simplest whose loss on the rows held out is within the noise of the least, that of bins and Fourier features"
+WHY = "within the noise of the lowest validation loss (random binning), and preferred"
 REPORT = Report("squared error", 1234, CANDIDATES, "bins", WHY, SIZES)
 
 
@@ -52,7 +52,7 @@ def test_candidates_are_sorted_and_the_chosen_one_stands_out():
     assert [label.get_fontweight() for label in labels] == ["normal", "bold", "normal"]
     assert len({point.get_color() for point in points}) == 2
     assert display.axes_[1].get_ylim()[0] > display.axes_[1].get_ylim()[1]  # the best on top
-    assert "1,234 rows" in display.axes_[1].get_title(loc="left")
+    assert "1,234 validation rows" in display.axes_[1].get_title(loc="left")
 
 
 @pytest.mark.parametrize("n", [1, 5])

@@ -185,7 +185,7 @@ class TestLapack:
         with pytest.raises(ValueError, match="Fortran"):
             lapack.potrf(positive(5, dtype)[::2, ::2])
         other = np.float32 if dtype == np.float64 else np.float64
-        with pytest.raises(TypeError, match="do not go together"):
+        with pytest.raises(TypeError, match="do not match"):
             lapack.potrs(np.asfortranarray(positive(5, dtype)), np.ones((5, 1), other, order="F"))
         with pytest.raises(np.linalg.LinAlgError):
             lapack.potrf(np.asfortranarray(-np.eye(3, dtype=dtype)))

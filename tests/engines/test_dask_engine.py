@@ -239,7 +239,7 @@ class TestFailures:
     def test_other_versions(self, client, monkeypatch, name):
         monkeypatch.setattr(clusters, "_same", set())
         monkeypatch.setattr(sys.modules[name], "__version__", "9.8.7")
-        with pytest.raises(EngineError, match=rf"worker at .* has {name} .*this process {name} 9\.8\.7: install"):
+        with pytest.raises(EngineError, match=rf"worker at .* has {name} .*this process has {name} 9\.8\.7: install"):
             reduce(DaskEngine(client), [1], noisy)
 
     def test_workers_without_the_library(self, client, monkeypatch):
@@ -292,7 +292,7 @@ class TestFailures:
         cluster = clusters.Cluster(Idle(), patience=0.02)
         cluster.look()
         time.sleep(2 * clusters.IDLE * 0.02)
-        with pytest.raises(EngineError, match=r"none of its 1 workers .* \(1 of them are paused for want of memory\)"):
+        with pytest.raises(EngineError, match=r"none of its 1 workers .* \(1 of them are paused for lack of memory\)"):
             cluster.look()
 
     def test_workers_that_are_gone_for_good(self, tmp_path):

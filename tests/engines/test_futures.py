@@ -83,13 +83,13 @@ def test_parts_that_are_done_are_told_of(executor):
 
 @pytest.mark.parametrize("make", [processes, loky])
 def test_processes_that_die(make):
-    with make() as executor, pytest.raises(EngineError, match="memory: take a smaller n_components"):
+    with make() as executor, pytest.raises(EngineError, match="memory: use a smaller n_components"):
         reduce(FuturesEngine(executor), range(4), die)
 
 
 def test_an_executor_that_was_shut_down():
     (executor := processes()).shutdown()
-    with pytest.raises(EngineError, match="takes no work"):
+    with pytest.raises(EngineError, match="accepts no work"):
         reduce(FuturesEngine(executor), [1], found)
 
 
@@ -125,7 +125,7 @@ def test_an_interrupt_leaves_the_executor_usable():
 
 
 def test_work_of_another_version_is_refused():
-    with pytest.raises(EngineError, match=r"bochner .* comes from 0\.0\.0: install"):
+    with pytest.raises(EngineError, match=r"bochner .* comes from version 0\.0\.0: install"):
         Call(int, ("7",), version="0.0.0").do()
 
 

@@ -238,9 +238,9 @@ class TestParameters:
         X, y = rows
         for options, error, message in [
             ({"kernel": Gaussian(), "features": "binning"}, ValueError, "FourierFeatures"),
-            ({"kernel": "gaussian", "features": "binning"}, ValueError, "no bins: take .*laplacian.*fourier"),
-            ({"kernel": Laplacian(), "features": HYBRID}, ValueError, "leave kernel='auto'"),
-            ({"kernel": "laplacian", "features": HYBRID}, ValueError, "leave kernel='auto'"),
+            ({"kernel": "gaussian", "features": "binning"}, ValueError, "no bins: use .*laplacian.*fourier"),
+            ({"kernel": Laplacian(), "features": HYBRID}, ValueError, "keep kernel='auto'"),
+            ({"kernel": "laplacian", "features": HYBRID}, ValueError, "keep kernel='auto'"),
             ({"features": "bins"}, ValueError, "features must be one of"),
             ({"features": None}, ValueError, "features must be one of"),
             ({"features": "binning", "solver": "direct"}, ValueError, "solver='direct' needs dense features"),
@@ -255,7 +255,7 @@ class TestParameters:
             ({"tol": np.nan}, ValueError, "tol must be positive"),
             ({"tol": "small"}, TypeError, "tol must be"),
             ({"features": "binning", "n_components": 0}, ValueError, "n_components must be positive"),
-            ({"kernel": Laplacian([1.0, 2.0]), "features": "binning"}, ValueError, "These are, as encoded"),
+            ({"kernel": Laplacian([1.0, 2.0]), "features": "binning"}, ValueError, "The encoded columns are"),
         ]:
             for machine, target in ((regressor, y), (classifier, y > 0)):
                 with pytest.raises(error, match=message):
@@ -294,7 +294,7 @@ class TestParameters:
         X, y = rows
         model = regressor(**options).fit(X, y)
         assert model.solver_ == "cg"
-        reason = "as asked for" if "solver" in options else "the features are sparse"
+        reason = "as requested" if "solver" in options else "the features are sparse"
         assert model.solver_reason_ == reason
         assert isinstance(model.n_iter_, int)
         assert model.n_iter_ >= 1

@@ -68,7 +68,7 @@ def rows_of(frame, kind):
 
 class TestFits:
     @pytest.mark.parametrize("kind", ["frame", "array", "array that shares work"])
-    @pytest.mark.filterwarnings("ignore:A partition takes what others take too:UserWarning")
+    @pytest.mark.filterwarnings("ignore:Partitions share intermediate results:UserWarning")
     def test_same_bits_as_on_threads(self, client, frame, kind):
         rows = rows_of(frame, kind)
         held = regressor().fit(*rows)

@@ -189,7 +189,7 @@ def test_no_checkpoint_of_what_others_do(folder, streams, tmp_path):
     model = regressor().fit(opened(folder, "y"), "y")
     with settings(engine=Farm(), checkpoint=tmp_path / "fit.ckpt"):
         for fit in (regressor().fit, model.refit):
-            with pytest.raises(ValueError, match=r"^checkpoint= keeps .* engine= .*leave one of the two out\.$"):
+            with pytest.raises(ValueError, match=r"^checkpoint= saves .* engine= .*leave out one of the two\.$"):
                 fit(opened(folder, "y"), "y")
 
 
@@ -213,7 +213,7 @@ def test_files_that_workers_do_not_see(folder, streams, tmp_path):
     rows.mkdir()
     parquet.write_table(table(), rows / "all.parquet", row_group_size=GROUP)
     source = opened(rows, "y")
-    with settings(engine=Blind(rows)), pytest.raises(SourceError, match=r"all\.parquet: a worker on .*cannot see"):
+    with settings(engine=Blind(rows)), pytest.raises(SourceError, match=r"all\.parquet: a worker on .*cannot find"):
         regressor().fit(source, "y")
 
 

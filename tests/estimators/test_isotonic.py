@@ -84,5 +84,5 @@ def test_models_of_earlier_files():
     expected = model.predict_proba(X)
     del model.curve_, model.set_thresholds_
     np.testing.assert_array_equal(model.predict_proba(X), expected)
-    with pytest.raises(ValueError, match="fit it anew"):
+    with pytest.raises(ValueError, match="fit it again"):
         model.predict_set(X)

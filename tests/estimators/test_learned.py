@@ -47,7 +47,7 @@ def test_junk_columns_do_not_hurt(smooth_model):
 def test_steps_are_left_to_bins():
     X, y = stairs()
     model = KernelMachineRegressor(random_state=0).fit(X, y)
-    assert "bins" in model.report_.chosen
+    assert "random binning" in model.report_.chosen
     later = stairs(2000, seed=1)
     isotropic = KernelMachineRegressor(metric="isotropic", random_state=0).fit(X, y)
     assert 1 - model.score(*later) < 0.5 * (1 - isotropic.score(*later))
@@ -138,8 +138,8 @@ def test_full_metric_finds_a_rotation():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel": Gaussian(), "metric": "ard"}, "give the kernel's name"),
-        ({"features": FourierFeatures(), "metric": "full"}, "give the kernel's name"),
+        ({"kernel": Gaussian(), "metric": "ard"}, "give the kernel by name"),
+        ({"features": FourierFeatures(), "metric": "full"}, "give the kernel by name"),
         ({"features": "hybrid", "solver": "direct"}, "conjugate gradients"),
         ({"features": "hybrid", "alpha": "loo"}, "conjugate gradients"),
         ({"features": "hybrid", "kernel": "gaussian"}, "kernel='auto'"),
@@ -157,7 +157,7 @@ def test_refusals(options, message):
 
 def test_too_few_rows_to_learn_from():
     X, y = smooth(15, 0)
-    with pytest.raises(ValueError, match=r"at least 20 distinct rows.*metric='isotropic'"):
+    with pytest.raises(ValueError, match=r"at least 20 distinct training rows.*metric='isotropic'"):
         KernelMachineRegressor(metric="ard").fit(X, y)
     model = KernelMachineRegressor(random_state=0).fit(X, y)
     assert model.report_ is None
@@ -299,7 +299,7 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     hasty = KernelMachineRegressor(random_state=0, features="binning", time_limit=0.5).fit(X, y)
     assert n_grids(hasty) < n_grids(whole) <= 800
     tried = KernelMachineRegressor(random_state=0, time_limit=0.5).fit(X, y).report_.candidates
-    assert [candidate.name for candidate in tried] == ["bins, learned scales"]
+    assert [candidate.name for candidate in tried] == ["random binning, learned lengthscales"]
     assert hasty.score(X, y) > 0.5
 
 
@@ -365,7 +365,7 @@ def test_a_hybrid_that_is_asked_for_is_fitted(policy):
     policy(hybrid_rows=300)
     large = KernelMachineRegressor(features="hybrid", **QUICK).fit(X, y)
     for model in (hasty, large):
-        assert model.report_.chosen == "Fourier features and bins"
+        assert model.report_.chosen == "Fourier features and random binning"
 
 
 def test_same_seed_same_model():
@@ -396,7 +396,7 @@ def one_number(n):
 @pytest.mark.parametrize(
     ("options", "rows", "why"),
     [
-        ({"features": "binning"}, lambda: smooth(500, 3)[0], "from 2,000 to 200,000 rows, and there are 500"),
+        ({"features": "binning"}, lambda: smooth(500, 3)[0], "needs 2,000 to 200,000 rows, and there are 500"),
         ({"features": "binning"}, lambda: one_number(2500), "fewer than two numeric columns"),
         ({}, lambda: some_zeros(2500), "the rows are sparse"),
         ({"features": "fourier"}, lambda: some_zeros(500), "the rows are sparse"),

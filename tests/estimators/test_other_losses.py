@@ -172,7 +172,7 @@ def test_quantile(q):
         (KernelMachineRegressor, {"loss": "quantile", "quantile": 1.0}, "quantile must be above 0 and below 1"),
         (KernelMachineRegressor, {"loss": "huber", "solver": "exact"}, "minimises squared errors"),
         (KernelMachineClassifier, {"loss": "logistic", "solver": "exact"}, "minimises squared errors"),
-        (KernelMachineRegressor, {"loss": "huber", "uncertainty": True}, "are those of squared errors"),
+        (KernelMachineRegressor, {"loss": "huber", "uncertainty": True}, "need the squared loss"),
     ],
 )
 def test_refusals(estimator, parameters, message):

@@ -170,11 +170,11 @@ def test_learned_bins_are_hashed(monkeypatch):
 def test_what_cannot_be_summed_is_refused():
     X, y, _ = rows(500)
     for features in (BinningFeatures(), BinningFeatures(n_grids=200, n_buckets=1000)):
-        with pytest.raises(ValueError, match=r"fit\(source\), or take n_buckets=128"):
+        with pytest.raises(ValueError, match=r"fit\(source\), or use n_buckets=128"):
             regressor(features=features).prepare(X, y)
         assert not hasattr(regressor(features=features), "partial_fit")
     for change in ({"solver": "cg"}, {"features": "hybrid", "alpha": "auto"}):
-        with pytest.raises(ValueError, match="sums the moments"):
+        with pytest.raises(ValueError, match="sums moments"):
             regressor(**change).prepare(X, y)
     model = KernelMachineRegressor(features="binning", metric="isotropic", n_components=10).partial_fit(X, y)
     assert model.features_.n_features_out == 6400
@@ -218,7 +218,7 @@ def test_fit_and_partial_fit_begin_anew():
     model = regressor().partial_fit(X, y)
     once = model.coef_
     np.testing.assert_array_equal(model.fit(X, y).coef_.shape, once.shape)
-    with pytest.warns(UserWarning, match="begins anew"):
+    with pytest.warns(UserWarning, match="starts again"):
         model.partial_fit(X[:400], y[:400])
     np.testing.assert_allclose(model.predict(X), regressor().fit(X[:400], y[:400]).predict(X), atol=1e-6)
 

@@ -119,9 +119,9 @@ def test_targets(estimator, target, message):
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
 def test_targets_of_classes():
-    with pytest.raises(ValueError, match="another label in each of the 30 rows: it looks like an identifier"):
+    with pytest.raises(ValueError, match="a different label in each of the 30 rows: it looks like an identifier"):
         KernelMachineClassifier(**FAST).fit(X, [f"id{i}" for i in range(30)])
-    with pytest.raises(ValueError, match="another label in each of the 30 rows: it looks like an identifier"):
+    with pytest.raises(ValueError, match="a different label in each of the 30 rows: it looks like an identifier"):
         KernelMachineClassifier(**FAST).fit(X, np.arange(30))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         KernelMachineClassifier(**FAST).fit(X, X[:, 0])
@@ -132,7 +132,7 @@ def test_targets_of_classes():
 @pytest.mark.parametrize("labels", [[-1, 0, 1], [-1.0, 0.0, 1.0], [-1, 1, 2, 3]])
 def test_labels_that_mark_none(labels):
     y = np.resize(labels, 30)
-    with pytest.warns(UserWarning, match="-1 among others counts as a class.*drop these rows") as caught:
+    with pytest.warns(UserWarning, match="-1 counts as a class.*drop these rows") as caught:
         model = KernelMachineClassifier(**FAST).fit(X, y)
     assert caught[0].filename == __file__
     assert list(model.classes_) == labels
@@ -214,7 +214,7 @@ def test_lengthscales(estimator):
 
 
 def test_memory(estimator, little_memory):
-    with pytest.raises(MemoryError, match=r"Ridge regression on 10 features needs .* Take a smaller n_components"):
+    with pytest.raises(MemoryError, match=r"Ridge regression on 10 features needs .* Use a smaller n_components"):
         estimator(**FAST).fit(X, Y)
 
 

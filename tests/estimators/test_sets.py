@@ -82,10 +82,10 @@ def test_bad_input(digits):
     model = KernelMachineClassifier(**MACHINES["direct"], random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="between 0 and 1"):
         model.predict_set(X_test, coverage=90)
-    with pytest.raises(ValueError, match=r"0\.999 takes 999 rows that judge, and there were 300"):
+    with pytest.raises(ValueError, match=r"0\.999 needs 999 validation rows, and there were 300"):
         model.predict_set(X_test, coverage=0.999)
     few = KernelMachineClassifier(random_state=0).fit(X[:8], y[:8] % 2)
-    with pytest.raises(ValueError, match="takes 9 rows that judge, and there were 8"):
+    with pytest.raises(ValueError, match="needs 9 validation rows, and there were 8"):
         few.predict_set(X_test)
 
 

@@ -29,8 +29,8 @@ class TestPlan:
     def test_small_problems_are_solved_directly(self, n, searched):
         solver, reason = plan("auto", self.drawn(2000), task(n, searched))
         assert solver == "direct"
-        assert "by conjugate gradients" in reason
-        assert "by the Gram matrix" in reason
+        assert "with conjugate gradients" in reason
+        assert "with the Gram matrix" in reason
 
     def test_large_ones_are_not(self, monkeypatch):
         monkeypatch.setattr("bochner.estimators.solver.available_memory", lambda: None)
@@ -52,7 +52,7 @@ class TestPlan:
         monkeypatch.setattr("bochner.estimators.solver.available_memory", lambda: 44 * 2000**2)
         solver, reason = plan("auto", features, task(5000, True))
         assert solver == "cg"
-        assert "2,000 features does not fit the memory" in reason
+        assert "2,000 features does not fit in the free memory" in reason
         assert plan("direct", features, task(1000, True)).solver == "direct"
 
     def test_every_run_is_counted(self):
@@ -85,7 +85,7 @@ class TestPlan:
 
     def test_what_is_asked_for(self):
         for solver in ("direct", "cg"):
-            assert plan(solver, self.drawn(20), task(1000, True)) == (solver, "as asked for")
+            assert plan(solver, self.drawn(20), task(1000, True)) == (solver, "as requested")
 
     def test_bins(self):
         for features in (BINS, MIXED):

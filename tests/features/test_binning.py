@@ -377,7 +377,7 @@ class TestBins:
         )
         np.testing.assert_array_equal(np.hstack([block.ids for block in held]), features.store(X).ids)
         assert held[0].offsets is features.offsets_
-        with pytest.raises(RuntimeError, match="draw it anew"):
+        with pytest.raises(RuntimeError, match="draw it again"):
             features.fit_store(X)
         new = normal(20, 3, seed=1)
         np.testing.assert_array_equal(features.store(new).ids, reference.store(new).ids)
@@ -553,7 +553,7 @@ class TestFace:
             ({"kernel": None}, TypeError, "kernel must be a bochner kernel"),
             ({"kernel": Laplacian([1.0, 2.0])}, ValueError, "2 lengthscales and the data have 3"),
             ({"kernel": Hat() + Laplacian() + Hat(2.0), "n_grids": 2}, ValueError, "sum of 3 terms.*raise n_grids"),
-            ({"kernel": Gaussian(2.0)}, ValueError, r"Gaussian\(lengthscale=2.0\) is no mixture.*FourierFeatures"),
+            ({"kernel": Gaussian(2.0)}, ValueError, r"Gaussian\(lengthscale=2.0\) is not a mixture.*FourierFeatures"),
             ({"kernel": Laplacian() + Laplacian() * Cauchy()}, ValueError, r"Cauchy.*Use FourierFeatures"),
             ({"kernel": Matern()}, ValueError, "Use FourierFeatures"),
             ({"random_state": "seed"}, ValueError, "seed"),
@@ -646,7 +646,7 @@ class TestFace:
     def test_memory_is_asked_for_first(self, request, monkeypatch):
         features = BinningFeatures(Laplacian(9.0), n_grids=100).fit(normal(200, 3))
         request.getfixturevalue("little_memory")
-        with pytest.raises(MemoryError, match=r"Drawing 100 grids in 3 dimensions needs .* Take fewer n_grids"):
+        with pytest.raises(MemoryError, match=r"Drawing 100 grids in 3 dimensions needs .* Use fewer n_grids"):
             BinningFeatures().fit(normal(200, 3))
         with pytest.raises(MemoryError, match=r"Binning 200 rows by 5 grids needs .* are free\. Transform in blocks"):
             BinningFeatures(n_grids=5).fit(normal(200, 3))
@@ -757,7 +757,7 @@ class TestFiles:
         vars(features).update(change(features))
         save(features, path)
         again = load(path)
-        with pytest.raises(ValueError, match="do not fit together"):
+        with pytest.raises(ValueError, match="are inconsistent"):
             again.transform(X[:, : again.n_features_in_])
 
 

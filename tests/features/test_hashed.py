@@ -48,13 +48,13 @@ def test_buckets_that_are_there_stay():
 
 
 def test_what_is_refused():
-    cures = r"fit all rows at once, by fit\(source\), or take n_buckets=128 and at most 100 grids"
+    cures = r"fit all rows at once, with fit\(source\), or use n_buckets=128 and at most 100 grids"
     with pytest.raises(ValueError, match=rf"200 grids of 128 buckets are more than 12,800 columns.*{cures}"):
         hashed(BinningFeatures(n_grids=200, n_buckets=128), 12_800)
     with pytest.raises(ValueError, match=f"The bins of BinningFeatures depend on all rows: {cures}"):
         require_hashed(MetricFeatures(METRIC, BinningFeatures()), 12_800)
     for other in (FourierFeatures(), ConcatenatedFeatures([BinningFeatures(n_buckets=5)])):
-        with pytest.raises(ValueError, match=f"no bins in buckets: {cures}"):
+        with pytest.raises(ValueError, match=f"not hashed bins: {cures}"):
             hashed(other, 12_800)
 
 

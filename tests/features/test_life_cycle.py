@@ -119,5 +119,5 @@ def test_exact_map_of_weighted_maps():
     exact = exact_map(weighted).fit(X)
     U, V = METRIC.transform(NEW), METRIC.transform(X)
     np.testing.assert_allclose(exact.transform(NEW), 3 * Gaussian(2.0)(U, V), rtol=1e-13)
-    with pytest.raises(ValueError, match="one exact kernel"):
+    with pytest.raises(ValueError, match="needs a known kernel"):
         exact_map(MAPS["together"])

@@ -103,7 +103,7 @@ class TestMetric:
 
     @pytest.mark.parametrize("which", ["warped", "mixed", "all mixed", "mixed plain"])
     def test_warps_and_maps_need_dense_rows(self, which):
-        with pytest.raises(ValueError, match=r"warps or mixes columns, for which rows must be dense: call toarray\(\)"):
+        with pytest.raises(ValueError, match=r"warps or mixes columns, which needs dense rows: call toarray\(\)"):
             METRICS[which].transform(sp.csr_array(normal(3, D)))
 
     def test_columns_without_coordinates_do_not_matter(self):
@@ -238,7 +238,7 @@ class TestFeatures:
         np.testing.assert_allclose(dense(features.transform(form(X))), dense(expected.transform(X)), atol=1e-13)
         coef = normal(features.n_features_out, 2)
         np.testing.assert_allclose(features.dot(form(X), coef), expected.dot(X, coef), rtol=1e-10, atol=1e-10)
-        with pytest.raises(ValueError, match="rows must be dense"):
+        with pytest.raises(ValueError, match="needs dense rows"):
             MetricFeatures(METRICS["warped"], inner).fit(form(X))
 
     def test_copies_do_not_share(self):

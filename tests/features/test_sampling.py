@@ -306,7 +306,7 @@ class TestStructured:
         for name in ("rotation", "scale", "signs", "lengths"):
             features = FourierFeatures(Gaussian(15.0), 8192, random_state=0).fit(X)
             object.__setattr__(features.spins_, name, getattr(features.spins_, name)[:-1])
-            with pytest.raises(ValueError, match="do not fit together"):
+            with pytest.raises(ValueError, match="are inconsistent"):
                 features.transform(X)
 
 

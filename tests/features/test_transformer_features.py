@@ -185,8 +185,8 @@ class TestErrors:
             (lambda X: X[:-1], r"Odd gives an array of shape \(0, 3\) for 1 rows"),
             (lambda X: X[:, :0], "Odd gives no columns"),
             (lambda X: X[:, : 1 + (len(X) > 1)], "Odd gives 2 columns for these rows, and gave 1 at fit"),
-            (lambda X: X.astype(str), "Odd gives features of dtype .*, which are no real numbers"),
-            (lambda X: X * 1j, "Odd gives features of dtype complex128, which are no real numbers"),
+            (lambda X: X.astype(str), "Odd gives features of dtype .*, which are not real numbers"),
+            (lambda X: X * 1j, "Odd gives features of dtype complex128, which are not real numbers"),
             (lambda X: X * np.nan, "Odd gives features that are NaN, infinite or too large for float64"),
             (lambda X: np.where(X > 0, np.inf, -np.inf), "Odd gives features that are NaN, infinite"),
         ],
@@ -205,7 +205,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("sampler", [AdditiveChi2Sampler(), SkewedChi2Sampler(skewedness=0.01)])
     def test_centred_columns(self, sampler):
-        message = rf"{type(sampler).__name__} refuses the rows: .* put a scaler before it"
+        message = rf"{type(sampler).__name__} rejects the rows: .* put a scaler before it"
         with pytest.raises(ValueError, match=message):
             KernelMachineRegressor(features=sampler).fit(X + 1, Y)
         cured = make_pipeline(MinMaxScaler(clip=True), sampler)
@@ -231,9 +231,9 @@ class TestErrors:
             model(features=features).fit(X, X[:, 0] > 0)
 
     def test_with_other_parameters(self):
-        with pytest.raises(ValueError, match="leave kernel='auto'"):
+        with pytest.raises(ValueError, match="keep kernel='auto'"):
             KernelMachineRegressor(Gaussian(), RBFSampler()).fit(X, Y)
-        with pytest.raises(ValueError, match="leave metric='auto'"):
+        with pytest.raises(ValueError, match="keep metric='auto'"):
             KernelMachineRegressor(features=RBFSampler(), metric="ard").fit(X, Y)
         with pytest.raises(TypeError, match=r"maps must be .* RBFSampler is a class"):
             ConcatenatedFeatures([RBFSampler, LinearFeatures()]).fit(X)
@@ -241,7 +241,7 @@ class TestErrors:
     def test_files(self, tmp_path):
         model = KernelMachineRegressor(features=RBFSampler(n_components=5)).fit(X, Y)
         for item in (model, ConcatenatedFeatures([RBFSampler()]).fit(X)):
-            with pytest.raises(TypeError, match=r"is a RBFSampler, which cannot be saved: .* Take FourierFeatures"):
+            with pytest.raises(TypeError, match=r"is a RBFSampler, which cannot be saved: .* Use FourierFeatures"):
                 save(item, tmp_path / "model")
         assert not list(tmp_path.iterdir())
         again = pickle.loads(pickle.dumps(model))  # noqa: S301

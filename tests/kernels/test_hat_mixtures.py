@@ -146,7 +146,7 @@ class TestRefusals:
         ids=repr,
     )
     def test_kernels_that_are_no_mixtures(self, kernel, reason):
-        with pytest.raises(ValueError, match=f"no mixture of hats: .*{reason}.*Use FourierFeatures") as error:
+        with pytest.raises(ValueError, match=f"not a mixture of hats: .*{reason}.*Use FourierFeatures") as error:
             kernel.pitch_measure()
         assert str(error.value).startswith(repr(kernel))
 

@@ -195,10 +195,10 @@ class TestFromSpectrum:
             (
                 lambda: FourierFeatures(FromSpectrum(gaussian), 10, sampling="structured").fit(np.eye(2)),
                 ValueError,
-                "take sampling='iid'",
+                "use sampling='iid'",
             ),
             (lambda: BinningFeatures(FromSpectrum(gaussian), 10).fit(np.eye(2)), ValueError, "frequencies alone"),
-            (lambda: required_components(0.1, 0.1, FromSpectrum(gaussian), np.eye(2)), ValueError, "by draws alone"),
+            (lambda: required_components(0.1, 0.1, FromSpectrum(gaussian), np.eye(2)), ValueError, "can only be drawn"),
         ],
     )
     def test_refuses(self, make, error, match):

@@ -350,7 +350,7 @@ class TestLaws:
 
     @pytest.mark.parametrize("kernel", [k for k in ALL if not isinstance(k, Hamming | Subspace | Additive)])
     def test_those_that_are_no_mixtures_of_hats(self, kernel):
-        with pytest.raises(ValueError, match=r"is no mixture of hats: .*Use FourierFeatures"):
+        with pytest.raises(ValueError, match=r"is not a mixture of hats: .*Use FourierFeatures"):
             BinningFeatures(kernel).fit(np.eye(2))
 
 

@@ -219,7 +219,7 @@ class TestRefusals:
     def test_no_kernels(self, function, features):
         for d in features:
             with pytest.raises(
-                ValueError, match=rf"no kernel of {min(d, 10)} feature.*between the frequencies .* sum to -\d.*Use"
+                ValueError, match=rf"not a kernel of {min(d, 10)} feature.*between the frequencies .* sum to -\d.*Use"
             ):
                 hankel_law(checked(function), d)
 

@@ -78,7 +78,7 @@ class TestThresholds:
         P, y = draws(needed)
         threshold(thresholds_of(P, members(y), np.ones(needed)), coverage)
         few = thresholds_of(P[1:], members(y[1:]), np.ones(needed - 1))
-        with pytest.raises(ValueError, match=f"takes {needed} rows that judge, and there were {needed - 1}"):
+        with pytest.raises(ValueError, match=f"needs {needed} validation rows, and there were {needed - 1}"):
             threshold(few, coverage)
 
     def test_no_rows(self):

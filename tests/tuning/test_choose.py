@@ -141,7 +141,7 @@ class TestDecision:
         compared.entries += [entry(*one) for one in near]
         found, reason = compared.decide()
         assert found.name == chosen
-        assert reason == "within the noise of the least loss on the rows held out, that of middle, and preferred"
+        assert reason == "within the noise of the lowest validation loss (middle), and preferred"
 
     def test_the_least_loss(self):
         compared = Comparison(problem_of())

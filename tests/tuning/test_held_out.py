@@ -310,7 +310,7 @@ class TestChoice:
     def test_no_finite_score(self, monkeypatch):
         held = held_on(BINS, *rows())
         monkeypatch.setattr(held, "scores", lambda penalties: np.full(len(penalties), np.nan))
-        with pytest.raises(ValueError, match="No ridge term gives finite errors"):
+        with pytest.raises(ValueError, match="No ridge penalty gives finite errors"):
             choose_penalty(held, ALPHAS)
 
     def test_compared_rows(self, policy):

@@ -309,10 +309,10 @@ class TestSubsample:
 
 def test_report_of_candidates():
     assert str(Report()) == ""
-    report = Report("log loss", 900, chosen="bins", reason="the least loss")
+    report = Report("log loss", 900, chosen="bins", reason="lowest validation loss")
     report.candidates += [Candidate("Fourier", 500, 0.31234, 0.012, 1.5), Candidate("bins", 100, 0.21234, 0.011, 2.26)]
     assert str(report).splitlines() == [
-        "bins: the least loss.",
+        "bins: lowest validation loss.",
         "* bins: log loss 0.2123 (standard error 0.011), 2.3 s",
         "  Fourier: log loss 0.3123 (standard error 0.012), 1.5 s",
     ]

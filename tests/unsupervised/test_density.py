@@ -134,7 +134,7 @@ def test_frames_sparse_rows_files_and_saved_models(tmp_path):
         (pd.DataFrame({"town": ["Bern", "Jena"] * 20}), "auto", "columns of numbers"),
         (pd.DataFrame({"x": [1.0, None, 3.0] * 20}), "auto", "missing"),
         (np.ones((20, 1)), "auto", "one value only"),
-        (np.array([[0.0, 0.0], [1e6, 1e6]]), 0.1, "Take a larger bandwidth"),
+        (np.array([[0.0, 0.0], [1e6, 1e6]]), 0.1, "Use a larger bandwidth"),
         (rows(50, 2), "rule", "bandwidth must be"),
         (rows(50, 2), -1.0, "bandwidth must be positive"),
         (rows(50, 2), [1.0, 1.0, 1.0], "bandwidth must be one number, or 2"),

@@ -228,8 +228,8 @@ def named(device: Any) -> Place | None:
                 return Place(one.xp, one.device(text))
         there.append(f"{one.name} has {', '.join(texts) or 'none'}")
     raise ValueError(
-        f"device={device!r} is not there: {'; '.join(there)}. Name one that is, install a build of the library for it, "
-        "or leave device= out."
+        f"device={device!r} is not available: {'; '.join(there)}. Choose an available device, install a build of the "
+        "library that supports it, or leave device= out."
     )
 
 
@@ -242,7 +242,8 @@ def _parsed(device: Any) -> tuple[str | None, str]:
     kind, colon, number = wanted.partition(":") if isinstance(wanted, str) else ("", "", "")
     if kind not in KINDS or bool(colon) != number.isdecimal():
         raise ValueError(
-            f"device must be such as 'cuda', 'cuda:1', 'mps', 'torch:cuda' or 'jax:gpu', or 'cpu', got {device!r}."
+            "device must be a name such as 'cuda', 'cuda:1', 'mps', 'torch:cuda' or 'jax:gpu', or 'cpu', got "
+            f"{device!r}."
         )
     return library, wanted
 

@@ -154,7 +154,7 @@ def fit(
     dask: Dask = None,
     device: Device = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Print all that is known of the fit, not its summary alone.")
+        bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")
     ] = False,
     json: Json = False,
     traceback: Traceback = False,

@@ -102,12 +102,10 @@ def true_rows(
     """
     name = saved.target if name is None else name
     if name is None:
-        raise CommandError(f"{saved.path}: does not name its target; say which column it is by --target")
+        raise CommandError(f"{saved.path}: does not name its target; name the column with --target")
     if name in (saved.columns or []):
         cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
-        raise CommandError(
-            f"{saved.path}: column '{printable(name)}' is one that the model learns from, not its target{cure}"
-        )
+        raise CommandError(f"{saved.path}: column '{printable(name)}' is an input of the model, not its target{cure}")
     saved = replace(saved, target=name)
     table = open_table(data, notes.append, saved.text_columns)
     n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
@@ -126,7 +124,10 @@ def _judging(source: TableSource, name: str, data: Path, notes: list[str]) -> Ba
     if not batches:
         raise CommandError(f"{data}: column '{name}' has no values; choose another target, or give rows that have one")
     if share < 1:
-        notes.append(f"Scored on about {share * n_rows:,.0f} rows, drawn by their content: more would not tell more.")
+        notes.append(
+            f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of their content, which is enough for the "
+            "score."
+        )
     return joined(batches)
 
 

@@ -76,7 +76,7 @@ def _score_classes(
     scored = scores.classification(labels, predicted, _finite(model.predict_proba(X)), shares)
     unknown = len(labels) - len(known)
     remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
-    return scored, [remark + "wrong in the accuracy, left out of the other scores."] if unknown else []
+    return scored, [remark + "counted as wrong in the accuracy, left out of the other scores."] if unknown else []
 
 
 def _finite(predicted: NDArray) -> NDArray:

@@ -39,8 +39,8 @@ def fit(arguments: Fit) -> dict[str, Any]:
     target = with_task(read_target(table, arguments.target, arguments.data), asked_task(arguments), arguments.data)
     if arguments.uncertainty and target.task == "classification":
         raise CommandError(
-            f"{arguments.data}: column '{target.name}' holds classes, whose probabilities need no --uncertainty; "
-            "leave it out, or use --task regression"
+            f"{arguments.data}: column '{target.name}' holds classes; --uncertainty is for regression: leave it out, "
+            "or use --task regression"
         )
     X = _input_columns(table, arguments)
     with errors_of(arguments.data):
@@ -70,7 +70,7 @@ def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[s
     train = test = np.arange(X.num_rows)
     if arguments.test_size:
         if X.num_rows < 2:
-            raise CommandError("one row with a target cannot be split; give more rows, or --test-size 0")
+            raise CommandError("one row with a target cannot be split; give more rows, or use --test-size 0")
         train, test = hold_out(target, arguments.test_size, arguments.seed)
     part = X if not arguments.test_size else X.take(pa.array(train))
     model = estimator_of(arguments, target.task).fit(part, target.values[train])
@@ -98,7 +98,7 @@ def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[s
 
 
 def _on_all_rows(model: Any, arguments: Fit, X: pa.Table, target: Target) -> Any:
-    """The model that was scored, fitted to the rows held out too; chosen anew where these have classes of their own."""
+    """The model that was scored, fitted to all rows; chosen again where held-out rows have new classes."""
     if target.task == "classification" and len(np.setdiff1d(target.values, model.classes_)):
         return estimator_of(arguments, target.task).fit(X, target.values)
     return model.refit(X, target.values)
@@ -111,8 +111,8 @@ def _input_columns(table: pa.Table, arguments: Fit) -> pa.Table:
             raise missing_column(name, table.column_names, arguments.data)
     X = table.drop_columns([name for name in table.column_names if name in (arguments.target, *arguments.exclude)])
     if not any(column.null_count < len(column) for column in X.columns):
-        state = "is empty" if X.num_columns else "there is none"
-        raise CommandError(f"{arguments.data}: no column to learn from: besides the target, every one {state}")
+        why = "every column but the target is empty" if X.num_columns else "there is none besides the target"
+        raise CommandError(f"{arguments.data}: no column to learn from: {why}")
     return X
 
 
@@ -124,14 +124,14 @@ def _notes(X: pa.Table, target: Target) -> list[str]:
         if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and n >= FEW_ROWS:
             distinct = pc.count_distinct(column).as_py()
             if distinct > DISTINCT * n:
-                what = f"is text with {distinct:,} different values in {n:,} rows, as an identifier has"
-                notes.append(f"Column '{name}' {what}; --exclude '{name}' leaves it out.")
+                what = f"is text with {distinct:,} different values in {n:,} rows, like an identifier"
+                notes.append(f"Column '{name}' {what}; use --exclude '{name}' to leave it out.")
         elif pa.types.is_integer(kind) and n == len(column) >= FEW_ROWS:
             steps = np.diff(column.to_numpy())
             if (steps == 1).all():
-                notes.append(f"Column '{name}' numbers the rows; --exclude '{name}' leaves it out.")
+                notes.append(f"Column '{name}' is a row number; use --exclude '{name}' to leave it out.")
     if target.task == "classification":
         distinct = pc.count_distinct(pa.array(target.values)).as_py()
         if distinct > max(len(target.values) // 2, FEW_ROWS):
-            notes.append(f"The target has {distinct:,} classes in {len(target.values):,} rows, as an identifier has.")
+            notes.append(f"The target has {distinct:,} classes in {len(target.values):,} rows, like an identifier.")
     return notes

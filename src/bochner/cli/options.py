@@ -61,7 +61,7 @@ def model_name(path: Path | None) -> Path | None:
     from bochner.data.files import kind_by_name
 
     if path is not None and kind_by_name(path):
-        raise typer.BadParameter(f"'{path}' is the name of a table; name a model for example model.safetensors")
+        raise typer.BadParameter(f"'{path}' is the name of a table; choose a name such as model.safetensors")
     return path
 
 

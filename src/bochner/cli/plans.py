@@ -21,9 +21,9 @@ def plan(arguments: Fit) -> dict[str, Any]:
         if task == "auto":
             kind = "" if rows.target is None else kind_of_type(rows.target)
             task = "classification" if kind in ("text", "category", "boolean") else "regression"
-            notes.append(f"Planned is {task}; where the values say otherwise, --task tells.")
+            notes.append(f"Planned as {task}; use --task if the target is something else.")
         found = estimator_of(arguments, task).plan_rows(rows)
-    notes.append("This is one fit: 'bochner fit' takes two where it scores a model and saves one.")
+    notes.append("This is the cost of one fit: 'bochner fit' fits twice if it both scores and saves a model.")
     return {
         "command": "plan",
         "data": str(path),

@@ -37,18 +37,18 @@ class Wanted:
         option = "--std" if self.interval is None else "--interval"
         if saved.task == "regression" and self.proba:
             raise CommandError(
-                f"{saved.path}: predicts numbers, and --proba is for classes; --interval and --std say how sure it is"
+                f"{saved.path}: predicts numbers, and --proba is for classes; use --interval or --std for uncertainty"
             )
         if self.interval is None and not self.std:
             return
         if saved.task == "classification":
             raise CommandError(
-                f"{saved.path}: predicts classes, which have probabilities; {option} is for models of numbers"
+                f"{saved.path}: predicts classes, and {option} is for regression; use --proba for probabilities"
             )
         if not getattr(saved.model, "uncertainty", False):
             raise CommandError(
-                f"{saved.path}: was fitted without what {option} needs; fit it again with 'bochner fit --uncertainty' "
-                "(in Python, uncertainty=True)"
+                f"{saved.path}: was fitted without uncertainty, which {option} needs; fit it again with 'bochner fit "
+                "--uncertainty' (in Python, uncertainty=True)"
             )
 
 

@@ -78,7 +78,7 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
         "task": _task(report),
         **model_lines(report["model"]),
         "training": f"{report['rows_train']:,} rows",
-        "test": f"{report['rows_test']:,} rows" if report["rows_test"] else "no rows, so that there is no score",
+        "test": f"{report['rows_test']:,} rows" if report["rows_test"] else "no rows, so there is no score",
     }
     _facts(console, facts)
     _candidates(console, report["model"])
@@ -120,11 +120,11 @@ def _cost(report: dict[str, Any]) -> str:
 
 def _score_lines(report: dict[str, Any]) -> dict[str, str]:
     if not report["scores"]:
-        return {"score": "none, as there are no test rows"}
+        return {"score": "none, because there are no test rows"}
     lines: dict[str, str] = {}
     for key, score in report["scores"].items():
         value, interval, baseline = _cells(key, score)
-        asked = f" (asked: {100 * score['asked_for']:g} %)" if "asked_for" in score else ""
+        asked = f" (nominal: {100 * score['asked_for']:g} %)" if "asked_for" in score else ""
         beside = [f"95 % interval {interval}" if interval else "", f"baseline {baseline}" if baseline else ""]
         more = "; ".join(part for part in beside if part)
         where = "" if lines else f" on {report['rows_test']:,} test rows"

@@ -75,8 +75,8 @@ def _nameless(saved: SavedModel, table: Any, path: Path) -> Any:
 
     if table.num_columns != saved.model.n_features_in_:
         raise CommandError(
-            f"{path}: {table.num_columns} columns, but {saved.path} has {saved.model.n_features_in_} nameless "
-            "ones; give a file of just these, in their order"
+            f"{path}: {table.num_columns} columns, but {saved.path} has {saved.model.n_features_in_} columns without "
+            "names; give a file with just these, in their order"
         )
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
@@ -120,9 +120,9 @@ def check_output(path: Path, *inputs: Path) -> None:
     if path.is_dir():
         raise CommandError(f"{path}: is a folder; give the name of a file")
     if path.exists() and not path.is_file():
-        raise CommandError(f"{path}: is no ordinary file, and would be replaced by one; give another name")
+        raise CommandError(f"{path}: is not a regular file, and would be replaced by one; give another name")
     if not os.access(folder, os.W_OK):
         raise CommandError(f"{path}: the folder '{folder}' cannot be written to")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            raise CommandError(f"{path}: is the input too, and would be overwritten; give another name")
+            raise CommandError(f"{path}: is also the input, and would be overwritten; give another name")

@@ -106,7 +106,7 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     if source.names is not None and arguments.target not in source.names:
         raise missing_column(arguments.target, source.names, arguments.data)
     if source.names == [arguments.target]:
-        raise CommandError(f"{arguments.data}: no column to learn from: besides the target, there is none")
+        raise CommandError(f"{arguments.data}: no column to learn from: there is none besides the target")
     _check_checkpoint(arguments)
     with errors_of(arguments.data):
         targets = look_at_target(source, arguments)
@@ -136,9 +136,11 @@ def _check_checkpoint(arguments: Fit) -> None:
         return
     check_output(file, arguments.data)
     if out is not None and out.resolve() == file.resolve():
-        raise CommandError(f"{file}: is to hold the model too; give the checkpoint another name")
+        raise CommandError(f"{file}: is also the name of the model; give the checkpoint another name")
     if file.exists() and not arguments.run.resume:
-        raise CommandError(f"{file}: the checkpoint exists; go on from it by --resume, delete it, or take another name")
+        raise CommandError(
+            f"{file}: the checkpoint exists; continue from it with --resume, delete it, or use another name"
+        )
 
 
 def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, task: str) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, tas
 
 
 def _on_all_rows(model: Any, arguments: Fit, task: str, source: TableSource, targets: Targets) -> Any:
-    """The model that was scored, fitted to the rows held out too; chosen anew where these have classes of their own."""
+    """The model that was scored, fitted to all rows; chosen again where held-out rows have new classes."""
     if task == "classification" and set(targets.class_counts()) - set(model.classes_.tolist()):
         return _fitted(arguments, task, source)
     with arguments.run.kept():
@@ -216,13 +218,13 @@ def _task(arguments: Fit, targets: Targets) -> tuple[str, str]:
         raise CommandError(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
     if task == "classification" and counts is None:
         raise CommandError(
-            f"{path}: column '{name}' has more than {MOST_COUNTED:,} different values, as an identifier has; "
+            f"{path}: column '{name}' has more than {MOST_COUNTED:,} different values, like an identifier; "
             "choose another target"
         )
     if arguments.uncertainty and task == "classification":
         raise CommandError(
-            f"{path}: column '{name}' holds classes, whose probabilities need no --uncertainty; "
-            "leave it out, or use --task regression"
+            f"{path}: column '{name}' holds classes; --uncertainty is for regression: leave it out, or use --task "
+            "regression"
         )
     return task, reason
 
@@ -231,7 +233,7 @@ def _held_out(source: TableSource, arguments: Fit, task: str) -> tuple[Any, Targ
     """The rows that judge, and their targets."""
     batches = [batch for part in source.parts for batch in part.read() if batch.X.shape[0]]
     if not batches:
-        raise CommandError(f"{arguments.data}: no row is held out; give more rows, or a larger --test-size")
+        raise CommandError(f"{arguments.data}: the test split has no rows; give more rows, or a larger --test-size")
     return split_target(joined(batches), arguments.target, task, arguments.data)
 
 
@@ -258,7 +260,9 @@ def _fitted(arguments: Fit, task: str, source: TableSource, scored: bool = False
     identity = f"{source.fingerprint()} {model!r}"
     if arguments.run.resume and file.exists():
         if describe(file)["metadata"].get("identity") != identity:
-            raise CommandError(f"{file}: belongs to other data or options; give those, or remove it and the checkpoint")
+            raise CommandError(
+                f"{file}: belongs to other data or options; use the same ones, or remove it and the checkpoint"
+            )
         return load(file)
     model = _fitted(arguments, task, source)
     save(model, file, metadata={"identity": identity})

@@ -61,7 +61,7 @@ def open_table(
 def open_files(path: Path, exclude: Collection[str] = (), **others: Any) -> TableSource:
     """A source of files, without some columns, which may be in some of the files only."""
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
-        raise CommandError(f"{path}: its columns have no names, so that none can be excluded")
+        raise CommandError(f"{path}: its columns have no names; leave out --exclude")
     with errors_of(path):
         return open_source(path, exclude=exclude, **others)
 

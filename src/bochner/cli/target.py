@@ -125,8 +125,8 @@ def with_task(target: Target, task: str, path: Any) -> Target:
         raise CommandError(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
     if distinct == n > 2:
         raise CommandError(
-            f"{path}: column '{name}' has another value in each of its {n:,} rows, as an identifier has; "
-            "choose another target"
+            f"{path}: column '{name}' has a different value in each of its {n:,} rows, like an identifier; choose "
+            "another target"
         )
     return replace(target, task=task, reason=reason)
 
@@ -156,7 +156,7 @@ def _numbers(target: Target, path: Any) -> NDArray:
         if not finite:
             raise CommandError(
                 f"{path}: row {row + 1} of column '{target.name}' is '{value}'; regression needs numbers: "
-                "mend it, or use --task classification"
+                "fix it, or use --task classification"
             )
     return target.values.astype(np.float64)
 

@@ -48,7 +48,7 @@ def warmup() -> dict[str, Any]:
         FourierFeatures(n_components=4 * WIDE, sampling="structured").fit_transform(np.ones((2, WIDE), dtype))
     folders = sorted({loop.stats.cache_path for loop in LOOPS if loop.stats.cache_path})
     if not folders:
-        raise CommandError("no folder can be written to keep compiled loops; name one in NUMBA_CACHE_DIR")
+        raise CommandError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")
     compiled = sum(_compiled(loop) for loop in LOOPS) - before
     return {
         "command": "warmup",

@@ -41,14 +41,14 @@ def write_arrays(path: str, arrays: Iterable[tuple[str, NDArray]], header: Mappi
         for name, array in arrays:
             code = CODES.get(array.dtype.newbyteorder("<").str)
             if code is None:
-                raise ValueError(f"array {name!r} is of type {array.dtype}, which checkpoints do not hold")
+                raise ValueError(f"array {name!r} is of type {array.dtype}, which checkpoints cannot hold")
             data = np.ascontiguousarray(array, TYPES[code]).reshape(-1).view(np.uint8).data
             file.write(data)
             check, begin, end = crc32(data, check), end, end + data.nbytes
             entries[name] = {"dtype": code, "shape": array.shape, "data_offsets": [begin, end]}
         text = json.dumps(entries).encode()
         if len(text) > room:
-            raise ValueError(f"{len(entries) - 1:,} arrays are more than a checkpoint has room for")
+            raise ValueError(f"{len(entries) - 1:,} arrays are more than a checkpoint can hold")
         text = text.replace(_mark(BLANK), _mark(f"{crc32(text, check):08x}"), 1)
         file.seek(0)
         file.write(room.to_bytes(8, "little") + text.ljust(room))
@@ -60,7 +60,7 @@ def read_arrays(path: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
         size = os.fstat(file.fileno()).st_size
         room = int.from_bytes(file.read(8), "little")
         if size < 8 or room > min(size - 8, MOST):
-            raise Damaged("it is another kind of file, or was cut short")
+            raise Damaged("it is not a checkpoint, or is truncated")
         text = file.read(room).rstrip()
         try:
             entries = json.loads(text)
@@ -68,15 +68,15 @@ def read_arrays(path: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
             if about["format"] != FORMAT:
                 raise Damaged(f"it holds {about['format']!r}")
             if about["version"] != VERSION:
-                raise Damaged(f"it is of version {about['version']} of the format, and {VERSION} is known")
+                raise Damaged(f"its format version is {about['version']}, and only version {VERSION} is known")
             found, header = str(about["crc32"]), json.loads(about["header"])
             if size - 8 - room != max((entry["data_offsets"][1] for entry in entries.values()), default=0):
-                raise Damaged("it was cut short or added to")
+                raise Damaged("it was truncated or extended")
             arrays, check = _read(file, entries)
         except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             raise error if isinstance(error, Damaged) else Damaged("its header is malformed") from None
     if found != f"{crc32(text.replace(_mark(found), _mark(BLANK), 1), check):08x}":
-        raise Damaged("its checksum is not that of its content")
+        raise Damaged("its checksum does not match its content")
     return arrays, header
 
 
@@ -88,7 +88,7 @@ def _read(file: BufferedReader, entries: Mapping[str, Any]) -> tuple[dict[str, N
         count, kind = stop - begin, np.dtype(TYPES[entry["dtype"]])
         data = bytearray(count)
         if begin != end or file.readinto(data) != count:
-            raise Damaged("its arrays do not follow one another")
+            raise Damaged("its arrays are not contiguous")
         end, check = stop, crc32(data, check)
         arrays[name] = np.frombuffer(data, kind).reshape(entry["shape"])
     return arrays, check

@@ -19,7 +19,7 @@ from bochner.data.replacing import replacing
 from bochner.notices import warn
 
 SHARE = 0.01  # of the time, that writing may take
-FRESH = "delete it, or take another name for the checkpoint"
+FRESH = "delete it, or use another name for the checkpoint"
 Contents = Callable[[], Iterable[tuple[str, NDArray]]]
 
 
@@ -30,7 +30,7 @@ class CheckpointError(ValueError):
 def require_none(path: str | os.PathLike[str]) -> None:
     """Raise CheckpointError where there is a checkpoint, which only a fit that goes on from it may write over."""
     if os.path.lexists(path):
-        raise CheckpointError(f"The checkpoint {path} exists: go on from it by resume=True, or {FRESH}.")
+        raise CheckpointError(f"The checkpoint {path} exists: continue from it with resume=True, or {FRESH}.")
 
 
 class Checkpoint:
@@ -82,7 +82,7 @@ class Checkpoint:
             self._lock = FileLock(self.path + ".lock")
         except InUse as error:
             raise CheckpointError(
-                f"The checkpoint {self.path} is in use by {error}: wait for it, or take another name."
+                f"The checkpoint {self.path} is in use by {error}: wait for it, or use another name."
             ) from None
         try:
             self._open(resume)
@@ -99,13 +99,13 @@ class Checkpoint:
             self.arrays, header = read_arrays(self.path)
             identity, facts = dict(header["identity"]), dict(header["facts"])
         except (Damaged, KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{self.path} is no whole checkpoint: {error}; {FRESH}.") from None
+            raise CheckpointError(f"{self.path} is not a complete checkpoint: {error}; {FRESH}.") from None
         names = sorted(identity.keys() | self.identity.keys())
         other = [name for name in names if identity.get(name) != self.identity.get(name)]
         if other:
-            was = [f"{name} was {_shown(identity, name)} and is now {_shown(self.identity, name)}" for name in other]
+            was = [f"{name} was {_shown(identity, name)}, and is now {_shown(self.identity, name)}" for name in other]
             raise CheckpointError(
-                f"The checkpoint {self.path} is of other work: {'; '.join(was)}. Fit as before, or {FRESH}."
+                f"The checkpoint {self.path} belongs to another fit: {'; '.join(was)}. Fit as before, or {FRESH}."
             )
         self.facts |= facts
 
@@ -189,7 +189,7 @@ class Checkpoint:
             return
         self._warned = True
         cause = f"{type(error).__name__}: {error.strerror or error}"
-        cure = "the work goes on, and the file stays as it was before; make room on the disk"
+        cure = "the work continues, and the file stays as it was; free space on the disk"
         warn(f"The checkpoint {self.path} cannot be written ({cause}): {cure}.")
 
     def _on_signal(self, number: int, frame: object) -> None:

@@ -106,10 +106,10 @@ def csv_problem(error: Exception, names: Sequence[str] = (), rows_above: int = 0
         return "the table has no rows below its column names"
     if place and text.startswith("Expected "):
         counts = text.removeprefix("Expected ").partition(":")[0].replace(" columns, got ", " fields expected, ")
-        return f"{place}: {counts} found; quote fields that hold the separator, or mend the row"
+        return f"{place}: {counts} found; quote fields that hold the separator, or fix the row"
     if text.startswith("CSV conversion error to "):
         kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
-        text = f"{value} for {kind}; mend it, or give another type in schema="
+        text = f"{value} for {kind}; fix it, or give another type in schema="
     return f"{place}: {text}" if place else text
 
 

@@ -120,7 +120,7 @@ def read_table(
         raise TableFileError(f"{path}: the file is empty; give a table with a row of column names")
     if content == "parquet":
         if named != "parquet":
-            note("The name does not say so, but this is a Parquet file, and was read as one.")
+            note("This is a Parquet file despite its name, and was read as one.")
         table = _read_parquet(path)
     elif content in ("text", *COMPRESSED):
         if named == "parquet":
@@ -138,7 +138,7 @@ def read_table(
 def _checked(table: pa.Table, path: Any) -> pa.Table:
     twice = [name for name, count in Counter(table.column_names).items() if count > 1]
     if twice:
-        raise TableFileError(f"{path}: columns repeat: {_listed(twice)}; give each column a name of its own")
+        raise TableFileError(f"{path}: column names repeat: {_listed(twice)}; give each column a name of its own")
     if not table.num_columns:
         raise TableFileError(f"{path}: the table has no columns")
     if not table.num_rows:
@@ -158,7 +158,7 @@ def _read_parquet(path: Any) -> pa.Table:
         with ParquetFile(path) as file:
             return file.read()
     except (pa.ArrowException, OSError) as error:
-        raise TableFileError(f"{path}: damaged Parquet file ({first_line(error)}); copy or write it anew") from error
+        raise TableFileError(f"{path}: damaged Parquet file ({first_line(error)}); copy or write it again") from error
 
 
 def _read_csv(

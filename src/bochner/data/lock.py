@@ -55,7 +55,7 @@ class FileLock:
         except FileExistsError:
             with open(self.path) as file:
                 holder = file.read(32)
-            raise InUse(f"process {holder or 'unknown'}, unless that has ended: then delete {self.path}") from None
+            raise InUse(f"process {holder or 'unknown'} (if it has ended, delete {self.path})") from None
 
     def release(self) -> None:
         """Let others hold it; once more is as once."""

@@ -23,7 +23,7 @@ def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[s
     target = os.path.realpath(os.fspath(path))
     if os.path.exists(target) and not os.path.isfile(target):
         wrong = IsADirectoryError if os.path.isdir(target) else OSError
-        raise wrong(f"{target} is no regular file, and cannot be replaced by one")
+        raise wrong(f"{target} is not a regular file and cannot be replaced by one")
     folder, name = os.path.split(target)
     mark = name if durable else secrets.token_hex(8)
     temporary = os.path.join(folder, f".bochner-{mark}.tmp")

@@ -20,49 +20,49 @@ __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "Tim
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encode a table as a float32 matrix on whose rows distances make sense.
+    """Encode a table as a float32 matrix, so that distances between rows are meaningful.
 
-    Numbers are standardised; numbers with two distinct values, and booleans, become 0 and 1; strings
-    and categories become one 0/1 column each, rare ones a random code; dates and datetimes become days
-    since 1970 and points on the circles of the year, the week and, for datetimes, the day; durations
-    become seconds, times of day points on a circle. Times with a zone are read as wall time.
+    Numbers are standardised. Booleans, and numbers with two distinct values, become 0 and 1. Each frequent string or
+    category becomes a 0/1 column, and rare ones a random code. Dates and datetimes become days since 1970 and points on
+    the circles of the year, the week and, for datetimes, the day. Durations become seconds, and times of day points on
+    a circle. Times with a zone are read as wall time.
 
-    A missing number or date becomes the column's mean (a point on a circle: its centre) and, where the
-    fit saw one, a 1 in an extra column `<name>_missing`. A missing category is a category. Columns
-    without any value in the fit, and circles on which the fit saw one point only, have no output; a
-    number that was the same in all rows of the fit becomes 0, also where it differs later on (unless
-    with_std=False). Numbers whose squares overflow or vanish, as of 1e200, are scaled by their range.
+    A missing number or date becomes the mean of its column (a point on a circle: its centre) and, if the fit saw one, a
+    1 in an extra column `<name>_missing`. A missing category is a category. Columns without any value in the fit, and
+    circles with a single point in the fit, have no output. A number that was the same in all rows of the fit becomes 0,
+    even if it differs later (unless with_std=False). Numbers whose squares overflow or underflow, such as 1e200, are
+    scaled by their range.
 
-    Sparse input stays sparse: it is scaled but not centred, a shift that these kernels do not see. Random features of
-    it are others of the same law: with one seed, the grids of bins lie elsewhere on sparse rows than on dense ones.
+    Sparse input stays sparse: it is scaled but not centred, which shift-invariant kernels do not notice. With one seed,
+    the grids of bins lie elsewhere on sparse rows than on dense ones, but follow the same distribution.
 
     Parameters
     ----------
     with_std : bool, default=True
-        Whether to scale numeric columns. If not they are only centred, also those with two values.
+        Whether to scale numeric columns. Otherwise they are only centred, including those with two values.
     max_categories : int, default=100
-        Categories kept per column, the most frequent ones. The others, also those that the fit did not see,
-        share a column `<name>_other` and are told apart by 16 columns `<name>_code0` to `<name>_code15`.
+        Number of most frequent categories kept per column. All others, including those that the fit did not see, share
+        a column `<name>_other` and are distinguished by 16 columns `<name>_code0` to `<name>_code15`.
 
     Attributes
     ----------
     statistic_ : TableStatistic
-        The sum over all rows seen; all else follows from it.
+        The statistic of all rows seen, from which the encoding follows.
     columns_ : list of NumberColumns, TextColumn and TimeColumn
         The encodings.
     n_features_out_ : int
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
-        Only where the table has string names.
+        Only if the column names are strings.
 
     Notes
     -----
-    Every category ever seen is counted, so memory grows with the distinct strings of a column. In sums of batches with
-    more than 2^20 of them the heaviest are kept, and no weight is wrong by more than 2^-19 of the total.
+    All categories are counted, so memory grows with the number of distinct strings of a column. When batches are added,
+    at most the 2^20 heaviest are kept, and no weight is wrong by more than 2^-19 of the total.
 
     The code of a rare category is 16 bits of a hash of its text, each 0 or 1/4: a random projection of its
-    0/1 columns that needs no fit and has bounded width. Between two codes the L1 distance is 2 on average, as between
-    two categories that are kept; one pair in 65,536 shares its code.
+    0/1 columns that needs no fit and has a bounded width. The mean L1 distance of two codes is 2, as for two categories
+    that are kept; one pair in 65,536 shares a code.
 
     Examples
     --------
@@ -86,19 +86,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @classmethod
     def of(cls, statistic: TableStatistic, **parameters: Any) -> "TableEncoder":
-        """Return the encoder that `fit` would make of the rows that a statistic is of.
+        """Return the encoder that `fit` would learn from the rows of a statistic.
 
         Parameters
         ----------
         statistic : TableStatistic
-            Of at least one row; its names are those of the columns.
+            Statistic of at least one row; its names are those of the columns.
         **parameters
-            As of the constructor.
+            Parameters of the constructor.
 
         Raises
         ------
         ValueError
-            As of `fit`.
+            As in `fit`.
         """
         encoder = cls(**parameters)
         encoder.n_features_in_ = len(statistic.kinds)
@@ -137,9 +137,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._update(X, sample_weight, getattr(self, "statistic_", None))
 
     def forget_categories(self) -> None:
-        """Drop the counts of categories, which only `partial_fit` needs; the categories that are kept stay.
+        """Drop the counts of categories, which only `partial_fit` needs; the encoding does not change.
 
-        A saved model then holds no text of the table but the names of columns and of those categories.
+        A saved model then holds no text of the table except the names of columns and of the kept categories.
         """
         self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
 
@@ -152,12 +152,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        Z : float32 array, or CSR where X is sparse, of shape (n, n_features_out_)
+        Z : float32 array, or CSR if X is sparse, of shape (n, n_features_out_)
 
         Raises
         ------
         ValueError
-            Where columns, or the kinds of their values, differ from those of the fit.
+            If columns, or the types of their values, differ from those of the fit.
         """
         return self.encode(X, np.float32)
 
@@ -183,7 +183,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array of str of shape (n_features_in_,), optional
-            Must equal `feature_names_in_` where that exists.
+            Must equal `feature_names_in_`, if that exists.
 
         Returns
         -------
@@ -194,15 +194,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array(output_names(self.columns_, inputs, self.n_features_out_), dtype=object)
 
     def column_groups(self) -> np.ndarray:
-        """Groups of output columns that belong together, for learners that give each column a scale of its own.
+        """Groups of output columns that belong together, for learners that scale columns individually.
 
-        The cosine and the sine of a circle are tied, and so are the columns of the codes of a text column: a
-        common scale keeps their distances meaningful, and none of them may be transformed by itself.
+        The cosine and the sine of a circle are tied, and so are the code columns of a text column: they need a common
+        scale to keep distances meaningful, and none of them may be transformed alone.
 
         Returns
         -------
         groups : int array of shape (n_features_out_,)
-            Equal where columns are tied, otherwise distinct; 0, 1, ... in order of first appearance.
+            Equal for tied columns, distinct otherwise; 0, 1, ... in order of first appearance.
         """
         check_is_fitted(self)
         first = np.arange(self.n_features_out_)

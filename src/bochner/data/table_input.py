@@ -96,7 +96,7 @@ def finite_numbers(X: Any, start: int = 0) -> Any:
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"X is an array of objects that are no numbers ({error}); pass a data frame.") from error
+            raise ValueError(f"X is an array of objects that are not numbers ({error}); pass a data frame.") from error
     require_finite(X, start)
     return X
 

@@ -49,9 +49,9 @@ def fitted_attribute(model: Any, name: str) -> Any:
     if not hasattr(model, name):
         raise ValueError(f"This display draws models that have {name}, and {type(model).__name__} has none.")
     raise ValueError(
-        f"This model has nothing to draw: its {name} is None, as where it was fitted with a kernel or a feature map of "
-        "its own, with metric='isotropic', or on too few rows to learn from. Fit it on 250 rows or more, with "
-        "kernel='auto', features='auto' and metric='auto'."
+        f"This model has nothing to draw: its {name} is None, as after a fit with a given kernel or feature map, with "
+        "metric='isotropic', or on too few rows. Fit it on 250 rows or more, with kernel='auto', features='auto' and "
+        "metric='auto'."
     )
 
 

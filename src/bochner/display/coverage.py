@@ -26,7 +26,7 @@ PREDICTED = "predicted"
 class CoverageDisplay:
     """Share of targets within prediction intervals, for many coverages, and by groups of rows for one of them.
 
-    On the left coverage as measured against coverage as asked for, which is right on the diagonal; on the right the
+    On the left coverage as measured against coverage as requested, which is right on the diagonal; on the right the
     coverage of groups: intervals that are right in the mean may be too short for some rows and too long for others.
     Bands and bars are Wilson's 95 % intervals; groups whose bar leaves out the coverage asked for stand out, of 20
     groups one by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
@@ -221,7 +221,7 @@ class CoverageDisplay:
         ax.set_ylim(0, 1)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(lambda share, _: f"{100 * share:.0f}%")
-        ax.set_xlabel("Coverage asked for")
+        ax.set_xlabel("Nominal coverage")
         ax.set_ylabel("Coverage measured")
         ax.set_title(f"{self.n_rows:,} rows", loc="left")
 

@@ -95,7 +95,7 @@ class DriftDisplay:
         kinds = {is_classifier(one) for one in models.values()}
         if len(kinds) > 1:
             raise ValueError("Scores of a regressor and of a classifier do not compare: give models of one kind.")
-        what = "Share predicted rightly" if kinds == {True} else "1 - squared error / variance"
+        what = "Accuracy" if kinds == {True} else "1 - squared error / variance"
         return cls({name: one.score_history_ for name, one in models.items()}, what)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> DriftDisplay:

@@ -102,7 +102,7 @@ class KernelDisplay:
         ----------
         features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
             Drawn where it is not fitted. Bins are learned on the points of the line, in the grids of the map; without
-            a `random_state` of its own those are drawn anew. Of maps side by side the first is drawn.
+            a `random_state` of its own those are drawn again. Of maps side by side the first is drawn.
         X : rows of shape (n, d), optional
             The line starts at the first one; at 0 without. Needed where the map is not fitted.
         direction : int or array of shape (d,), default=0
@@ -224,8 +224,8 @@ def _known(features: Any, line: NDArray) -> NDArray:
     pairs = isinstance(features, FourierFeatures) and features.sampling == "iid" and not len(features.offsets_)
     if not pairs or len(features.kernel.terms()) > 1:
         raise ValueError(
-            "Deviations are known for FourierFeatures with sampling='iid', paired=True, an even number of features and "
-            "a kernel of one term: otherwise take n_draws of 2 or more."
+            "Deviations are known for FourierFeatures with sampling='iid', paired=True, an even number of features "
+            "and a kernel of one term: otherwise use n_draws of 2 or more."
         )
     known = bias_and_variance(features)
     assert known is not None

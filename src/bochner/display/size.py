@@ -76,7 +76,7 @@ class SizeDisplay:
     >>> from bochner.tuning import Candidate, Report
     >>> tried = [("bins", -1.0, 0.31), ("bins", 0.0, 0.26), ("bins", 1.0, 0.28)]
     >>> candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate("Fourier features", 2000, 0.3, 0.01, 0.4)]
-    >>> report = Report("squared error", 500, candidates, "bins", "the least loss on the rows held out", tried)
+    >>> report = Report("squared error", 500, candidates, "bins", "lowest validation loss", tried)
     >>> display = SizeDisplay.from_report(report).plot()
     >>> display.minima_[0].get_xdata().tolist()
     [0.0]
@@ -224,7 +224,7 @@ class SizeDisplay:
         ax.set_xscale(_loss_scale(np.array([one.loss for one in ranked])))
         _few_ticks(ax.xaxis)
         ax.set_xlabel(f"{self._loss} ± standard error")
-        rows = f" on {self.rows_held_out:,} rows held out" if self.rows_held_out else ""
+        rows = f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         ax.set_title(f"Candidates{rows}", loc="left")
         finish([ax])
         if self.reason:

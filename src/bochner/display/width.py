@@ -165,7 +165,7 @@ class WidthDisplay:
             raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
         covered = interval_coverage(truth, ends)
         if not np.isfinite(ends).all():
-            raise ValueError("Some intervals are infinite, and cannot be drawn: take a smaller coverage.")
+            raise ValueError("Some intervals are infinite, and cannot be drawn: use a smaller coverage.")
         centre = ends.mean(axis=1) if predicted is None else target_of(predicted)
         if centre.shape != truth.shape:
             raise ValueError(f"predicted must be of shape {truth.shape}, as y is, got {centre.shape}.")

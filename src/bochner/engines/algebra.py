@@ -87,7 +87,7 @@ def cholesky(matrix: NDArray) -> NDArray:
 def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
     """Lower factor of gram + shift I, with as much more on the diagonal as rounding makes necessary.
 
-    LinAlgError where the matrix holds values that are no numbers.
+    LinAlgError where the matrix holds values that are not numbers.
     """
     while True:
         shifted = gram.copy()
@@ -104,7 +104,7 @@ def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
 def cholesky_below(matrix: NDArray, diagonal: NDArray, shift: float, rounding: float) -> NDArray:
     """Overwrite the lower triangle of a matrix by the factor of what is above its diagonal, which stays there.
 
-    So one matrix is enough for any number of shifts. LinAlgError where it holds values that are no numbers.
+    So one matrix is enough for any number of shifts. LinAlgError where it holds values that are not numbers.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Cluster:
         EngineError
             Where the scheduler does not answer.
         """
-        lost = f"{self.name} does not answer: see whether it runs, connect a new Client, and begin again."
+        lost = f"{self.name} does not answer: check that it runs, connect a new Client, and start again."
         deadline = monotonic() + self.patience
         while self.client.status != "running":
             if self.client.status in ("closing", "closed") or monotonic() > deadline:
@@ -88,14 +88,14 @@ class Cluster:
             raise EngineError(self._without_workers())
         if now - self.was_busy > IDLE * self.patience:
             raise EngineError(
-                f"{self.name} has work, and none of its {len(workers)} workers has done anything for "
-                f"{IDLE * self.patience:.0f} s{_paused(workers)}: restart the cluster and begin again."
+                f"{self.name} has work, but none of its {len(workers)} workers has made progress for "
+                f"{IDLE * self.patience:.0f} s{_paused(workers)}: restart the cluster and start again."
             )
 
     def _without_workers(self) -> str:
         return (
-            f"{self.name} has had no workers for {self.patience:.0f} s: they may have died for want of memory, or not "
-            "have begun; see their logs, start workers, and begin again."
+            f"{self.name} has had no workers for {self.patience:.0f} s: they may have died for lack of memory, or have "
+            "not started; check their logs, start workers, and start again."
         )
 
     def _wait_for_one(self) -> dict[str, Any]:
@@ -130,8 +130,8 @@ class Cluster:
         free = OWN_SHARE * limit / threads
         if limit and need > free:
             raise MemoryError(
-                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free for it on a worker that does "
-                f"{threads} at a time in a memory_limit of {as_size(limit)}. Take a smaller n_components, fewer "
+                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free on a worker (tasks at a time: "
+                f"{threads}; memory_limit of {as_size(limit)}). Use a smaller n_components, fewer "
                 "threads a worker, or workers with a larger memory_limit."
             )
 
@@ -149,7 +149,7 @@ class Cluster:
         ask, own = _asker(), _asker()()
         call = lambda: self.client.run(ask, on_error="return")  # noqa: E731
         found = within(
-            self.patience, call, f"{self.name} has workers that do not answer: restart them and begin again."
+            self.patience, call, f"{self.name} has workers that do not answer: restart them and start again."
         )
         for address, versions in found.items():
             if versions != own and not isinstance(versions, Exception):  # of workers that have left meanwhile
@@ -178,12 +178,12 @@ def _asker() -> Callable[[], dict[str, str]]:
 def _difference(address: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
     other = [name for name in ours if theirs[name] != ours[name]]
     there, here = (", ".join(f"{name} {of[name] or 'missing'}" for name in other) for of in (theirs, ours))
-    return f"The worker at {address} has {there}, and this process {here}: install the same versions everywhere."
+    return f"The worker at {address} has {there}, and this process has {here}: install the same versions everywhere."
 
 
 def _paused(workers: dict[str, Any]) -> str:
     paused = sum(worker.get("status") == "paused" for worker in workers.values())
-    return f" ({paused} of them are paused for want of memory)" if paused else ""
+    return f" ({paused} of them are paused for lack of memory)" if paused else ""
 
 
 def _is_busy(worker: dict[str, Any]) -> bool:
@@ -208,23 +208,25 @@ def explained(error: BaseException, connected: bool) -> EngineError | None:
         worker = error.last_worker
         limit = f", whose memory_limit is {as_size(worker.memory_limit)}," if worker.memory_limit else ""
         return EngineError(
-            f"{error.allowed_failures + 1} workers have died at the same work, the last of them at {worker.address}"
-            f"{limit} most likely for want of memory: take a smaller n_components, fewer threads a worker, or workers "
-            "with a larger memory_limit, and see the workers' logs."
+            f"{error.allowed_failures + 1} workers have died on the same task, the last of them at "
+            f"{worker.address}{limit} most likely for lack of memory: use a smaller n_components, fewer threads a "
+            "worker, or workers with a larger memory_limit, and check the workers' logs."
         )
     if isinstance(error, CancelledError):
         if not connected or getattr(error, "reason", "") == "scheduler-connection-lost":
             return EngineError(
-                "The Dask scheduler was lost: see whether it runs, connect a new Client, and begin again."
+                "The Dask scheduler was lost: check that it runs, connect a new Client, and start again."
             )
         return EngineError(
-            f"Dask has given up the work ({str(error).splitlines()[0]}): data that were scattered die with their "
-            "worker; hand in collections or files, and begin again."
+            f"Dask has given up the work ({str(error).splitlines()[0]}): scattered data are lost with their worker; "
+            "give collections or files, and start again."
         )
     if isinstance(error, ModuleNotFoundError) and error.name == "bochner":
-        return EngineError("A worker of the Dask cluster has no bochner: install the same version everywhere.")
+        return EngineError(
+            "bochner is not installed on a worker of the Dask cluster: install the same version everywhere."
+        )
     if isinstance(error, CommClosedError):
         return EngineError(
-            f"The connection to the Dask cluster was lost ({error}): connect a new Client, and begin again."
+            f"The connection to the Dask cluster was lost ({error}): connect a new Client, and start again."
         )
     return None

@@ -47,8 +47,8 @@ class DaskEngine:
     def __init__(self, client: Client, patience: float = 60.0) -> None:
         if client.asynchronous:
             raise TypeError(
-                "engine must be a Client that is not asynchronous: make it by Client(..., asynchronous=False), or fit "
-                "in a thread of its own, by asyncio.to_thread."
+                "engine must be a Client that is not asynchronous: make it with Client(..., asynchronous=False), or "
+                "fit in a separate thread with asyncio.to_thread."
             )
         self.client, self.cluster = client, Cluster(client, patience)
         self._watched: list[tuple[Future, Callable[[], object]]] = []

@@ -84,11 +84,11 @@ class FuturesEngine:
                     self._finish(running.pop(future), future.result())
         except BrokenExecutor as error:
             raise EngineError(
-                f"A process of the executor has died ({error}), most likely for want of memory: take a smaller "
-                "n_components or fewer processes, make a new executor, and begin again."
+                f"A process of the executor has died ({error}), most likely for lack of memory: use a smaller "
+                "n_components or fewer processes, make a new executor, and start again."
             ) from error
         except CancelledError as error:
-            raise EngineError("The executor has given up the work: make a new one, and begin again.") from error
+            raise EngineError("The executor has given up the work: make a new one, and start again.") from error
         finally:
             self._watched = {}
             for future in running:
@@ -102,7 +102,7 @@ class FuturesEngine:
         except BrokenExecutor:
             raise
         except RuntimeError as error:
-            raise EngineError(f"The executor takes no work ({error}): make a new one, and begin again.") from error
+            raise EngineError(f"The executor accepts no work ({error}): make a new one, and start again.") from error
 
     def _finish(self, task: Task, value: Any) -> None:
         followers = task.finish(value)

@@ -33,7 +33,7 @@ def _call(routine: str, *arguments: Any) -> int:
     info = c_int(0)
     _invoke(routine, *arguments, byref(info))
     if info.value < 0:
-        raise ValueError(f"Argument {-info.value} of {routine} is not legal.")
+        raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
     return info.value
 
 
@@ -45,7 +45,7 @@ def _invoke(routine: str, *arguments: Any) -> None:
     for one in arguments:
         if isinstance(one, np.ndarray):
             if one.dtype != array.dtype:
-                raise TypeError(f"Arrays of {one.dtype} and {array.dtype} do not go together.")
+                raise TypeError(f"Arrays of types {one.dtype} and {array.dtype} do not match.")
             pointers.append(c_void_p(one.ctypes.data))
         elif not isinstance(one, str | int):
             pointers.append(one)
@@ -59,7 +59,7 @@ def _leading(matrix: NDArray) -> int:
     """Distance of the columns of a matrix in Fortran's order, whose columns are contiguous."""
     size, (rows, columns) = matrix.itemsize, matrix.strides
     if (rows != size and len(matrix) > 1) or columns % size or (columns < size * len(matrix) and matrix.shape[1] > 1):
-        raise ValueError("The matrix is not in Fortran's order.")
+        raise ValueError("The matrix is not in Fortran order.")
     return max(columns // size if matrix.shape[1] > 1 else len(matrix), 1)
 
 

@@ -82,7 +82,7 @@ class RayEngine:
             if not isinstance(cause, self.ray.exceptions.RayError):
                 raise cause from error
             raise EngineError(
-                f"Ray has lost the work ({type(cause).__name__}), most likely for want of memory: take a smaller "
+                f"Ray has lost the work ({type(cause).__name__}), most likely for lack of memory: use a smaller "
                 "n_components or more memory for each worker, and see Ray's logs."
             ) from error
         except KeyboardInterrupt:
@@ -90,7 +90,7 @@ class RayEngine:
             raise
 
     def _resources(self) -> dict[str, float]:
-        lost = "The Ray cluster does not answer: see `ray status`, connect anew, and begin again."
+        lost = "The Ray cluster does not answer: see `ray status`, connect again, and start again."
         return within(self.patience, self.ray.cluster_resources, lost)
 
     def _is_reference(self, item: Any) -> bool:

@@ -66,8 +66,8 @@ class Call:
         """
         if self.version != __version__:
             raise EngineError(
-                f"A worker has bochner {__version__}, and its work comes from {self.version}: install the same version "
-                "everywhere."
+                f"A worker has bochner {__version__}, but its task comes from version {self.version}: install the "
+                "same version everywhere."
             )
         own: dict[str, Any] = {"engine": None, "memory_limit": None, "checkpoint": None, "resume": False}
         token = _AWAY.set(os.getpid() != self.process)

@@ -25,7 +25,7 @@ class Task:
     def lead(self, follower: Task) -> bool:
         """Note what takes the result; whether it has to wait."""
         if self.done and self.followers and not self.awaited:
-            raise ValueError("This result has been handed over: submit all work that takes it before asking for any.")
+            raise ValueError("This result has been handed over: submit all work that needs it before asking for any.")
         self.followers.append(follower)
         self.awaited += 1
         return not self.done

@@ -86,7 +86,7 @@ class Prepared(NamedTuple):
 
 
 class KernelMachine(Reported, Interpretation, KernelParameter):
-    """Ridge regression on random features, with whatever is left open chosen from the data."""
+    """Ridge regression on random features; everything that is not given is selected from the data."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             self.solver_, self.solver_reason_ = plan_stream(self._solver(features), features, problem)
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
         if choice is not None and choice.model.alpha is not None:
-            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "the choice was made by it"
+            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
             task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
@@ -192,7 +192,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
     def _solve_again(
         self, source: ArraySource, seed: int, features: FeatureMap, alpha: float, uncertain: bool = False
     ) -> tuple[Design, RidgeTask, Fitted]:
-        """Ridge regression on other rows with all that was chosen; the spread of the errors is found anew too."""
+        """Ridge regression on other rows with all that was chosen; the spread of the errors is found again too."""
         features = fixed(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
@@ -230,21 +230,21 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
         fewest, choice = POLICY.fewest_asked_rows if asked else POLICY.fewest_rows, None
         if columns <= MOST_LEARNED_COLUMNS and n_rows >= fewest:
-            with progress("Choosing the model", None, bool(self.verbose)):
+            with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)
         if choice is None and asked:
             raise ValueError(
-                f"metric={self.metric!r} with features={self.features!r} is learned from at least {fewest} distinct "
-                f"rows and a fifth more to judge by, of at most {MOST_LEARNED_COLUMNS:,} encoded columns, on a target "
-                f"that varies; there are {n_rows:,} rows, equal ones among them, and {columns:,} columns. Take "
-                "metric='isotropic', and features='fourier' or 'binning'."
+                f"metric={self.metric!r} with features={self.features!r} needs at least {fewest} distinct training "
+                f"rows and a fifth more for validation, at most {MOST_LEARNED_COLUMNS:,} encoded columns, and a "
+                f"target that varies; there are {n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
+                "metric='isotropic' and features='fourier' or 'binning'."
             )
         unmapped = None if choice is None else choice.model.unmapped
         if unmapped is not None:
             warn(
-                f"metric='full' learned no linear map: {unmapped}. The scales of the columns were learned, as "
-                "by metric='ard'."
+                f"metric='full' learned no linear map: {unmapped}. Lengthscales of the columns were learned instead, "
+                "as with metric='ard'."
             )
         return choice
 
@@ -295,7 +295,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
         if criteria and (self.solver == "cg" or not features.is_dense):
             why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
-            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} take alpha='auto'.")
+            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
         if self.solver == "auto" and features.learns_weights:
             return "cg"
         return "direct" if criteria and self.solver == "auto" else self.solver
@@ -310,7 +310,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         return hashed(features, HASHED_COLUMNS) if rows.way == "summed" and not features.is_dense else features
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:
-        with progress("Choosing the kernel", None, bool(self.verbose)):
+        with progress("Selecting the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
             units, quick = column_units(self.encoder_), rows.budget.limit is not None
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)

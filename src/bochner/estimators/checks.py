@@ -46,8 +46,8 @@ def require_target(estimator: Any, y: Any) -> None:
     if missing.any():
         row = first_row(missing)
         raise ValueError(
-            f"Input y contains NaN (a missing target), first in row {row}; drop such rows, or learn from them too by "
-            f"SemiSupervised{'Classifier' if is_classifier(estimator) else 'Regressor'}."
+            f"Input y contains NaN (a missing target), first in row {row}; drop such rows, or learn from them too "
+            f"with SemiSupervised{'Classifier' if is_classifier(estimator) else 'Regressor'}."
         )
 
 
@@ -55,8 +55,8 @@ def caution_unlabelled(classes: NDArray) -> None:
     """Warn where -1 stands among labels 0, 1, ..., as scikit-learn marks rows without a label."""
     if len(classes) > 2 and classes.dtype.kind in "if" and classes[0] == -1 and classes[1] in (0, 1):
         warn(
-            "The label -1 among others counts as a class of its own. Where it marks rows without a label, drop these "
-            "rows, or learn from them too by SemiSupervisedClassifier."
+            "The label -1 counts as a class of its own. If it marks rows without a label, drop these rows, or learn "
+            "from them too with SemiSupervisedClassifier."
         )
 
 

@@ -42,7 +42,7 @@ from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
 from bochner.tuning.trace import standard_error
 
-SEPARATED = "the features separate the classes, so that the ridge term alone keeps scores finite"
+SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
@@ -133,7 +133,7 @@ def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alph
     try:
         other, before = _by_loss(design, fitted, task, "logistic", alphas)
     except MemoryError:
-        return squared._replace(reason="the features do not fit the memory")
+        return squared._replace(reason="the features do not fit in memory")
     return squared if before is None else _better(squared, other, before)
 
 
@@ -156,7 +156,7 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     part = _linear_part(some, task.seed)
     ridge = IterativeRidge(Design(some.source, part, design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
-        return "the columns do not fit the memory"
+        return "the columns do not fit in memory"
     stage, loss = Stage(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
     limits = POLICY.newton_steps, POLICY.traced_iterations
     point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
@@ -166,7 +166,7 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     one, one_noise = _mean(log_losses(seen, squared.link), seen.weight)
     if two - one <= float(np.hypot(one_noise, two_noise)):
         return None
-    return f"log loss of rows held out {one:.4f}, and {two:.4f} by the columns alone"
+    return f"validation log loss {one:.4f}, and {two:.4f} with the columns alone"
 
 
 def as_squared(fitted: Fitted) -> ClassFit:
@@ -276,11 +276,11 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> C
     share = before.weight / before.weight.sum()
     gain, noise = _mean(one - two, before.weight)
     missed, missed_noise = _mean(_misses(after) - _misses(before), before.weight)
-    text = f"held-out log loss {share @ two:.4f} by the logistic, {share @ one:.4f} by the squared loss"
+    text = f"validation log loss {share @ two:.4f} with the logistic loss, {share @ one:.4f} with the squared loss"
     if gain <= POLICY.clear * noise:
         return squared._replace(reason=text)
     if missed > POLICY.clear * missed_noise:
-        return squared._replace(reason=f"{text}, which misses {missed:.2%} less of the rows")
+        return squared._replace(reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)")
     return other._replace(reason=text + other.reason.removeprefix("as given"))
 
 

@@ -44,18 +44,18 @@ class ClassesInParts(StreamedMachine):
 
     @any_arrays
     def prepare(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
-        """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
+        """Select everything but the coefficients on a sample of the rows, before `partial_fit` adds all rows.
 
-        The encoder, the classes, the kernel or learned metric and the draws of the map stay as they are then. The
-        features are Fourier features, or bins in buckets. Rows of the sample, 4,096 at most, are kept for the choice of
-        alpha and for the probabilities; they are not part of the sums.
+        The encoder, the classes, the kernel or learned metric and the draws of the map are then fixed. The features are
+        Fourier features, or hashed bins. At most 4,096 rows of the sample are kept to select alpha and to calibrate
+        probabilities; they are not part of the sums.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`; of a source that is larger than memory a sample is taken.
+            As in `fit`; from a source that is larger than memory a sample is drawn.
         classes : array of shape (K,), optional
-            All labels that there will be; those of y by default.
+            All labels that may occur; by default those of y.
 
         Returns
         -------
@@ -64,7 +64,7 @@ class ClassesInParts(StreamedMachine):
         Raises
         ------
         ValueError
-            Where what is asked for needs all rows at once: another loss than the squared one, class_weight="balanced",
+            If the parameters need all rows at once: another loss than the squared one, class_weight="balanced",
             solver="exact", alpha="loo", or a map whose columns are sparse and too many.
 
         Examples
@@ -103,17 +103,17 @@ class ClassesInParts(StreamedMachine):
     @any_arrays
     @single_threaded_blas()
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to the fit, exactly as if all had come at once.
+        """Add rows to the fit, with the same result as if all had come at once.
 
-        At the first call everything else is chosen on these rows, unless `prepare` has been called. The coefficients
-        are solved for when they are first asked for.
+        On the first call everything else is selected on these rows, unless `prepare` has been called. The coefficients
+        are computed at first use.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         y : array of shape (n,) or str
         classes : array of shape (K,), optional
-            All labels that there will be; needed at the first call only, where `prepare` was not called.
+            All labels that may occur; needed only on the first call, if `prepare` was not called.
         sample_weight : array of shape (n,) or str, optional
 
         Returns
@@ -123,19 +123,19 @@ class ClassesInParts(StreamedMachine):
         Raises
         ------
         ValueError
-            As `prepare`; where there are other columns, or labels that are not among the classes.
+            As in `prepare`; if columns differ, or labels are not among the classes.
 
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: all begins anew with these rows.
+            After `fit`, which keeps no sums: the fit starts again with these rows.
         """
         self._started()
         X, y, sample_weight = given_batch(X, y, sample_weight)
         if self._sums is None:
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
+                raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
             self.prepare(X, y, sample_weight, classes=classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
@@ -149,7 +149,7 @@ class ClassesInParts(StreamedMachine):
         if len(new := np.setdiff1d(y, self.classes_)):
             raise ValueError(
                 f"y holds {new[:5].tolist()}, which are not among the classes {self.classes_[:20].tolist()}: name all "
-                "classes at the first call, by classes=."
+                "classes in the first call, with classes=."
             )
 
     def _targets_of(self, overview: Overview) -> Signs:

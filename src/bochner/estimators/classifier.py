@@ -49,115 +49,118 @@ def _by_class(columns: list[str], found: NDArray) -> dict[str, NDArray]:
 
 
 class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, ClassesInParts):
-    """Kernel classification in linear time: least squares on targets of -1 and 1, as in the seed paper.
+    """Kernel classification in linear time, by random features.
 
-    K classes are K right-hand sides of one factorisation, or of one run of conjugate gradients. Probabilities come from
-    the exact leave-one-out scores of training rows (4,096 of them where there are more), or by conjugate gradients from
-    the scores of rows that are held out, by a monotone link fitted to them, or an isotonic curve where rows suffice.
-    Below some 250 distinct rows the model is the exact kernel machine of one Gaussian lengthscale, which, like the
-    ridge term and whether columns are scaled, is chosen by leave-one-out log loss; it keeps these rows.
+    By default, as in the seed paper, the fit is least squares on targets of -1 and 1. K classes are K right-hand sides
+    of one factorisation, or of one run of conjugate gradients. Probabilities are calibrated by a monotone link, or by
+    an isotonic curve if there are enough rows. It is fitted to the exact leave-one-out scores of up to 4,096 training
+    rows or, with conjugate gradients, to the scores of validation rows. Below some 250 distinct rows the model is the
+    exact kernel machine with one Gaussian lengthscale. This lengthscale, the ridge penalty and the scaling of the
+    columns are then selected by leave-one-out log loss, and the model keeps the training rows.
 
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
-        A `bochner.kernels.Kernel` is used as it is given, on columns in their own units; nothing is learned then. A
-        name ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
-        "rationalquadratic") is a kernel of standardised columns whose lengthscales are chosen; of these only
-        "laplacian", "hat" and "smoothbins" have bins. "auto" leaves the choice open.
+        A `bochner.kernels.Kernel` is used as given, on columns in their own units, and nothing is learned. A name
+        ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
+        "rationalquadratic") is a kernel of standardised columns whose lengthscales are learned. Only "laplacian", "hat"
+        and "smoothbins" have bins. "auto" selects the kernel.
     features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
-        "hybrid" is both side by side; "auto" is the best of them on rows that are held out (with a named kernel
+        "hybrid" is both side by side; "auto" is the one with the lowest validation loss (with a named kernel
         "fourier", beyond 200,000 rows "binning"). A map is copied and drawn with its own kernel and size: `kernel`
-        stays "auto", `n_components` has no effect. The weights of a `ConcatenatedFeatures` that has none are chosen on
-        rows held out, by conjugate gradients. A transformer of scikit-learn, such as `Nystroem`, or a pipeline of them,
-        is fitted on at most 4,096 of the encoded rows, and serves by `TransformerFeatures`.
+        must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
+        lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
+        or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.
     n_components : int or "auto", default="auto"
-        Number of Fourier features, of grids of bins, or of each of the two. "auto" for Fourier features is 2 n, within
-        128 and 2,048, less beyond half a million rows, up to 8,192 where that pays on rows held out; for grids 50
-        million over n, within 50 and 800, fewer for many outputs.
+        Number of Fourier features, of binning grids, or of each. For Fourier features "auto" is 2 n, between 128 and
+        2,048, fewer beyond half a million rows, and up to 8,192 if that lowers the validation loss. For grids it is 50
+        million / n, between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
-        One lengthscale for all columns, after scaling; a learned scale and monotone warp for each; or a learned linear
-        map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
-        learned, about a fifth of the rows or 10,000; with fewer than 250 distinct rows, or more than 4,096 columns,
-        it is "isotropic". For bins the map is learned from 2,000 to 200,000 dense rows with two numeric columns or
-        more; elsewhere "full" is "ard", with a warning.
+        "isotropic": one lengthscale for all columns, after scaling. "ard": a learned lengthscale and monotone warp for
+        each column. "full": a learned linear map on top (see `bochner.tuning.learn_metric`). "auto" has the lowest
+        loss on validation rows, which are set aside before anything is learned (about a fifth of the rows, or 10,000).
+        With fewer than 250 distinct rows, or more than 4,096 columns, "auto" is "isotropic". For bins the linear map
+        is learned from 2,000 to 200,000 dense rows with two or more numeric columns; otherwise "full" falls back to
+        "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
-        Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
-        "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
-        rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
-        These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
+        Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a path with "auto", the value of
+        lowest exact leave-one-out error is selected. This error is computed on up to 4,096 rows; with "loo" on all
+        rows, in a second pass. "gcv" minimises generalised cross-validation, without a second pass. "loo" and "gcv"
+        need the direct solver and Fourier features. With "cg" the validation error decides.
     loss : {"auto", "squared", "logistic", "squared_hinge"}, default="auto"
-        What the fit minimises, beside the ridge term. "squared" has one solution by linear algebra. "logistic" is the
-        log loss of softmax(f), alpha one over scikit-learn's C; it ranks rare classes better. "squared_hinge" is
-        max(0, 1 - y f)^2 of each class against the others. These two take Newton's method, from the ridge solution or,
-        where alpha is "auto", from a linear model, whose columns stand beside the features then. "auto" is "squared",
-        unless there are 1,000 rows, and on those held out a linear logistic model does as well, and the logistic loss
-        of all features is clearly better than the squared one, with no more errors.
+        What the fit minimises, plus the ridge penalty. "squared" has a closed-form solution. "logistic" is the log loss
+        of softmax(f), with alpha = 1 / C of scikit-learn; it ranks rare classes better. "squared_hinge" is
+        max(0, 1 - y f)^2 of each class against the others. These two use Newton's method. It starts at the ridge
+        solution or, with alpha="auto", at a linear model, whose columns are then part of the features. "auto" is
+        "squared", unless there are 1,000 rows, a linear logistic model does as well on validation rows, and the
+        logistic loss of all features is clearly lower there, with no more errors.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
-        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
-        that are stored in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
-        memory, and for large problems for which it is estimated to take less than half the time. "exact" has no
-        features but the kernel matrix of all rows, n x n, factorised up to 20,000 rows and taken by preconditioned
-        conjugate gradients beyond: the machine that features approximate, with the same alpha, to compare them with.
+        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
+        that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,
+        and for large problems that it is estimated to solve in less than half the time. "exact" uses the n x n kernel
+        matrix of all rows in place of features: factorised up to 20,000 rows, and solved by preconditioned conjugate
+        gradients beyond. It is the model that features approximate, with the same alpha, for comparison.
     tol : float, default=1e-2
-        Relative error of the solution by "cg", in the norm of the equations' matrix; of "exact" at most 1e-3. Where
-        alpha is chosen, the iterations of "cg" may stop earlier: as soon as that is best for rows that are held out, as
-        in any model with learned bins, or, by default, where the predictions of such rows have settled. Below 5e-3, and
-        below 1e-8 n where alpha is given and there may be bins, all is computed in double precision.
+        Relative error of the "cg" solution, in the norm of the matrix of the equations; for "exact" at most 1e-3. If
+        alpha is selected, "cg" may stop earlier: at the iteration of lowest validation loss, as in any model with
+        learned bins, or, by default, when the predictions of validation rows have settled. With `tol` below 5e-3, or a
+        given alpha below 1e-8 n where there may be bins, all is computed in double precision.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, by which those of their rows are multiplied; as in scikit-learn.
+        Weights of the classes, which multiply the weights of their rows; as in scikit-learn.
     time_limit : float or None, default=None
-        Seconds that the fit may take, once compiled code is there: fewer candidates, steps and grids, or more grids
-        than by default. None is as long as the defaults take. The exact solver heeds no limit.
+        Time limit of a fit in seconds, without compilation. It leads to fewer candidates, steps and grids, or to more
+        grids than by default. None sets no limit. The exact solver ignores it.
     random_state : int, RandomState or None, default=None
-        Seed of the features and of the samples on which choices are made.
+        Seed of the features, and of the samples used for selection.
     verbose : int, default=0
-        Show progress on a terminal where positive.
+        If positive, show progress on a terminal.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
     kernel_ : Kernel or None
-        In units of the encoded columns, or of the learned coordinates; None where the map has no single kernel
+        In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
         (`ConcatenatedFeatures`, `LinearFeatures`).
     features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
-        The fitted map; `KernelRows`, the kernel with all training rows, of the exact solver.
+        The fitted map; for the exact solver `KernelRows`, the kernel with all training rows.
     metric_ : Metric or None
-        The learned metric, of the last map where there are several; or that of the kernel's lengthscales.
+        The learned metric (of the last map, if there are several), or that of the kernel's lengthscales.
     report_ : Report or None
-        What was tried and why the choice fell as it did: ``print(model.report_)``. None where nothing was learned.
+        The candidates and why one was selected: ``print(model.report_)``. None if nothing was learned.
     feature_importances_ : array of shape (d,)
         Share of each input column in the mean distance of two rows.
     solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
-        Why this solver, for people.
+        Why this solver was used, in words.
     n_iter_ : int or None
-        Iterations of conjugate gradients, where "cg" or "exact" took them.
+        Number of iterations of conjugate gradients; None if there were none.
     residual_ : float or None
-        Length of the residual of the equations over that of their right-hand side, the largest over the targets; None
-        where there were no iterations.
+        Norm of the residual of the equations over that of their right-hand side, the largest over the targets; None if
+        there were no iterations.
     encoder_ : TableEncoder
-        From the rows as they come to the columns that the kernel sees.
+        Turns input rows into the numeric columns of the kernel.
     alpha_ : float
-        The ridge term of the fit.
+        The ridge penalty of the fit.
     alphas_ : array of shape (A,)
-        What was tried, ascending.
+        The ridge penalties tried, ascending.
     alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
         Criterion of each: mean squared error, summed over the classes.
     loss_ : {"squared", "logistic", "squared_hinge"}
     loss_reason_ : str
-        Why this loss, for people.
+        Why this loss was used, in words.
     n_steps_ : int or None
-        Steps of Newton's method, where the loss took them.
+        Number of Newton steps; None if the loss needs none.
     coef_ : array of shape (D, K), (D, 1) for two classes
     intercept_ : array of shape (K,) or (1,)
     link_ : array of shape (2,)
-        a and b of p = softmax(a f + b f^3), f the scores of the classes; of two classes -s / 2 and s / 2, s the score.
+        a and b of p = softmax(a f + b f^3), with f the scores of the classes; for two classes f is -s / 2 and s / 2,
+        with s the score.
     curve_ : array of shape (2, m) or None
-        Scores, ascending, and what p is proportional to, in the place of the link: an isotonic curve for all classes,
-        where at least 1,000 rows judge and its log loss, in cross-validation on these, is clearly less.
+        An isotonic curve for all classes in place of the link: scores, ascending, and values that p is proportional to.
+        It is used if there are at least 1,000 validation rows and its cross-validated log loss is clearly lower.
     set_thresholds_ : array of shape (2, m) or None
-        Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None where no rows judge.
+        Thresholds of `predict_set`, ascending, and the coverage that each guarantees; None without validation rows.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
@@ -166,19 +169,20 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     ValueError, TypeError
         At fit: parameters out of range; missing or infinite values in arrays (data frames may have missing ones);
         negative weights; a target that is missing, continuous, or different in every row; "binning" with a kernel that
-        is no mixture of hats, as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
+        is not a mixture of hats, such as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
-        Before any work, where D^2 moments of the direct solver do not fit the memory that is free, or blocks of the
-        exact one.
+        Before any work, if the D^2 moments of the direct solver, or blocks of the exact one, do not fit in the free
+        memory.
 
     Warns
     -----
     ConvergenceWarning
-        At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
+        At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a `tol` below 1e-2, in proportion
+        to its logarithm).
     UserWarning
-        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are
-        alone in their bins, which then tell nothing of new rows; where a label is -1 beside 0, 1, ..., which may be
-        meant to mark rows without one.
+        At fit, if a requested device is not used, if metric="full" learns no linear map, if most rows are alone in
+        their bins, which then carry no information about new rows, or if there is a label -1 besides 0, 1, ..., which
+        may mark rows without a label.
 
     References
     ----------
@@ -194,7 +198,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     >>> bool(model.score(X[400:], y[400:]) > 0.95)
     True
 
-    A board of squares, by random binning features:
+    A chessboard, with random binning features:
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
@@ -234,18 +238,18 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     @any_arrays
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit the model; by the squared loss, where rows are too many for the memory.
+        """Fit the model; with the squared loss if the rows do not fit in memory.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
-            Arrays of PyTorch, CuPy and JAX are taken too: Fourier features of them are computed on their device.
+            The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
+            sample. Arrays of PyTorch, CuPy and JAX work too: their Fourier features are computed on their device.
         y : array of shape (n,) or str
             Labels, numbers, strings or booleans, or the column of X that holds them.
         sample_weight : array of shape (n,) or str, optional
-            Not negative. A weight of w fits as w equal rows do; only their ratios matter to what is chosen, where
-            alpha is chosen too. What is learned on samples of the rows may differ between the two within its noise.
+            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha is selected, only ratios of
+            weights matter. What is learned on samples of the rows may differ from that of equal rows within its noise.
 
         Returns
         -------
@@ -292,16 +296,16 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     @any_arrays
     @single_threaded_blas()
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
+        """Fit the same model on other rows, without a new selection; for example on all rows, after scoring it.
 
-        The encoder, the kernel or learned metric, the draws of the map, the ridge term, the calibration of the
-        probabilities and, for bins, the number of iterations stay; bins and coefficients are those of the new rows. Of
-        rows that are read in passes bins keep their columns.
+        The encoder, the kernel or learned metric, the draws of the map, the ridge penalty, the calibration of the
+        probabilities and, for bins, the number of iterations are kept. Bins and coefficients are those of the new rows.
+        If rows are read in passes, bins keep their columns.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            With the columns of the fit.
+            Rows with the same columns as in the fit.
         y : array of shape (n,)
             Labels, among those of the fit.
         sample_weight : array of shape (n,), optional
@@ -315,7 +319,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         NotFittedError
             Before `fit`.
         ValueError
-            Where columns are not those of the fit, or there are new labels.
+            If columns differ from those of the fit, or there are new labels.
 
         Examples
         --------
@@ -334,7 +338,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         X = self._rows(X, reset=False)
         y, weight = self._checked_target(X, y, sample_weight)
         if len(new := np.setdiff1d(y, self.classes_)):
-            raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it anew.")
+            raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it again.")
         source, seed = self._other_rows(X, y, weight, Signs(self.classes_))
         features, alpha = self.features_, self._start.alpha
         inner = features.but_last() if self._start.linear else features
@@ -371,7 +375,9 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         self.classes_ = classes
         caution_unlabelled(classes)
         if len(classes) == n_rows > FEW_ROWS:
-            raise ValueError(f"The target has another label in each of the {n_rows} rows: it looks like an identifier.")
+            raise ValueError(
+                f"The target has a different label in each of the {n_rows} rows: it looks like an identifier."
+            )
 
     @lazy
     @any_arrays
@@ -382,13 +388,12 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
 
         Returns
         -------
         array of shape (n,) or (n, K)
-            For two classes the score of ``classes_[1]``, positive where that is predicted.
+            For two classes the score of ``classes_[1]``, positive if that class is predicted.
         """
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
@@ -401,16 +406,15 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
+            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
 
         Returns
         -------
         array of shape (n,), or Path
-            Of the library of X, where X lies, unless labels are text. Of a Dask array such an array, of a Dask data
-            frame a series with its index, not computed yet. The path of the file where there is one.
+            In the library and on the device of X, unless labels are strings. For a Dask array, a Dask array; for a Dask
+            data frame, a series with its index; neither is computed yet. With `out`, the path of the file.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)
@@ -423,23 +427,22 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
 
     @any_arrays
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
-        """Estimate class probabilities, calibrated on scores of rows left out.
+        """Predict class probabilities, calibrated on leave-one-out or validation scores.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
+            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
 
         Returns
         -------
         array of shape (n, K), or Path
-            In the order of `classes_`, of the library of X, where X lies. Of a Dask array such an array, of a Dask data
-            frame one with its index and a column for each class, not computed yet. The path of the file where there is
-            one.
+            In the order of `classes_`, in the library and on the device of X. For a Dask array, a Dask array; for a
+            Dask data frame, one with its index and a column for each class; neither is computed yet. With `out`, the
+            path of the file.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)

@@ -39,7 +39,9 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
         Columns that are left out.
     """
     if isinstance(X, Iterator):
-        raise TypeError("an iterator can be read only once: plan and fit what bochner.open_source makes of it.")
+        raise TypeError(
+            "an iterator can be read only once: open it with bochner.open_source, then plan and fit the result."
+        )
     if not isinstance(X, TableSource) and not is_streamed(X):
         return _held(X, y, classes)
     found = X if isinstance(X, TableSource) else _glance(X, exclude) or open_source(X, exclude=exclude, sample=sample)

@@ -90,7 +90,7 @@ def kernels_with_bins() -> tuple[str, ...]:
 def _kernel_beside_a_map(given: Given) -> str | None:
     if not given.own_map or given.kernel == "auto":
         return None
-    return f"features is a map with a kernel of its own: leave {given.write('kernel', 'auto')}."
+    return f"features is a map with its own kernel: keep {given.write('kernel', 'auto')}."
 
 
 def _kernel_rows(given: Given) -> str | None:
@@ -98,15 +98,15 @@ def _kernel_rows(given: Given) -> str | None:
 
     if given.solver == "exact" or not has_kernel_rows(given.features):
         return None
-    return "KernelRows are what solver='exact' makes of a kernel: take solver='exact', or kernel=."
+    return "KernelRows belong to solver='exact', which makes them of a kernel: use solver='exact', or kernel=."
 
 
 def _own_lengthscales(given: Given) -> str | None:
     if given.metric not in LEARNED or not (given.own_kernel or given.own_map):
         return None
     return (
-        f"{given.write('metric')} is learned, but a kernel or a map with lengthscales of its own is given: leave "
-        f"{given.write('metric', 'auto')}, or give the kernel's name."
+        f"{given.write('metric')} learns lengthscales, but the kernel or map given has its own: keep "
+        f"{given.write('metric', 'auto')}, or give the kernel by name."
     )
 
 
@@ -114,7 +114,7 @@ def _exact_bins(given: Given) -> str | None:
     if given.solver != "exact" or not given.binned:
         return None
     return (
-        f"{given.write('solver')} computes the kernel itself, without {given.write('features')}: leave "
+        f"{given.write('solver')} computes the kernel itself, without {given.write('features')}: keep "
         f"{given.write('features', 'auto')}; the kernel of bins is {given.write('kernel', 'laplacian')}."
     )
 
@@ -123,7 +123,7 @@ def _direct_bins(given: Given) -> str | None:
     if given.solver != "direct" or not given.binned:
         return None
     return (
-        f"{given.write('solver')} needs dense features; bins are solved by conjugate gradients: take "
+        f"{given.write('solver')} needs dense features; bins are solved by conjugate gradients: use "
         f"{given.write('solver', 'auto')} or {given.write('solver', 'cg')}."
     )
 
@@ -132,7 +132,7 @@ def _criterion_of_bins(given: Given) -> str | None:
     if not given.criterion or not given.binned:
         return None
     return (
-        f"{given.write('alpha')} needs the direct solver; bins are solved by conjugate gradients: take "
+        f"{given.write('alpha')} needs the direct solver; bins are solved by conjugate gradients: use "
         f"{given.write('alpha', 'auto')} or numbers, or {given.write('features', 'fourier')}."
     )
 
@@ -141,7 +141,7 @@ def _criterion_by_iterations(given: Given) -> str | None:
     if not given.criterion or given.solver != "cg":
         return None
     return (
-        f"{given.write('alpha')} needs the direct solver: take {given.write('solver', 'direct')}, or "
+        f"{given.write('alpha')} needs the direct solver: use {given.write('solver', 'direct')}, or "
         f"{given.write('alpha', 'auto')} or numbers."
     )
 
@@ -151,7 +151,7 @@ def _learned_bins(given: Given) -> str | None:
     if not learned or (not given.own_kernel and given.kernel in ("auto", "laplacian")):
         return None
     return (
-        f"{given.write('features')} with a learned metric is one of the Laplacian kernel: take "
+        f"{given.write('features')} with a learned metric needs the Laplacian kernel: use "
         f"{given.write('kernel', 'auto')}, or {given.write('features', 'fourier')}."
     )
 
@@ -160,7 +160,7 @@ def _kernel_without_bins(given: Given) -> str | None:
     if not given.binned or given.own_kernel or given.kernel in ("auto", *(names := kernels_with_bins())):
         return None
     return (
-        f"{given.write('kernel')} has no bins: take auto, {', '.join(names[:-1])} or {names[-1]}, or "
+        f"{given.write('kernel')} has no bins: use auto, {', '.join(names[:-1])} or {names[-1]}, or "
         f"{given.write('features', 'fourier')}."
     )
 
@@ -169,7 +169,7 @@ def _one_lengthscale_of_hybrids(given: Given) -> str | None:
     if given.features != "hybrid" or given.metric != "isotropic":
         return None
     return (
-        f"{given.write('features')} learns its metrics: take {given.write('metric', 'auto')}, ard or full, or, in "
+        f"{given.write('features')} learns its metrics: use {given.write('metric', 'auto')}, ard or full, or, in "
         "Python, ConcatenatedFeatures."
     )
 
@@ -178,7 +178,7 @@ def _loss_of_all_rows(given: Given) -> str | None:
     if given.solver != "exact" or given.loss in ("auto", "squared"):
         return None
     return (
-        f"{given.write('solver')} minimises squared errors: take {given.write('solver', 'auto')}, or "
+        f"{given.write('solver')} minimises squared errors: use {given.write('solver', 'auto')}, or "
         f"{given.write('loss', 'squared')}."
     )
 
@@ -187,8 +187,8 @@ def _uncertainty_by_loss(given: Given) -> str | None:
     if not given.uncertainty or given.loss in ("auto", "squared"):
         return None
     return (
-        f"Deviations and intervals are those of squared errors: take {given.write('loss', 'squared')}, or leave "
-        "uncertainty out; of a quantile alone the loss may be one."
+        f"Standard deviations and intervals need the squared loss: use {given.write('loss', 'squared')}, or leave "
+        "uncertainty out; for a single quantile use the quantile loss."
     )
 
 

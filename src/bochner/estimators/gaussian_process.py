@@ -32,10 +32,10 @@ class GaussianProcess(KernelMachine):
 
     @any_arrays
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[np.float64]:
-        """Draw functions from the posterior, and evaluate them; they are without the noise of targets.
+        """Draw functions from the posterior and evaluate them, without the noise of targets.
 
-        By pathwise conditioning (Wilson et al., 2020): what is drawn are functions of the whole space, so that the same
-        seed gives the values of the same functions at other rows.
+        This uses pathwise conditioning (Wilson et al., 2020): whole functions are drawn, so the same seed gives values
+        of the same functions at other rows.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class GaussianProcess(KernelMachine):
         Raises
         ------
         ValueError
-            Where the model was fitted without ``uncertainty=True``, or `n_samples` is not positive.
+            If the model was fitted without ``uncertainty=True``, or `n_samples` is not positive.
 
         References
         ----------
@@ -108,7 +108,7 @@ class GaussianProcess(KernelMachine):
         check_is_fitted(self)
         if not hasattr(self, "posterior_"):
             raise ValueError(
-                "Standard deviations and samples need what the fit keeps for them: fit with uncertainty=True, or "
-                "'std', as in KernelMachineRegressor(uncertainty=True)."
+                "Standard deviations and samples need a posterior: fit with uncertainty=True or 'std', as in "
+                "KernelMachineRegressor(uncertainty=True)."
             )
         return self.posterior_

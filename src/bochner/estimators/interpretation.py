@@ -33,7 +33,7 @@ class Interpretation:
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Share of each input column in the mean distance of two rows, by the metric; shape (d,), of sum 1."""
+        """Share of each input column in the mean distance of two rows, by the metric: shape (d,), summing to 1."""
         check_is_fitted(self)
         shares = _relevance(self.features_)
         if shares is None and self.metric_ is not None:
@@ -44,18 +44,18 @@ class Interpretation:
 
     @any_arrays
     def average_gradient(self, X: Any) -> NDArray[np.float64]:
-        """Mean size of the gradient of the fitted function, by finite differences.
+        """Mean absolute gradient of the fitted function, by finite differences.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-            Rows at which to look; of more than 1,000 rows 1,000 at random.
+            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
 
         Returns
         -------
         array of shape (d,)
-            Change of a prediction (of a score, for classes) as a column changes by its standard deviation in these
-            rows; the mean over rows and outputs. Of a column of text the sum over its categories.
+            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
+            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
 
         Examples
         --------

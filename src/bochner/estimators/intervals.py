@@ -31,51 +31,52 @@ class Intervals:
     @lazy
     @any_arrays
     def predict_interval(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Predict intervals that hold the target of a new row with a given probability.
+        """Predict intervals that contain the target of a new row with a given probability.
 
-        An interval is that between the quantiles (1 - coverage) / 2 and (1 + coverage) / 2 of `predict_quantile`:
-        f(x) + sigma(x) times two quantiles of scores (y - f(x)) / sigma(x). The scale sigma is a second machine on the
-        same features, for the errors of rows that their model has not seen. The scores are of other rows, which
-        calibrate: those that are held out before anything is learned, about a fifth or 10,000. Where the rows are few,
-        sigma is a constant (less than 400 rows to learn it from), and all rows calibrate if no metric was learned.
+        The ends of an interval are the quantiles (1 - coverage) / 2 and (1 + coverage) / 2 of `predict_quantile`: f(x)
+        + sigma(x) times two quantiles of the scores (y - f(x)) / sigma(x). The scale sigma is a second model on the
+        same features, fitted to out-of-sample errors. The scores are those of other rows, the calibration rows: the
+        validation rows, about a fifth of the rows or 10,000, which are set aside before anything is learned. With few
+        rows sigma is a constant (fewer than 400 to learn it from), and all rows are calibration rows if no metric was
+        learned.
 
-        **Proved**, where conjugate gradients solve for a learned metric or for more than 5,000 rows: f is the model
-        without the rows that calibrate, and not the one of `predict`, fitted on all rows at last. If the rows and a new
-        one are exchangeable, the interval holds the new target with a probability of at least `coverage`, and at most
-        2 / (m + 1) more with m rows that calibrate and no equal scores, on average over rows and draws, whatever the
-        distribution (split conformal prediction). **Not proved** is what it costs that these rows judged the candidates
-        for the model and told when iterations stop, a choice of one among some ten.
+        **Proved**, if conjugate gradients solve for a learned metric or for more than 5,000 rows: f is the model
+        without the calibration rows, not that of `predict`, which is finally fitted on all rows. If the rows and a new
+        one are exchangeable, the interval contains the new target with a probability of at least `coverage`, and at
+        most 2 / (m + 1) more with m calibration rows and no equal scores, on average over rows and draws, for any
+        distribution (split conformal prediction). **Not proved** is the effect of using the same rows to select the
+        model and the number of iterations, a choice of one among some ten.
 
-        **Observed**, with the direct and the exact solver, and by folds of up to 5,000 rows of a given kernel: f is the
-        model of `predict`, and a score is of the model without its row or fold, but with the other rows that calibrate
-        (jackknife). The coverage is near to the one asked for if a row more or less moves the model little (Barber et
-        al., 2021, section 5, on stability). With weights it is that of a row drawn by weight.
+        **Observed**, with the direct and the exact solver, and with folds of up to 5,000 rows of a given kernel: f is
+        the model of `predict`, and a score is that of the model without its row or fold, but with the other calibration
+        rows (jackknife). The coverage is close to the nominal one if a single row changes the model little (Barber et
+        al., 2021, section 5, on stability). With weights it is the coverage of a row drawn by weight.
 
-        No interval has this coverage at each x by itself: that is impossible without assumptions on the distribution.
-        The scale sees the columns as the learned metric does: where noise follows a column that moves no mean, and is
-        switched off for that, widths do not follow it.
+        No interval has this coverage conditionally on x: that is impossible without assumptions on the distribution.
+        The scale uses the columns of the learned metric: if the noise depends on a column that does not affect the
+        mean, and that the metric therefore ignores, widths do not follow it.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         coverage : float, default=0.9
-            In (0, 1). Each end is missed by half of the rest.
+            In (0, 1). The remainder is split evenly between both ends.
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may.
+            Maximum number of threads. None and -1 use all that the process may use.
 
         Returns
         -------
         array of shape (n, 2) or (n, K, 2)
-            Lower and upper ends. Where a hundredth of the targets lie at their least or greatest value (counts,
-            ratings, censored targets), no end is beyond it, which costs a coverage of 1 / (n + 1) an end at most.
+            Lower and upper ends. If a hundredth of the targets are at their least or greatest value (counts, ratings,
+            censored targets), no end exceeds it, which costs at most 1 / (n + 1) of coverage at each end.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            Where the model was fitted without ``uncertainty=True``; a coverage outside of (0, 1), or one for which too
-            few rows have scores: a coverage c needs (1 + c) / (1 - c), 19 for 0.9.
+            If the model was fitted without ``uncertainty=True``, if the coverage is outside (0, 1), or if there are too
+            few calibration rows: a coverage c needs (1 + c) / (1 - c), 19 for 0.9.
 
         References
         ----------
@@ -106,9 +107,9 @@ class Intervals:
     def predict_quantile(self, X: Any, q: float | Sequence[float], n_jobs: int | None = None) -> NDArray[np.float64]:
         """Predict quantiles of the target of new rows.
 
-        They are f(x) + sigma(x) times quantiles of the scores that `predict_interval` is made of, with the same
-        guarantee: the target is at most the quantile q with a probability of at least q where q >= 1/2, and less than
-        it with a probability of at most q where q < 1/2. They never cross.
+        They are f(x) + sigma(x) times quantiles of the scores of `predict_interval`, with the same guarantee: the
+        target is at most the quantile q with a probability of at least q if q >= 1/2, and less than it with a
+        probability of at most q if q < 1/2. They never cross.
 
         Parameters
         ----------
@@ -116,7 +117,7 @@ class Intervals:
         q : float or sequence of float
             Each in (0, 1).
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may.
+            Maximum number of threads. None and -1 use all that the process may use.
 
         Returns
         -------
@@ -128,8 +129,8 @@ class Intervals:
         NotFittedError
             Before `fit`.
         ValueError
-            Where the model was fitted without ``uncertainty=True``; q outside of (0, 1), or so near to an end that too
-            few rows have scores: (1 - q) / q are needed, or q / (1 - q).
+            If the model was fitted without ``uncertainty=True``, if q is outside (0, 1), or if there are too few
+            calibration rows for it: (1 - q) / q are needed, or q / (1 - q).
 
         Examples
         --------
@@ -156,10 +157,9 @@ class Intervals:
         spread = self.spread_
         if spread is None:
             raise ValueError(
-                "The exact solver knows no errors of rows left out where it iterates, beyond 20,000 rows: take "
-                "solver='auto'."
+                "The exact solver has no leave-one-out errors where it iterates, beyond 20,000 rows: use solver='auto'."
                 if self.solver_ == "exact" and self.uncertainty
-                else "Intervals and quantiles need what a fit keeps with uncertainty=True or 'intervals'."
+                else "Intervals and quantiles need a fit with uncertainty=True or 'intervals'."
             )
         factors = spread.scores.quantiles(q)
         centre, scale = self._centre_and_scale(X, spread, n_jobs)

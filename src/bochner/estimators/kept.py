@@ -24,8 +24,8 @@ def check_checkpoint(engine: Engine) -> None:
     own = current()
     if own.checkpoint is not None and engine.is_remote:
         raise ValueError(
-            "checkpoint= keeps what this process sums, and engine= lets workers sum, who do again what is lost: leave "
-            "one of the two out."
+            "checkpoint= saves sums of this process, but with engine= workers compute them, and repeat what is lost: "
+            "leave out one of the two."
         )
     if own.checkpoint is not None and not own.resume:
         require_none(own.checkpoint)

@@ -80,7 +80,7 @@ def _check_lengthscales(features: FeatureMap, encoder: TableEncoder) -> None:
                 kernel.check_features(encoder.n_features_out_)
     except ValueError as error:
         names = ", ".join(encoder.get_feature_names_out()[:20])
-        raise ValueError(f"{error} These are, as encoded: {names}.") from None
+        raise ValueError(f"{error} The encoded columns are: {names}.") from None
 
 
 def column_units(encoder: TableEncoder) -> NDArray | None:

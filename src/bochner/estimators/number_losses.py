@@ -45,9 +45,11 @@ def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
     counted = slice(None) if weight is None else weight > 0
     y, weight = y.reshape(len(y), -1)[counted], None if weight is None else weight[counted]
     if (y < 0).any():
-        raise ValueError("loss='poisson' takes counts, and the target has negative values: take loss='squared'.")
+        raise ValueError("loss='poisson' needs counts, and the target has negative values: use loss='squared'.")
     if y.max() > LARGEST_COUNT:
-        raise ValueError(f"loss='poisson' takes counts up to {LARGEST_COUNT:.0e}: divide the target by a constant.")
+        raise ValueError(
+            f"loss='poisson' needs counts of at most {LARGEST_COUNT:.0e}: divide the target by a constant."
+        )
     mean = np.average(y, axis=0, weights=weight)
     if not (mean > 0).all():
         raise ValueError("loss='poisson' needs a count above zero, and the target has none.")

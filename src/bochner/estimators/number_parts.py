@@ -50,16 +50,16 @@ class NumbersInParts(StreamedMachine):
 
     @any_arrays
     def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose all but the coefficients on a sample of the rows, before `partial_fit` adds up all of them.
+        """Select everything but the coefficients on a sample of the rows, before `partial_fit` adds all rows.
 
-        The encoder, the scale of the targets, the kernel or learned metric and the draws of the map stay as they are
-        then. The features are Fourier features, or bins in buckets. Rows of the sample, 4,096 at most, are kept for the
-        choice of alpha; they are not part of the sums.
+        The encoder, the scale of the targets, the kernel or learned metric and the draws of the map are then fixed. The
+        features are Fourier features, or hashed bins. At most 4,096 rows of the sample are kept to select alpha; they
+        are not part of the sums.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`; of a source that is larger than memory a sample is taken.
+            As in `fit`; from a source that is larger than memory a sample is drawn.
 
         Returns
         -------
@@ -68,7 +68,7 @@ class NumbersInParts(StreamedMachine):
         Raises
         ------
         ValueError
-            Where what is asked for needs all rows at once: another loss than the squared one, standard deviations,
+            If the parameters need all rows at once: another loss than the squared one, standard deviations,
             solver="exact", alpha="loo", or a map whose columns are sparse and too many.
 
         Examples
@@ -100,10 +100,10 @@ class NumbersInParts(StreamedMachine):
     @any_arrays
     @single_threaded_blas()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to the fit, exactly as if all had come at once.
+        """Add rows to the fit, with the same result as if all had come at once.
 
-        At the first call everything else is chosen on these rows, unless `prepare` has been called. The coefficients
-        are solved for when they are first asked for.
+        On the first call everything else is selected on these rows, unless `prepare` has been called. The coefficients
+        are computed at first use.
 
         Parameters
         ----------
@@ -118,12 +118,12 @@ class NumbersInParts(StreamedMachine):
         Raises
         ------
         ValueError
-            As `prepare`; where columns or targets are not those of the first rows.
+            As in `prepare`; if columns or targets differ from those of the first rows.
 
         Warns
         -----
         UserWarning
-            After `fit`, which keeps no sums: all begins anew with these rows.
+            After `fit`, which keeps no sums: the fit starts again with these rows.
         """
         self._started()
         X, y, sample_weight = given_batch(X, y, sample_weight)

@@ -41,19 +41,17 @@ class Parameter:
 
 
 PARAMETERS = {
-    "kernel": Parameter(
-        "Kernel: gaussian, laplacian, hat, matern32, ... auto learns it.", ("kernel", "word"), ("auto",)
-    ),
+    "kernel": Parameter("Kernel: gaussian, laplacian, hat, matern32, ... or auto.", ("kernel", "word"), ("auto",)),
     "features": Parameter(
-        "Feature map: fourier, binning, hybrid, or auto, by the validation loss.",
+        "Feature map: fourier, binning, hybrid, or auto (by validation loss).",
         ("word", "map"),
         ("auto", "fourier", *BINNED),
     ),
     "n_components": Parameter(
-        "Number of features, or of grids for binning; auto suits the data.", ("integer", "word"), ("auto",)
+        "Number of features, or of grids for binning; auto adapts it to the data.", ("integer", "word"), ("auto",)
     ),
     "metric": Parameter(
-        "Lengthscales: isotropic, ard (one per column) full (a linear map), or auto.",
+        "Lengthscales: isotropic, ard (one per column), full (a linear map), or auto.",
         ("word",),
         ("auto", "isotropic", *LEARNED),
     ),
@@ -71,7 +69,7 @@ PARAMETERS = {
         ("word",),
         ("auto", "direct", "cg", "exact"),
     ),
-    "tol": Parameter("Relative error at which cg stops.", ("number",)),
+    "tol": Parameter("Relative error at which conjugate gradients stop.", ("number",)),
     "class_weight": Parameter("Class weights, or balanced."),
     "uncertainty": Parameter(
         "True, intervals, or std: what to learn for intervals, standard deviations and samples.",

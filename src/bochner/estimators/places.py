@@ -27,15 +27,15 @@ def place_for(features: Any, solver: str, loss: str, dtype: np.dtype) -> Place |
         return None
     others = {type(leaf.features).__name__ for leaf in leaves(features)} - {FourierFeatures.__name__}
     reasons = {
-        f"{' and '.join(sorted(others))} are no Fourier features": bool(others),
+        f"{' and '.join(sorted(others))} are not Fourier features": bool(others),
         "weights of several maps are learned": features.learns_weights,
         "solver='exact' compares all rows": solver == "exact",
-        f"loss={loss!r} is no squared one": loss not in SQUARED,
-        "it has no double precision, which so small a fit, tol or alpha takes": dtype == np.float64
+        f"loss={loss!r} is not the squared loss": loss not in SQUARED,
+        "it has no double precision, which so small a fit, tol or alpha needs": dtype == np.float64
         and not device.has_double,
     }
     why = next((reason for reason, holds in reasons.items() if holds), None)
     if why is not None:
-        warn(f"The fit stays on the processor, and the device {device} is not used: {why}.")
+        warn(f"The fit runs on the CPU, and the device {device} is not used: {why}.")
         return None
     return device

@@ -74,29 +74,29 @@ class Planned:
 
     @any_arrays
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Tell what `fit` would read, hold and compute, before any of it.
+        """Estimate what `fit` would read, hold and compute, without fitting.
 
-        Nothing is read but the names of columns and the numbers of rows; where a file does not tell these, they are
-        estimated from its size. What is left to be chosen from the data ("auto") is planned as what their numbers of
-        rows and columns lead to as a rule.
+        Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
+        from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
+        rows and columns.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or whatever `bochner.open_source` takes
         y : array of shape (n,) or (n, K), or str or list of str, optional
-            Targets; of a source the names of their columns.
+            Targets; for a source the names of their columns.
 
         Returns
         -------
         Plan
             With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `flops`, `seconds`, `solver`, `gathered`,
-            `reason` and `cures`; printed it is a small table.
+            `reason` and `cures`. It prints as a small table.
 
         Raises
         ------
         MemoryError
-            Where no way fits the memory that is free, or allowed by ``bochner.settings(memory_limit=...)``; it names
-            what would.
+            If no way to fit needs so little memory as is free, or as ``bochner.settings(memory_limit=...)`` allows. The
+            message names what would fit.
 
         Examples
         --------
@@ -158,7 +158,7 @@ class Planned:
             while self._case(rows, enough).within(enough) is None:
                 enough = int(MORE * enough)
             cures.append(f"memory_limit='{as_size(MORE * enough)}' does")
-        cure = " and ".join(cures) or "take fewer columns, or a machine with more"
+        cure = " and ".join(cures) or "use fewer columns, or a machine with more memory"
         here = f"memory_limit allows {as_size(room)}" if limited else f"{as_size(room)} are free"
         return f"{case.features.text} of {rows.n_rows:,} rows need {as_size(need)} of memory, and {here}: {cure}."
 
@@ -204,11 +204,15 @@ class Planned:
             steps = POLICY.final_steps if learned else Map("", 0, False).steps
             P = self._planned_grids(rows, n, learned)
             text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
-            why = f"beyond {POLICY.rows_for_bins_alone:,} rows bins are taken" if wanted == "auto" else ""
+            why = f"bins are used beyond {POLICY.rows_for_bins_alone:,} rows" if wanted == "auto" else ""
             return Map(text, P, False, steps=steps), learned, [why]
         D = int(self._n_components(rows.n_rows, None))  # type: ignore[attr-defined]
         compared = wanted == "auto" and learned
-        why = "bins and larger maps may be chosen, on rows held out; planned is the usual size" if compared else ""
+        why = (
+            "bins and larger maps may be selected by validation loss; the plan assumes the usual size"
+            if compared
+            else ""
+        )
         return Map(f"{D:,} Fourier features", D, True), learned, [why]
 
     def _planned_grids(self, rows: Rows, n: int, learned: bool) -> int:
@@ -270,7 +274,7 @@ def _cures(rows: Rows, features: Map, way: Way, gathered: bool) -> tuple[str, ..
             buckets = 2 ** int(np.log2(max(POLICY.hashed_columns // features.size, 1)))
             cures.append(f"one pass: BinningFeatures(n_buckets={buckets}), or features='fourier'")
         else:
-            cures.append("one pass: fewer n_components, whose Gram matrix fits the memory")
+            cures.append("one pass: fewer n_components, whose Gram matrix fits in memory")
     reading = rows.entry_seconds * rows.n_columns * rows.n_rows
     if not gathered and rows.entry_seconds > 5e-8 and reading * n_passes > 60:
         cures.append("Parquet files are read several times as fast")

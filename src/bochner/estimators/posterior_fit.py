@@ -87,7 +87,7 @@ def fit_posterior(design: Design, fitted: Fitted, seed: int) -> Posterior:
 def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int) -> Posterior:
     """The posterior for other rows, with the landmarks and the noise of a former one.
 
-    Where parts of the map have no kernel beside their features, which the rows have changed, noise is told anew by
+    Where parts of the map have no kernel beside their features, which the rows have changed, noise is told again by
     leave-one-out errors.
 
     Parameters

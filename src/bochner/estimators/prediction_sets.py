@@ -21,20 +21,19 @@ class PredictionSets:
     @lazy
     @any_arrays
     def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
-        """Predict sets of classes that hold the true one as often as is asked for.
+        """Predict sets of classes that contain the true class with a given probability.
 
-        A set has the most probable class, and the next ones until the mass before the rest is above a threshold: one
-        class where that is certain enough, more where rows are in doubt. The threshold comes from the rows that
-        calibrate the probabilities: rows held out, all rows in turn, or each left out by itself.
+        A set has the most probable class, and the next ones until their total probability exceeds a threshold: one
+        class for rows that are certain, more for rows in doubt. The threshold comes from the rows that calibrate the
+        probabilities: validation rows, cross-validation, or leave-one-out.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
         coverage : float, default=0.9
-            Between 0 and 1, without these.
+            Between 0 and 1, exclusive.
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
 
         Returns
         -------
@@ -44,17 +43,17 @@ class PredictionSets:
         Raises
         ------
         ValueError
-            If `coverage` is out of range, or the rows that judge are too few for it: 9 are needed for 0.9, 99 for 0.99.
+            If `coverage` is out of range, or needs more calibration rows: 9 are needed for 0.9, 99 for 0.99.
 
         Notes
         -----
-        Of new rows drawn as those of the fit, sets of the model *without the rows that judge* hold the true class with
-        the probability `coverage` or more, over draws of all rows (split conformal prediction; Vovk, Gammerman and
-        Shafer 2005), as far as these rows did not choose the model. The fitted model has seen them too. That keeps the
-        coverage as far as a few rows more or less do not change its scores (Barber, Candes, Ramdas and Tibshirani,
-        "Predictive inference with the jackknife+", 2021, Theorem 5). It holds in the mean over all rows, not within
-        each class. Where the most probable class is right more often than is asked for, sets hold it alone, and cover
-        as often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
+        For new rows from the same distribution, sets of the model *without the calibration rows* contain the true class
+        with a probability of at least `coverage`, over draws of all rows (split conformal prediction; Vovk, Gammerman
+        and Shafer 2005), as far as these rows did not select the model. The fitted model has seen them too. This keeps
+        the coverage as far as a few rows do not change its scores (Barber, Candes, Ramdas and Tibshirani, "Predictive
+        inference with the jackknife+", 2021, Theorem 5). The coverage holds on average over all rows, not within each
+        class. If the most probable class is right more often than `coverage`, sets contain it alone, and cover as
+        often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
         Coverage", 2020, without their random part (see `bochner.solvers.conformal_sets`).
 
         Examples
@@ -72,7 +71,7 @@ class PredictionSets:
         thresholds = getattr(self, "set_thresholds_", None)
         if thresholds is None:
             raise ValueError(
-                "No rows judged this model, by which sets of classes could be chosen: fit it anew, on more distinct "
-                "rows if it was not read from an earlier file."
+                "This model has no validation rows to calibrate sets of classes: fit it again, on more distinct rows "
+                "unless an earlier version saved it."
             )
         return mass_before(probability) <= threshold(thresholds, coverage)

@@ -49,105 +49,107 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
-    features in one pass over the rows and O(D^2) memory, or by conjugate gradients; bins always by these. Without
-    arguments, kernel, lengthscale, alpha and D are chosen from the data.
+    features or random bins. Fourier features need one pass over the rows and O(D^2) memory, or conjugate gradients;
+    bins always use conjugate gradients. By default the kernel, the lengthscales, alpha and D are selected from the
+    data.
 
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
-        A `bochner.kernels.Kernel` is used as it is given, on columns in their own units; nothing is learned then. A
-        name ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
-        "rationalquadratic") is a kernel of standardised columns whose lengthscales are chosen; of these only
-        "laplacian", "hat" and "smoothbins" have bins. "auto" leaves the choice open.
+        A `bochner.kernels.Kernel` is used as given, on columns in their own units, and nothing is learned. A name
+        ("gaussian", "laplacian", "hat", "smoothbins", "cauchy", "matern12", "matern32", "matern52",
+        "rationalquadratic") is a kernel of standardised columns whose lengthscales are learned. Only "laplacian", "hat"
+        and "smoothbins" have bins. "auto" selects the kernel.
     features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
-        "hybrid" is both side by side; "auto" is the best of them on rows that are held out (with a named kernel
+        "hybrid" is both side by side; "auto" is the one with the lowest validation loss (with a named kernel
         "fourier", beyond 200,000 rows "binning"). A map is copied and drawn with its own kernel and size: `kernel`
-        stays "auto", `n_components` has no effect. The weights of a `ConcatenatedFeatures` that has none are chosen on
-        rows held out, by conjugate gradients. A transformer of scikit-learn, such as `Nystroem`, or a pipeline of them,
-        is fitted on at most 4,096 of the encoded rows, and serves by `TransformerFeatures`.
+        must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
+        lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
+        or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.
     n_components : int or "auto", default="auto"
-        Number of Fourier features, of grids of bins, or of each of the two. "auto" for Fourier features is 2 n, within
-        128 and 2,048, less beyond half a million rows, up to 8,192 where that pays on rows held out; for grids 50
-        million over n, within 50 and 800, fewer for many outputs.
+        Number of Fourier features, of binning grids, or of each. For Fourier features "auto" is 2 n, between 128 and
+        2,048, fewer beyond half a million rows, and up to 8,192 if that lowers the validation loss. For grids it is 50
+        million / n, between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
-        One lengthscale for all columns, after scaling; a learned scale and monotone warp for each; or a learned linear
-        map on top (see `bochner.tuning.learn_metric`). "auto" is the best on rows that are held out before anything is
-        learned, about a fifth of the rows or 10,000; with fewer than 250 distinct rows, or more than 4,096 columns,
-        it is "isotropic". For bins the map is learned from 2,000 to 200,000 dense rows with two numeric columns or
-        more; elsewhere "full" is "ard", with a warning.
+        "isotropic": one lengthscale for all columns, after scaling. "ard": a learned lengthscale and monotone warp for
+        each column. "full": a learned linear map on top (see `bochner.tuning.learn_metric`). "auto" has the lowest
+        loss on validation rows, which are set aside before anything is learned (about a fifth of the rows, or 10,000).
+        With fewer than 250 distinct rows, or more than 4,096 columns, "auto" is "isotropic". For bins the linear map
+        is learned from 2,000 to 200,000 dense rows with two or more numeric columns; otherwise "full" falls back to
+        "ard", with a warning.
     alpha : float, sequence of float, "auto", "loo" or "gcv", default="auto"
-        Ridge term, with the meaning it has in scikit-learn's `KernelRidge`. Of a sequence, or of a path where it is
-        "auto", the exact leave-one-out error decides, computed on 4,096 rows where there are more ("loo": on all
-        rows, in a second pass); "gcv" minimises generalised cross-validation, without any second look at the rows.
-        These two need the direct solver, and Fourier features. With "cg" the error on rows that are held out decides.
+        Ridge penalty, as in scikit-learn's `KernelRidge`. From a sequence, or from a path with "auto", the value of
+        lowest exact leave-one-out error is selected. This error is computed on up to 4,096 rows; with "loo" on all
+        rows, in a second pass. "gcv" minimises generalised cross-validation, without a second pass. "loo" and "gcv"
+        need the direct solver and Fourier features. With "cg" the validation error decides.
     loss : {"squared", "huber", "quantile", "poisson"}, default="squared"
-        What the fit minimises, beside the ridge term: squared errors; Huber's loss, for targets with outliers; the
-        pinball loss of a quantile, rounded off over a tenth of the spread of the errors; or the deviance of counts
-        whose logarithmic mean is fitted, for targets that are not negative. All but the first begin at the ridge
-        regression and take Newton's method; features and metric are chosen by squared errors.
+        What the fit minimises, plus the ridge penalty. "huber" is for targets with outliers. "quantile" is the pinball
+        loss, smoothed over a tenth of the spread of the errors. "poisson" is the deviance of counts with a log link,
+        for non-negative targets. All but "squared" use Newton's method, which starts at the ridge regression; features
+        and metric are selected by squared errors.
     quantile : float, default=0.5
-        Which one loss="quantile" fits; 0.5 is the median.
+        The quantile that loss="quantile" fits; 0.5 is the median.
     solver : {"auto", "direct", "cg", "exact"}, default="auto"
-        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense; "cg" are conjugate gradients on features
-        that are stored in memory where they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit the
-        memory, and for large problems for which it is estimated to take less than half the time. "exact" has no
-        features but the kernel matrix of all rows, n x n, factorised up to 20,000 rows and taken by preconditioned
-        conjugate gradients beyond: the machine that features approximate, with the same alpha, to compare them with.
+        "direct" factorises the D x D Gram matrix Z'WZ, which must be dense. "cg" uses conjugate gradients on features
+        that are stored in memory if they fit. "auto" is "cg" for bins, for a Gram matrix that does not fit in memory,
+        and for large problems that it is estimated to solve in less than half the time. "exact" uses the n x n kernel
+        matrix of all rows in place of features: factorised up to 20,000 rows, and solved by preconditioned conjugate
+        gradients beyond. It is the model that features approximate, with the same alpha, for comparison.
     tol : float, default=1e-2
-        Relative error of the solution by "cg", in the norm of the equations' matrix; of "exact" at most 1e-3. Where
-        alpha is chosen, the iterations of "cg" may stop earlier: as soon as that is best for rows that are held out, as
-        in any model with learned bins, or, by default, where the predictions of such rows have settled. Below 5e-3, and
-        below 1e-8 n where alpha is given and there may be bins, all is computed in double precision.
+        Relative error of the "cg" solution, in the norm of the matrix of the equations; for "exact" at most 1e-3. If
+        alpha is selected, "cg" may stop earlier: at the iteration of lowest validation loss, as in any model with
+        learned bins, or, by default, when the predictions of validation rows have settled. With `tol` below 5e-3, or a
+        given alpha below 1e-8 n where there may be bins, all is computed in double precision.
     uncertainty : bool or {"intervals", "std"}, default=False
-        Whether the fit also learns how far off its predictions are: "intervals" for `predict_interval` and
-        `predict_quantile`, which takes about a fifth of a fit; "std" for `predict` with ``return_std=True`` and
-        `sample_y`, which takes one or two seconds of a processor; True for both.
+        Whether the fit also learns the uncertainty of its predictions. "intervals" is for `predict_interval` and
+        `predict_quantile`, and costs about a fifth of a fit. "std" is for `predict` with ``return_std=True`` and
+        `sample_y`, and costs one or two seconds of CPU time. True is for both.
     time_limit : float or None, default=None
-        Seconds that the fit may take, once compiled code is there: fewer candidates, steps and grids, or more grids
-        than by default. None is as long as the defaults take. The exact solver heeds no limit.
+        Time limit of a fit in seconds, without compilation. It leads to fewer candidates, steps and grids, or to more
+        grids than by default. None sets no limit. The exact solver ignores it.
     random_state : int, RandomState or None, default=None
-        Seed of the features and of the samples on which choices are made.
+        Seed of the features, and of the samples used for selection.
     verbose : int, default=0
-        Show progress on a terminal where positive.
+        If positive, show progress on a terminal.
 
     Attributes
     ----------
     kernel_ : Kernel or None
-        In units of the encoded columns, or of the learned coordinates; None where the map has no single kernel
+        In units of the encoded columns, or of the learned coordinates; None if the map has no single kernel
         (`ConcatenatedFeatures`, `LinearFeatures`).
     features_ : MetricFeatures, FourierFeatures, BinningFeatures, ConcatenatedFeatures or LinearFeatures
-        The fitted map; `KernelRows`, the kernel with all training rows, of the exact solver.
+        The fitted map; for the exact solver `KernelRows`, the kernel with all training rows.
     metric_ : Metric or None
-        The learned metric, of the last map where there are several; or that of the kernel's lengthscales.
+        The learned metric (of the last map, if there are several), or that of the kernel's lengthscales.
     report_ : Report or None
-        What was tried and why the choice fell as it did: ``print(model.report_)``. None where nothing was learned.
+        The candidates and why one was selected: ``print(model.report_)``. None if nothing was learned.
     feature_importances_ : array of shape (d,)
         Share of each input column in the mean distance of two rows.
     solver_ : {"direct", "cg", "exact"}
     solver_reason_ : str
-        Why this solver, for people.
+        Why this solver was used, in words.
     n_iter_ : int or None
-        Iterations of conjugate gradients, where "cg" or "exact" took them.
+        Number of iterations of conjugate gradients; None if there were none.
     residual_ : float or None
-        Length of the residual of the equations over that of their right-hand side, the largest over the targets; None
-        where there were no iterations.
+        Norm of the residual of the equations over that of their right-hand side, the largest over the targets; None if
+        there were no iterations.
     encoder_ : TableEncoder
-        From the rows as they come to the columns that the kernel sees.
+        Turns input rows into the numeric columns of the kernel.
     alpha_ : float
-        The ridge term of the fit.
+        The ridge penalty of the fit.
     alphas_ : array of shape (A,)
-        What was tried, ascending.
+        The ridge penalties tried, ascending.
     alpha_scores_ : array of shape (A,), or None where one alpha was given or the model was learned
-        Criterion of each: mean squared error over the targets' variances.
+        Criterion of each: mean squared error divided by the variances of the targets.
     coef_ : array of shape (D, K)
-        On the features, for targets of mean 0 and deviation 1.
+        Coefficients of the features, for standardised targets.
     intercept_ : array of shape (K,)
-        The same.
+        Intercepts, for standardised targets.
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
     spread_ : Spread or None
-        Of the errors, with ``uncertainty=True``: what intervals are made of.
+        With ``uncertainty=True``: the spread of the errors, which gives the intervals.
     posterior_ : Posterior
         With ``uncertainty=True``: the variances of the function and of the noise.
     n_features_in_ : int
@@ -157,19 +159,20 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     ------
     ValueError, TypeError
         At fit: parameters out of range; missing or infinite values in arrays (data frames may have missing ones);
-        negative weights; a target that is missing or not numeric; "binning" with a kernel that is no mixture of hats,
-        as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
+        negative weights; a missing or non-numeric target; "binning" with a kernel that is not a mixture of hats,
+        such as Gaussian; solver="direct", or alpha "loo" or "gcv", with bins.
     MemoryError
-        Before any work, where D^2 moments of the direct solver do not fit the memory that is free, or blocks of the
-        exact one.
+        Before any work, if the D^2 moments of the direct solver, or blocks of the exact one, do not fit in the free
+        memory.
 
     Warns
     -----
     ConvergenceWarning
-        At fit, where conjugate gradients do not reach `tol` in 500 iterations (below 1e-2 more, by its logarithm).
+        At fit, if conjugate gradients do not reach `tol` in 500 iterations (more for a `tol` below 1e-2, in proportion
+        to its logarithm).
     UserWarning
-        At fit, where a device is asked for and not used; where metric="full" learns no linear map; where most rows are
-        alone in their bins, which then tell nothing of new rows.
+        At fit, if a requested device is not used, if metric="full" learns no linear map, or if most rows are alone in
+        their bins, which then carry no information about new rows.
 
     References
     ----------
@@ -185,7 +188,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     >>> bool(model.score(X[350:], y[350:]) > 0.5)
     True
 
-    A target of steps, by random binning features:
+    A step function, with random binning features:
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
@@ -230,14 +233,14 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            Paths, folders, sources: rows that need not fit the memory. Of many, choices are made on a sample.
-            Arrays of PyTorch, CuPy and JAX are taken too: Fourier features of them are computed on their device.
+            The rows of paths, folders and sources need not fit in memory; if there are many, the model is selected on a
+            sample. Arrays of PyTorch, CuPy and JAX work too: their Fourier features are computed on their device.
         y : array of shape (n,) or (n, K), or str or list of str
-            Targets, or the columns of X that hold them; of several, each is scaled to unit variance for the choice of
-            alpha and kernel.
+            Targets, or the columns of X that hold them. Several targets are each scaled to unit variance for the
+            selection of alpha and kernel.
         sample_weight : array of shape (n,) or str, optional
-            Not negative. A weight of w fits as w equal rows do; only their ratios matter to what is chosen, where
-            alpha is chosen too. What is learned on samples of the rows may differ between the two within its noise.
+            Non-negative weights. A weight of w is equivalent to w equal rows. If alpha is selected, only ratios of
+            weights matter. What is learned on samples of the rows may differ from that of equal rows within its noise.
 
         Returns
         -------
@@ -298,16 +301,16 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     @any_arrays
     @single_threaded_blas()
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineRegressor:
-        """Fit the same model on other rows, and choose nothing anew: as after a score on rows that were held out.
+        """Fit the same model on other rows, without a new selection; for example on all rows, after scoring it.
 
-        The encoder, the kernel or learned metric, the draws of the map, the ridge term and, for bins, the number of
-        iterations stay; bins and coefficients are those of the new rows. Of rows that are read in passes bins keep
+        The encoder, the kernel or learned metric, the draws of the map, the ridge penalty and, for bins, the number of
+        iterations are kept. Bins and coefficients are those of the new rows. If rows are read in passes, bins keep
         their columns, and intervals their scores.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
-            With the columns of the fit.
+            Rows with the same columns as in the fit.
         y : array of shape (n,) or (n, K)
             As many targets as in the fit.
         sample_weight : array of shape (n,), optional
@@ -321,7 +324,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         NotFittedError
             Before `fit`.
         ValueError
-            Where columns or targets are not those of the fit.
+            If columns or targets differ from those of the fit.
 
         Examples
         --------
@@ -363,7 +366,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
             y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
         except ValueError as error:
             text = "could not convert string" in str(error)
-            raise ValueError(f"{error}. For classes take KernelMachineClassifier.") if text else error from None
+            raise ValueError(f"{error}. For classes use KernelMachineClassifier.") if text else error from None
         check_consistent_length(X, y)
         weight = checked_weight(sample_weight, X)
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
@@ -371,31 +374,30 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
 
     @any_arrays
     def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None, *, out: Any = None) -> Any:
-        """Predict targets, and how far off the predictions may be.
+        """Predict targets and, on request, their standard deviations.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d), or what `bochner.open_source` opens
         return_std : bool, default=False
-            Whether the standard deviations of new targets, noise included, are wanted too; see `posterior_`.
+            Whether to return standard deviations of new targets too, noise included; see `posterior_`.
         n_jobs : int or None, default=None
-            Threads to use at most, 1 for the calling one alone; None and -1 are all that the process may. The result
-            is the same to the bit.
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
         out : path-like, optional
-            A Parquet or CSV file, by its name, that predictions are written to block by block, as many as there may be.
+            A Parquet or CSV file (by its suffix), to which predictions are written block by block.
 
         Returns
         -------
         array of shape (n,) or (n, K), or Path
-            Of the library of X, where X lies and in its precision. Of a Dask array such an array, of a Dask data frame
-            a series or a data frame with its index, not computed yet. The path of the file where there is one.
+            In the library, on the device and in the precision of X. For a Dask array, a Dask array; for a Dask data
+            frame, a series or a data frame with its index; neither is computed yet. With `out`, the path of the file.
         std : array of the same shape
-            With `return_std`, where there is none.
+            With `return_std` and without `out`.
 
         Raises
         ------
         ValueError
-            With `return_std`, where the model was fitted without ``uncertainty=True``.
+            With `return_std`, if the model was fitted without ``uncertainty=True``.
         """
         if out is not None or is_streamed(X):
             check_is_fitted(self)

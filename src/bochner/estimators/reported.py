@@ -25,19 +25,19 @@ class Reported:
 
     @any_arrays
     def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
-        """Write a page about the fitted model: how good it is, why it was chosen, what it has learned, where it errs.
+        """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
 
-        The page is one file without scripts that loads nothing. It holds the scores on the given rows beside those of
-        a baseline, the candidates, the learned metric, the error against the number of rows and of features, the
+        The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
+        baseline, the candidates, the learned metric, the error against the number of rows and of features, the
         calibration or the residuals, the worst rows, partial dependence, the error of the kernel approximation, costs
         and versions.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n, d)
-            Rows that the model has not seen, or the scores are too good. Of more than 50,000 rows so many are drawn.
+            Rows that the model has not seen; otherwise the scores are too good. From more rows 50,000 are drawn.
         y : array of shape (n,)
-            One target, or labels.
+            Targets (one column), or labels.
         out : path-like, optional
             File to write.
 
@@ -51,7 +51,7 @@ class Reported:
         NotFittedError
             Before `fit`.
         ValueError
-            For several targets, labels that the model does not know, and fewer than 20 rows.
+            If there are several targets, labels that the model does not know, or fewer than 20 rows.
 
         Examples
         --------

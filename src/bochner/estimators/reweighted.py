@@ -121,13 +121,13 @@ def stored(design: Design, fitted: Fitted, task: RidgeTask) -> Stage:
     Raises
     ------
     MemoryError
-        Where the features do not fit the memory.
+        Where the features do not fit in memory.
     """
     if fitted.stage is not None:
         return fitted.stage
     ridge = IterativeRidge(Design(design.source, fitted.features, design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
-        raise MemoryError("The features do not fit the memory: take loss='squared', or a smaller n_components.")
+        raise MemoryError("The features do not fit in memory: use loss='squared', or a smaller n_components.")
     source, masks = design.source, sets_held_out(design, task)
     kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
     return Stage(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])

@@ -103,30 +103,30 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
         Where a direct solution is asked for and the features are sparse.
     """
     if solver == "exact":
-        return SolverChoice(solver, "as asked for")
+        return SolverChoice(solver, "as requested")
     if has_kernel_rows(features):
-        return SolverChoice("exact", "the exact kernel of so few rows costs no more than features")
+        return SolverChoice("exact", "with so few rows the exact kernel costs no more than features")
     if not features.is_dense:
         if solver == "direct":
             raise ValueError("solver='direct' needs dense features; bins are solved by solver='cg' or 'auto'.")
         return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
-        return SolverChoice(solver, "as asked for")
+        return SolverChoice(solver, "as requested")
     D = features.n_features_out
     if costs is None:
         costs = machine_costs() if task.n_rows * D**2 > WORTH_MEASURING else COSTS
     direct, iterative = direct_seconds(D, task, costs), iterative_seconds(D, task, costs)
     free, dtype = available_memory(), np.float64 if task.wide else np.float32
     if free is not None and 0.8 * free < factor_bytes(task.n_rows, D, task.n_outputs, dtype):
-        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
-    figures = f"about {iterative:.2g} s by conjugate gradients, {direct:.2g} s by the Gram matrix"
+        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit in the free memory")
+    figures = f"about {iterative:.2g} s with conjugate gradients, {direct:.2g} s with the Gram matrix"
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
 
 
 def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
-    """Choose for rows that are read anew in every pass: sums in a single one, wherever there is memory for them.
+    """Choose for rows that are read again in every pass: sums in a single one, wherever there is memory for them.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
     free, dtype = available_memory(), np.dtype(np.float64 if task.wide else np.float32)
     binned, sums = not features.is_dense, sums_at_once(task.n_rows, D)
     if free is not None and 0.8 * free < factor_bytes(D, D, task.n_outputs, dtype, binned, sums):
-        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit the memory that is free")
+        return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit in the free memory")
     return SolverChoice("direct", "one pass over the rows")
 
 

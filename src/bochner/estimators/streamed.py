@@ -110,7 +110,9 @@ class StreamedMachine(Planned, KernelMachine):
         if whole and stream.is_small:
             return self.refit(*stream.gather())
         if whole:
-            raise ValueError("refit takes rows in memory where all of them were needed for the fit; fit it anew.")
+            raise ValueError(
+                "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
+            )
         engine = engine_of(stream)
         check_checkpoint(engine)
         dtype, seed = self.coef_.dtype, self._seed()
@@ -132,7 +134,7 @@ class StreamedMachine(Planned, KernelMachine):
     def _look(self, stream: Stream) -> Overview:
         """Look at all rows once."""
         size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
-        with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
+        with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
             return look(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
 
     def _seen(self, stream: Stream, overview: Overview, way: str) -> tuple[Prepared, StreamSource]:
@@ -171,8 +173,8 @@ class StreamedMachine(Planned, KernelMachine):
         """Raise ValueError where parameters ask for what needs all rows in memory."""
         if (what := self._needs_all) is not None:
             raise ValueError(
-                f"{what} needs all rows in memory, and these are {rows}: leave it out, or take at most "
-                f"{POLICY.gathered_rows:,} rows, without a sample for choices, and no tighter memory_limit."
+                f"{what} needs all rows in memory, and these are {rows}: leave it out, or use at most "
+                f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit that holds them."
             )
 
     def _refuse_unsummed(self) -> None:
@@ -180,7 +182,7 @@ class StreamedMachine(Planned, KernelMachine):
         maps = self.features if isinstance(self.features, str) else as_map(self.features)
         for name, value in (("solver", self.solver), ("features", maps)):
             if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
-                raise ValueError(f"partial_fit sums the moments of features, which {name}={value!r} does not take.")
+                raise ValueError(f"partial_fit sums moments of features, which {name}={value!r} does not support.")
         if not (isinstance(maps, str) or is_dense(maps)):
             require_hashed(maps, POLICY.hashed_columns)
 
@@ -201,7 +203,7 @@ class StreamedMachine(Planned, KernelMachine):
             choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
         design, task = self._plan(rows, choice)
         if self.solver_ != "direct":
-            raise ValueError(f"Partial fits are solved by the Gram matrix alone: {self.solver_reason_}.")
+            raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
         self.features_, self._sums = design.features, self._summed(design, task, choice)
 
     def _summed(self, design: Design, task: RidgeTask, choice: Choice | None) -> Sums:
@@ -226,8 +228,8 @@ class StreamedMachine(Planned, KernelMachine):
         """Warn where a fit has kept no sums that others could be added to."""
         if self._sums is None and "coef_" in vars(self):
             warn(
-                "partial_fit begins anew, for fit keeps no sums to add rows to. To fit in parts, call prepare with a "
-                "sample of the rows, then partial_fit with all of them."
+                "partial_fit starts again, because fit keeps no sums to add rows to. To fit in parts, call prepare "
+                "with a sample of the rows, then partial_fit with all of them."
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -269,7 +271,7 @@ class StreamedMachine(Planned, KernelMachine):
         return copy(self).finalize()
 
     def finalize(self) -> Self:
-        """Solve for the rows so far, and drop the sums: the model is smaller then, and takes no more rows.
+        """Solve for the rows so far and drop the sums, so that the model is smaller but accepts no more rows.
 
         Returns
         -------
@@ -283,21 +285,21 @@ class StreamedMachine(Planned, KernelMachine):
 
 
 def merge(models: Any) -> Any:
-    """Merge models that were fitted in parts: the model of all their rows, as if one had seen them.
+    """Merge models that were fitted in parts into one model of all their rows.
 
     Parameters
     ----------
     models : sequence of KernelMachineRegressor or KernelMachineClassifier
-        Copies of one model that `prepare` made, each after `partial_fit` on rows of its own.
+        Copies of one prepared model (see `prepare`), each after `partial_fit` on its own rows.
 
     Returns
     -------
-    A new model; coefficients are solved for when they are first asked for.
+    A new model; its coefficients are computed at first use.
 
     Raises
     ------
     ValueError
-        Where there is no model, or the models are not copies of one.
+        If there is no model, or the models are not copies of one.
 
     Examples
     --------

@@ -92,8 +92,8 @@ class Sums:
         """Sums over the rows of both; ValueError where these are not of one map, encoding and target scale."""
         if self.digest != other.digest:
             raise ValueError(
-                "The models cannot be merged: their encoders, maps, targets, ridge terms or seeds differ. Prepare one "
-                "model, and give each place a copy of it, as bochner.save and bochner.load make."
+                "The models cannot be merged: their encoders, maps, targets, ridge penalties or seeds differ. Prepare "
+                "one model, and give each worker a copy, made with bochner.save and bochner.load."
             )
         filled = [one.judges for one in (self, other) if one.n_rows]
         judges = filled[0] + filled[1] if len(filled) == 2 else (filled or [self.judges])[0]

@@ -194,7 +194,7 @@ def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         return tuple(stream.gather())
     if stream is not None:
         raise ValueError(
-            "partial_fit takes rows in memory, and this source is larger: fit takes it as it is, in passes of its own."
+            "partial_fit takes rows in memory, and this source is larger: use fit, which reads it in passes."
         )
     return rows[0], rows[1], rows[2]
 

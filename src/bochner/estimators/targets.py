@@ -31,8 +31,6 @@ class Signs:
         K = len(self.classes)
         place = np.minimum(np.searchsorted(self.classes, y), K - 1)
         if (other := self.classes[place] != y).any():
-            raise ValueError(
-                f"there are labels that the first rows had not, such as {y[other][0]!r}: name all classes."
-            )
+            raise ValueError(f"some labels are not in the first rows, such as {y[other][0]!r}: name all classes.")
         members = place[:, np.newaxis] == np.arange(K)
         return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)

@@ -48,7 +48,7 @@ class Map(NamedTuple):
 
 def look(rows: Rows) -> Pass:
     """The pass before all others: columns, targets, sample."""
-    return Pass("the look at columns, targets and a sample", 1, _reading(rows) + _spread(rows, LOOK_ENTRY))
+    return Pass("statistics of the columns and targets, and a sample", 1, _reading(rows) + _spread(rows, LOOK_ENTRY))
 
 
 def reading(rows: Rows) -> Pass:
@@ -64,7 +64,7 @@ def block_rows(rows: Rows, features: Map, limit: int | None) -> int:
 
 
 def streamed_ways(rows: Rows, features: Map, task: Task, solver: str, costs: Costs) -> list[Way]:
-    """The ways to fit rows that are read anew in every pass, the better ones first."""
+    """The ways to fit rows that are read again in every pass, the better ones first."""
     if features.dense:
         ways = [_dense_direct(rows, features, task, costs), _dense_iterations(rows, features, task, costs)]
     else:
@@ -79,7 +79,7 @@ def held_way(rows: Rows, features: Map, task: Task, solver: str, costs: Costs) -
     n, D, K = rows.n_rows, features.size, rows.n_outputs
     if not features.dense:
         one = _bin_seconds(rows, features)
-        passes = (Pass("an iteration on the bins", features.steps, features.steps * one),)
+        passes = (Pass("iterations on the stored bins", features.steps, features.steps * one),)
         return Way("cg", passes, 0.0, 12 * n * D, 4.0 * features.steps * n * D * K, "")
     if solver == "direct":
         N = min(n, D)
@@ -89,7 +89,7 @@ def held_way(rows: Rows, features: Map, task: Task, solver: str, costs: Costs) -
     steps = round(iterations(USUAL_SHARE * task.weight, task.weight))
     if solver == "exact":
         return Way(solver, (Pass("all kernel values", 1, costs.gram * n**3),), 0.0, 12 * n * n, n**3 / 3, "")
-    passes = (Pass("an iteration on the features", steps, iterative_seconds(D, task, costs)),)
+    passes = (Pass("iterations on the stored features", steps, iterative_seconds(D, task, costs)),)
     return Way(solver, passes, 0.0, n * D, 4.0 * steps * n * D * K, "")
 
 
@@ -106,7 +106,7 @@ def _dense_iterations(rows: Rows, features: Map, task: Task, costs: Costs) -> Wa
     held = 4 * D * min(4 * D, n) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
     steps = round(AGAIN * iterations(USUAL_SHARE * task.weight, task.weight)) + 1
     one = n * D * (2 * costs.feature + costs.float_pass * K) + _reading(rows)
-    passes = (Pass("an iteration, which computes the features anew", steps, steps * one),)
+    passes = (Pass("iterations, which compute the features again", steps, steps * one),)
     flops = steps * float(n) * D * (2 * rows.n_columns + 4 * K) + float(m) ** 2 * D
     reason = f"the Gram matrix of {D:,} features does not fit"
     return Way("cg", passes, m**2 * D * costs.gram, held + 2 * BLOCK_BYTES + 40 * D * K, flops, reason)
@@ -125,11 +125,11 @@ def _bin_iterations(rows: Rows, features: Map) -> Way:
     columns = P * features.n_buckets or P * OCCUPIED * (rows.sample or 0)
     steps = max(features.steps // 2, 2)  # from the solution for the sample
     one = _bin_seconds(rows, features) + _reading(rows)
-    passes = (Pass("an iteration, which looks the bins up anew", steps, steps * one),)
+    passes = (Pass("iterations, which look the bins up again", steps, steps * one),)
     n_bytes = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * BLOCK_BYTES
     flops = steps * float(n) * P * (rows.n_columns + 4 * K)
     first = features.steps * _bin_seconds(rows, features) * (rows.sample or 0) / max(n, 1)
-    return Way("cg", passes, first, n_bytes, flops, "bins are solved for on a sample first, whose table they keep")
+    return Way("cg", passes, first, n_bytes, flops, "bins are fitted on a sample first, whose table of bins is kept")
 
 
 def _bin_seconds(rows: Rows, features: Map) -> float:

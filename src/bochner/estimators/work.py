@@ -85,35 +85,35 @@ class Way:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a fit will do; printed it is a small table.
+    """What a fit will read, hold and compute; it prints as a small table.
 
-    Made by the method `plan` of the estimators, and by the command ``bochner plan``.
+    The method `plan` of the estimators returns it, and the command ``bochner plan`` prints it.
 
     Attributes
     ----------
     data, model : str
-        What is fitted, and by which features.
+        What is fitted, and with which features.
     gathered : bool
-        Whether all rows are held in memory; otherwise each pass reads them anew.
+        Whether all rows are held in memory; otherwise each pass reads them again.
     passes : tuple of Pass
-        What is done with all rows in turn, how often, and in how many seconds.
+        The passes over the rows: what each does, how often, and in how many seconds.
     sample_rows : int
-        Rows in memory on which choices are made.
+        Rows in memory on which the model is selected.
     block_rows : int
         Rows that are mapped to features at once.
     peak_bytes : int
-        Memory at the peak, beside what the process holds.
+        Peak memory, in addition to what the process holds.
     flops : float
         Floating-point operations.
     seconds : float
-        Altogether, on this machine: a rough estimate.
+        Total time on this machine, a rough estimate.
     solver : {"direct", "cg", "exact"}
     reason : str
-        Why so.
+        Why this solver.
     cures : tuple of str
-        What would take less time or memory.
+        Changes that would save time or memory.
     workers : str
-        Who reads and sums rows that stay where they are; empty for the threads of this process.
+        The workers that read and sum streamed rows; empty for the threads of this process.
     """
 
     data: str
@@ -132,13 +132,13 @@ class Plan:
 
     @property
     def n_passes(self) -> int:
-        """How often all rows are gone through."""
+        """Number of passes over all rows."""
         return sum(one.times for one in self.passes)
 
     def facts(self) -> list[tuple[str, str]]:
-        """What is printed: lines of a name and a text, the name empty where a line goes on with the last one."""
-        rows = "in memory" if self.gathered else f"stay where they are; a sample of {self.sample_rows:,} in memory"
-        again = "in memory" if self.gathered else "each reads the rows anew"
+        """Printed lines, each a name and a text; the name is empty if a line continues the last one."""
+        rows = "in memory" if self.gathered else f"streamed; a sample of {self.sample_rows:,} rows in memory"
+        again = "in memory" if self.gathered else "each reads all rows"
         passes = [("", f"{times(one.times)}: {one.what}, {duration(one.seconds)}") for one in self.passes]
         return [
             ("data", self.data),

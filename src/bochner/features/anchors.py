@@ -36,43 +36,42 @@ FEWEST_COLUMNS, SPREAD, LOWEST = 16, 0.5, 0.25  # of rows whose directions tell 
 
 
 class AnchorFeatures(FeatureMap):
-    """Weights of each row on its nearest landmarks: sparse, positive, and with the sum one.
+    """Weights of each row on its nearest landmarks: sparse, positive, and summing to one.
 
-    Of landmarks u_1, ..., u_m, which k-means finds, a row x has the s nearest ones in reach, and
+    The landmarks u_1, ..., u_m are found by k-means. For the s landmarks nearest to a row x,
 
         z_j(x) = w_j / sum_l w_l,   w_j = 1 - ‖x - u_j‖^2 / h(x)^2,
 
-    h(x) the distance of landmark s + 1. A weight fades to zero before its landmark leaves the s nearest, so that
-    features are continuous, and h(x) follows the density of the rows. They carry the methods of graphs, where a row is
-    to be like its neighbours and unlike all others: W = Z L^-1 Z', L = diag(Z'1), is a graph of all pairs of rows whose
-    weights are nowhere negative and whose degrees are one. As features of a regression they interpolate among the
-    landmarks.
+    with h(x) the distance of landmark s + 1. A weight falls to zero before its landmark leaves the s nearest, so that
+    features are continuous, and h(x) adapts to the density of the rows. They are the features of graph methods, where a
+    row resembles its neighbours and no other rows: W = Z L^-1 Z' with L = diag(Z'1) is a graph of all pairs of rows,
+    with non-negative weights and degrees of one. As features of a regression they interpolate between the landmarks.
 
     Parameters
     ----------
     n_components : int, default=1000
-        Number m of landmarks; fewer where there are fewer distinct rows.
+        Number m of landmarks; fewer if there are fewer distinct rows.
     n_neighbors : int or "auto", default=3
-        Number s of landmarks of a row. "auto" is the least of 3 to 8 by which the graph of the rows is in one part, but
-        for a hundredth of them; 8 where none is.
+        Number s of landmarks of a row. "auto" is the smallest of 3 to 8 for which the graph connects all but a
+        hundredth of the rows, or 8 if none does.
     n_directions : int or None, default=32
-        Number q of the principal directions in which distances are measured, where there are more columns; the others
-        are noise more often than not, and cost time. None for all.
+        Number q of principal directions in which distances are measured, if there are more columns; the others are
+        mostly noise, and cost time. None for all.
     normalize : bool or "auto", default="auto"
-        Whether rows are compared by their directions, seen from the corner of least values. "auto" does so where many
-        columns seem to have one unit and a least value that is frequent, as pixels and counts.
+        Whether rows are normalised, after subtracting the minimum of each column. "auto" does so if many columns seem
+        to share a unit and a frequent minimum, as pixels and counts do.
     random_state : int, RandomState or None, default=None
         Seed of the landmarks.
 
     Attributes
     ----------
     landmarks_ : array of shape (m, q)
-        In the coordinates of which `coordinates` tells.
+        In the coordinates that `coordinates` returns.
     directions_ : array of shape (d, q) or None
         Principal directions; None for the columns themselves.
     origin_ : array of shape (d,)
-        From which rows are seen: their least values where they are normalised, or else their means; zeros where the
-        map was fitted on sparse rows.
+        Subtracted from rows: the minima if they are normalised, else the means; zeros if the map was fitted on sparse
+        rows.
     normalized_ : bool
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
@@ -80,7 +79,8 @@ class AnchorFeatures(FeatureMap):
     Raises
     ------
     TypeError, ValueError
-        At fit: numbers that are no positive integers; another `normalize`. At transform: another number of columns.
+        At fit: numbers that are not positive integers; an invalid `normalize`. At transform: a different number of
+        columns.
     NotFittedError
         At transform, before fit.
 

@@ -59,7 +59,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
     4. `finalize()`, after the last of them, from which on the number of features is known,
     5. `check_occupancy()`, which warns where the training rows and the map do not suit each other.
 
-    A map does not change thereafter, until it is drawn anew. The rows that these methods take are checked already:
+    A map does not change thereafter, until it is drawn again. The rows that these methods take are checked already:
     float32 or float64, dense or CSR.
     """
 
@@ -67,13 +67,13 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the map, and fit what of it depends on the rows.
+        """Draw the map, and fit the parts that depend on the rows.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d), or such a collection of Dask
-            Of a collection the first 4,096 rows serve, with which a map to dense features is fitted; bins are numbered
-            in all partitions, one after the other.
+            From a Dask collection a map to dense features is fitted on the first 4,096 rows; bins are numbered in all
+            partitions, one after the other.
         y : ignored
 
         Returns
@@ -103,24 +103,24 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     @abstractmethod
     def draw(self, n_features: int) -> Self:
-        """Draw what is random in the map, for `n_features` columns."""
+        """Draw the random part of the map, for `n_features` columns."""
 
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Fit what depends on a sample of the rows and their weights, shape (n,)."""
 
     def fit_rows(self, X: Rows) -> None:
-        """Take note of training rows."""
+        """Register training rows."""
 
     def fit_store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> Stored:
-        """Take note of training rows, and store their features as `store` does."""
+        """Register training rows, and store their features as `store` does."""
         self.fit_rows(X)
         return self.store(X, packed, centres)
 
     def finalize(self) -> None:
-        """Take note that the last training row has been there."""
+        """Complete the map after the last training row."""
 
     def check_occupancy(self) -> None:
-        """Warn where the training rows and the map do not suit each other."""
+        """Warn if the map does not suit the training rows."""
 
     def _checked(self, X: Any, *, reset: bool = True) -> Rows:
         """Rows as the methods take them; their columns are noted, or else compared with those that were."""
@@ -140,7 +140,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
-            cure = f"encode it before the map, by make_pipeline(TableEncoder(), {type(self).__name__}(...))"
+            cure = f"encode it before the map, with make_pipeline(TableEncoder(), {type(self).__name__}(...))"
             raise ValueError(f"X holds text ({error}); {cure}.") from None
         require_finite(X, names=getattr(self, "feature_names_in_", None), cure=ENCODE)
         return X
@@ -228,7 +228,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
 
 class DenseFeatureMap(DenseFeatures, FeatureMap):
-    """A map whose features are dense whatever its parameters are."""
+    """A map whose features are always dense."""
 
     remedy: ClassVar[str] = REMEDY
 
@@ -253,7 +253,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
         Returns
         -------
         array of shape (n, D)
-            Of a collection a Dask array, not computed yet.
+            For a Dask collection a Dask array, not computed yet.
         """
         X = self._checked(X, reset=False)
         self.check_rows(X)

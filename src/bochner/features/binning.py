@@ -22,7 +22,7 @@ from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 from bochner.notices import warn
 
-REMEDY = "Transform in blocks of rows, or take fewer n_grids."
+REMEDY = "Transform in blocks of rows, or use fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
 ORDERED_ROWS, ORDERED_GRIDS = 1 << 16, 32  # from which on an order of the rows of a block pays
 FEWEST_ROWS = 8  # whose columns are not worth a look at their range
@@ -37,14 +37,14 @@ class BinningFeatures(FeatureMap):
 
         z(x) = P^(-1/2) [indicator of the bin of x in grid 1, ..., indicator of the bin of x in grid P],
 
-    of which only the bins that training rows occupy are kept: rows in other bins have no entry there. A row has at most
-    P entries, whatever the number of columns. For a product of kernels two rows must meet in the bins of all factors;
-    for a sum the grids are shared among the terms, in proportion to their variances.
+    where only the bins that training rows occupy are kept: rows in other bins have no entry there. A row has at most P
+    entries, whatever the number of columns. For a product of kernels two rows must share the bins of all factors; for a
+    sum the grids are divided among the terms, in proportion to their variances.
 
-    A bin is known by a hash of 64 bits, the sum of its whole-number coordinates times random multipliers, which each
-    grid has of its own. Two bins share a hash with probability 2^(t - 64), t the number of trailing zero bits that all
-    the differences of their coordinates have in common (0 for half of all pairs in one dimension, and for nearly all
-    in several). Of a grid with N occupied bins that is about N^2 2^(-64) false meetings: 5e-8 for a million bins.
+    A bin is identified by a 64-bit hash: the sum of its integer coordinates times random multipliers, drawn for each
+    grid. Two bins share a hash with probability 2^(t - 64), where t is the number of trailing zero bits that all
+    differences of their coordinates have in common (0 for half of all pairs in one dimension, and for nearly all in
+    several). A grid with N occupied bins has about N^2 2^(-64) collisions: 5e-8 for a million bins.
 
     Parameters
     ----------
@@ -54,29 +54,29 @@ class BinningFeatures(FeatureMap):
     n_grids : int, default=100
         Number P of grids. The error of z(x)'z(y) falls as 1 / sqrt(P).
     n_buckets : int or None, default=None
-        Columns per grid, into which bins are hashed without a look at the data, so that maps drawn with one seed agree
+        Columns per grid, into which bins are hashed independently of the data, so that maps drawn with one seed agree
         on any machine. Grids collide independently of one another, so that z(x)'z(y) of each map is close to
-        k + (1 - k) / n_buckets (for k of variance 1): too large by 1 / n_buckets at most, but for an error that falls
-        as 1 / sqrt(P). By default every occupied bin has a column.
+        k + (1 - k) / n_buckets (for k of variance 1): its bias is at most 1 / n_buckets, beside an error that falls as
+        1 / sqrt(P). By default every occupied bin has a column.
     column_share : float, default=1.0
-        Probability q with which each grid splits a column. Below 1 the kernel is a mixture over subsets of the columns,
-        of a product kernel prod_j k_j with distances of fewer columns: prod_j (1 - q + q k_j). Not for `SmoothBins`.
+        Probability q that a grid splits a column. Below 1 a product kernel prod_j k_j becomes a mixture over subsets of
+        the columns, prod_j (1 - q + q k_j). Not for `SmoothBins`.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
     Attributes
     ----------
     pitches_, shifts_ : arrays of shape (P, F, d), float64
-        Of the F lattices that make a grid, one for each factor of the kernel, in the units of the columns; the bin of x
-        is floor((x - shift) / pitch). An infinite pitch splits nothing.
+        Of the F lattices of a grid, one for each factor of the kernel, in the units of the columns; the bin of x is
+        floor((x - shift) / pitch). An infinite pitch does not split its column.
     values_ : array of shape (P,), float64
         Entries of Z in each grid, 1 / sqrt(P) for a kernel of one term and variance 1.
     offsets_ : array of shape (P + 1,), int64
-        First column of each grid, and D in the end.
+        First column of each grid, followed by D.
     keys_ : array of shape (D,), int64
         Hashes of the bins; empty with `n_buckets`.
     multipliers_ : array of shape (P, F, d), int64
-        Of the hashes, independent for each grid.
+        Multipliers of the hashes, independent for each grid.
     rows_per_bin_ : float
         Mean number of training rows in an occupied bin; NaN with `n_buckets`.
     singleton_share_ : float
@@ -87,20 +87,20 @@ class BinningFeatures(FeatureMap):
     Raises
     ------
     ValueError
-        At fit: a kernel that is no mixture of hats; `n_grids` or `n_buckets` not positive; a `column_share` that is no
-        probability; fewer grids than terms in the kernel; lengthscales that do not fit the columns. At transform:
-        another number of columns.
+        At fit: a kernel that is not a mixture of hats; `n_grids` or `n_buckets` not positive; a `column_share` outside
+        (0, 1]; fewer grids than terms in the kernel; lengthscales that do not match the columns. At transform: a
+        different number of columns.
     MemoryError
-        Before the work that would need it.
+        Before any work, if it does not fit in the free memory.
     TypeError
-        At fit: a kernel that is none, or numbers that are no integers.
+        At fit: `kernel` is not a kernel, or `n_grids` or `n_buckets` is not an integer.
     NotFittedError
         At transform, before fit.
 
     Warns
     -----
     UserWarning
-        At fit, where most rows are alone in their bins, which then tell nothing of new rows.
+        At fit, if most rows are alone in their bins, which then carry no information about new rows.
 
     References
     ----------
@@ -139,7 +139,7 @@ class BinningFeatures(FeatureMap):
         self.random_state = random_state
 
     def draw(self, n_features: int) -> BinningFeatures:
-        """Draw the grids for `n_features` columns, where the rows are still to come."""
+        """Draw the grids for `n_features` columns, before any rows are seen."""
         self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
@@ -162,7 +162,7 @@ class BinningFeatures(FeatureMap):
     def _drop_columns(self, rng: np.random.Generator) -> None:
         """Let each grid split each column with the probability `column_share` only."""
         if self._smooth.any():
-            raise ValueError("column_share must be 1 for SmoothBins, whose weights are of all columns.")
+            raise ValueError("column_share must be 1 for SmoothBins, whose weights depend on all columns.")
         dropped = rng.uniform(size=self.pitches_.shape) >= self.column_share
         self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
 
@@ -206,11 +206,11 @@ class BinningFeatures(FeatureMap):
     def _numbered(self, X: Rows, order: NDArray[np.intp] | None = None) -> StoredBins:
         """Number the bins of the rows, in some order."""
         if self._numbering is None:
-            raise RuntimeError("The bins of this map are numbered: draw it anew, or look rows up by store.")
+            raise RuntimeError("The bins of this map are numbered: draw it again, or look rows up by store.")
         return self._stored(X, [table.number for table in self._numbering], order)
 
     def finalize(self) -> None:
-        """Lay out the columns, once all training rows have been there."""
+        """Lay out the columns after the last training row."""
         if self._numbering is None:
             return
         counts = [table.counts[: table.count] for table in self._numbering]
@@ -227,12 +227,12 @@ class BinningFeatures(FeatureMap):
         return not len(self.keys_) and self.n_features_out > 0
 
     def check_occupancy(self) -> None:
-        """Warn where most rows are alone in their bins."""
+        """Warn if most rows are alone in their bins."""
         rows = self.rows_per_bin_ * self.n_features_out / len(self.values_)
         if self.singleton_share_ > MANY_ALONE and rows >= FEW_ROWS:
             warn(
                 f"{self.singleton_share_:.0%} of the rows are alone in their bins ({self.rows_per_bin_:.2g} rows per "
-                "bin): such bins tell nothing of new rows. Take larger lengthscales, at first twice as large."
+                "bin): such bins carry no information about new rows. Use larger lengthscales, at first twice as large."
             )
 
     def store(self, X: Rows, packed: bool = False, centres: Centres | None = None) -> StoredBins:

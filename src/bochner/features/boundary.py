@@ -22,7 +22,7 @@ def any_arrays(method: Method) -> Method:
     """Let a method of an estimator take arrays of other libraries; it is given those of NumPy.
 
     Where they lie on a device, this is the one of the settings inside. Numbers that the method returns go to where X
-    lies, and are in single precision where X is; labels that are no numbers stay NumPy's, and sparse matrices SciPy's.
+    lies, and are in single precision where X is; labels that are not numbers stay NumPy's, and sparse matrices SciPy's.
     """
     takes = signature(method)
 

@@ -26,16 +26,16 @@ from bochner.features.transformer import as_map
 class ConcatenatedFeatures(FeatureMap):
     """Feature maps side by side, z(x) = [sqrt(w_1) z_1(x), sqrt(w_2) z_2(x), ...], so that k = w_1 k_1 + w_2 k_2 + ...
 
-    The seed paper's closing remark: Fourier features serve the smooth part of a target, random binning features the
-    local part. `LinearFeatures` add a linear part.
+    As the seed paper remarks at its end, Fourier features suit the smooth part of a target, and random binning features
+    the local part. `LinearFeatures` add a linear part.
 
     Parameters
     ----------
     maps : sequence of FourierFeatures, BinningFeatures, LinearFeatures or scikit-learn transformers
-        Not changed: what is fitted are copies, those of transformers as `TransformerFeatures`.
+        These are not changed: copies are fitted, those of transformers as `TransformerFeatures`.
     weights : array of shape (M,) or None, default=None
-        Positive. None is 1 for each, but in a `KernelMachineRegressor` or `KernelMachineClassifier`, where it is
-        learned on rows that are held out.
+        Positive weights. None is 1 for each map; but in a `KernelMachineRegressor` or `KernelMachineClassifier` None
+        selects the weights by validation loss.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class ConcatenatedFeatures(FeatureMap):
     Raises
     ------
     ValueError, TypeError
-        At fit: no maps, or something that is none; weights that are not positive or not as many.
+        At fit: no maps, or something else than a map; weights that are not positive, or not one for each map.
     NotFittedError
         At transform, before fit.
 

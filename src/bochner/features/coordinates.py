@@ -25,7 +25,7 @@ class MetricFeatures(FeatureMap):
     ----------
     metric : Metric
     features : FourierFeatures or BinningFeatures
-        Not changed: what is fitted is a copy. Its kernel is one of the coordinates.
+        Not changed: a copy is fitted. Its kernel is a kernel of the coordinates.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class MetricFeatures(FeatureMap):
     Raises
     ------
     TypeError, ValueError
-        At fit: no metric, or no feature map; rows with other columns than the metric has.
+        At fit: not a metric, or not a feature map; rows with other columns than the metric.
 
     Examples
     --------

@@ -57,4 +57,4 @@ def fewer(rows: int) -> int:
 def too_much(place: Place, rows: int, row: int, beside: int = 0) -> MemoryError:
     """The error to raise where the device has too little memory even for few rows, of so many bytes each."""
     what = f"A block of {rows:,} rows"
-    return place.memory_error(rows * row + beside, what, "Take a smaller n_components, or leave device= out.")
+    return place.memory_error(rows * row + beside, what, "Use a smaller n_components, or leave device= out.")

@@ -28,14 +28,14 @@ from bochner.settings import current
 class FourierFeatures(DenseFeatureMap):
     """Random Fourier features: z(x)'z(y) is an unbiased estimate of k(x, y).
 
-    By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x - y)), w drawn from its spectral
+    By Bochner's theorem a shift-invariant kernel with k(x, x) = v is v E cos(w'(x - y)), with w drawn from its spectral
     measure. With m frequencies, cos(a - b) = cos a cos b + sin a sin b gives
 
         z(x) = sqrt(v / m) [cos(w_1'x), ..., cos(w_m'x), sin(w_1'x), ..., sin(w_m'x)],
 
-    whose products with itself are exactly v. The seed paper's other form, sqrt(2 v / D) cos(w_j'x + b_j) with b_j
+    so that z(x)'z(x) = v exactly. The seed paper's other form, sqrt(2 v / D) cos(w_j'x + b_j) with b_j
     uniform on [0, 2 pi], needs twice the projections for as many columns. Its variance is larger where k(2 (x - y)) <
-    2 k(x - y)^2 / v, as always for the Gaussian. It serves for the last column where D is odd.
+    2 k(x - y)^2 / v, which always holds for the Gaussian. It is used for the last column if D is odd.
 
     Parameters
     ----------
@@ -44,52 +44,52 @@ class FourierFeatures(DenseFeatureMap):
     n_components : int, default=1000
         Columns D of the output. The error of z(x)'z(y) falls as 1 / sqrt(D).
     sampling : {"auto", "orthogonal", "iid", "structured", "qmc", "leverage"}, default="auto"
-        How frequencies are drawn together. Each one is of the kernel's law by itself, so that estimates are unbiased.
+        Joint law of the frequencies. Each one follows the kernel's spectral measure, so the estimate is unbiased.
 
-        - "orthogonal": in groups of d orthogonal directions, of smaller variance (Yu et al., 2016). For kernels
-          whose frequencies have independent coordinates (Laplacian, Cauchy) they are made normal-orthogonal first and
-          then mapped coordinate by coordinate.
-        - "iid": independent.
-        - "structured": orthogonal directions from a fast Walsh-Hadamard transform, D log2(d) additions for a row in
-          the place of d D / 2 multiplications (Choromanski et al., 2017), where that is estimated to be faster. For
+        - "orthogonal": groups of d orthogonal directions, which lower the variance (Yu et al., 2016). For kernels
+          whose frequencies have independent coordinates (Laplacian, Cauchy), orthogonal normal vectors are mapped
+          coordinate by coordinate.
+        - "iid": independent draws.
+        - "structured": orthogonal directions from a fast Walsh-Hadamard transform, with D log2(d) additions for a row
+          in place of d D / 2 multiplications (Choromanski et al., 2017), if that is estimated to be faster. For
           kernels of the Euclidean distance; "orthogonal" below 9 columns.
-        - "qmc": scrambled Sobol points through the inverse of the law (Yang et al., 2014). The fewer columns, the
-          smaller their error: with 200 features of the Gaussian kernel .16, .30, .44 and .61 of that of independent
-          draws in 1, 3, 5 and 8 columns.
-        - "leverage": drawn anew from a pool of 4 times as many, with probabilities in proportion to their ridge
-          leverage scores on a sample of the rows (Avron et al., 2017; Li et al., 2019), and weighted to make up for it.
-          It serves regression with few features, not the kernel itself, whose error is 1.1 to 1.4 times that of
+        - "qmc": scrambled Sobol points through the inverse distribution function (Yang et al., 2014). The error is
+          smaller in fewer columns: with 200 features of the Gaussian kernel it is .16, .30, .44 and .61 of that of
+          independent draws in 1, 3, 5 and 8 columns.
+        - "leverage": resampled from a pool of 4 times as many, with probabilities in proportion to their ridge
+          leverage scores on a sample of the rows (Avron et al., 2017; Li et al., 2019), and reweighted accordingly.
+          For regression with few features, not for the kernel itself: its error is 1.1 to 1.4 times that of
           independent draws in one to five columns.
-        - "auto": "structured" where it makes features of one kernel of the Euclidean distance at least 1.5 times as
-          fast as a matrix product, for many columns; "qmc" for up to 5 columns, and up to 10 where there are 50
-          frequencies or more for each; else "orthogonal".
+        - "auto": "structured" if it computes features of one kernel of the Euclidean distance at least 1.5 times as
+          fast as a matrix product (many columns); "qmc" for up to 5 columns, and up to 10 with at least 50 frequencies
+          for each column; else "orthogonal".
     paired : bool, default=True
-        Cosines and sines of D / 2 frequencies; otherwise cosines with random offsets of D frequencies.
+        Whether to use cosines and sines of D / 2 frequencies, rather than cosines with random offsets of D frequencies.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
     Attributes
     ----------
     frequencies_ : array of shape (d, m), float64
-        In radians per unit of the columns; m = ceil(D / 2) where paired, else D.
+        In radians per unit of the columns; m = ceil(D / 2) if paired, else D.
     amplitudes_ : array of shape (m,), float64
     spins_ : SignedHadamard or None
-        The same frequencies as a fast transform, where they were drawn so.
+        The same frequencies as a fast transform, if they were drawn as one.
     offsets_ : array of shape (q,), float64
-        In radians, of the last q frequencies, which have a cosine only: D of them, or D mod 2 where paired.
+        In radians, of the last q frequencies, which have a cosine only: q is D, or D mod 2 if paired.
     n_features_in_ : int
     feature_names_in_ : array of str, where X had column names
 
     Raises
     ------
     ValueError
-        At fit: `n_components` not positive, or fewer frequencies than terms in the kernel; unknown sampling, or one
-        that the kernel has not; lengthscales that do not fit the columns; values that the kernel does not serve. At
-        transform: another number of columns.
+        At fit: `n_components` not positive, or fewer frequencies than terms in the kernel; a sampling that is unknown,
+        or that the kernel does not support; lengthscales that do not match the columns; values that the kernel does
+        not accept. At transform: a different number of columns.
     MemoryError
-        Before any work: the frequencies, or at transform the output, do not fit the memory that is free.
+        Before any work: the frequencies, or at transform the output, do not fit in the free memory.
     TypeError
-        At fit: a kernel that is none, or `n_components` that is no integer.
+        At fit: `kernel` is not a kernel, or `n_components` is not an integer.
     NotFittedError
         At transform, before fit.
 
@@ -117,7 +117,7 @@ class FourierFeatures(DenseFeatureMap):
     True
     """
 
-    remedy = "Transform in blocks of rows, take fewer n_components, or fit a KernelMachine, which never holds it."
+    remedy = "Transform in blocks of rows, use fewer n_components, or fit a KernelMachine, which never holds it."
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class FourierFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def draw(self, n_features: int) -> FourierFeatures:
-        """Draw the frequencies for `n_features` columns, where the rows are still to come."""
+        """Draw the frequencies for `n_features` columns, before any rows are seen."""
         self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         lone = self.n_components % 2 if self.paired else self.n_components
@@ -144,7 +144,7 @@ class FourierFeatures(DenseFeatureMap):
         require_memory(
             32 * m * n_features * (POOL if self.sampling == "leverage" else 1),
             f"Drawing {m:,} frequencies in {n_features:,} dimensions",
-            "Take fewer n_components.",
+            "Use fewer n_components.",
         )
         draw = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)
         self.frequencies_, self.spins_ = draw.frequencies, draw.spins
@@ -156,7 +156,7 @@ class FourierFeatures(DenseFeatureMap):
 
     @single_threaded_blas()
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
-        """Check that the kernel serves such rows; with sampling="leverage" draw the frequencies anew, for them."""
+        """Check that the kernel serves such rows; with sampling="leverage" resample the frequencies for them."""
         self.check_rows(X)
         if self.sampling == "leverage":
             m = self.frequencies_.shape[1]
@@ -183,7 +183,7 @@ class FourierFeatures(DenseFeatureMap):
 
     @property
     def n_features_out(self) -> int:
-        """Number D of columns of the map as it was drawn."""
+        """Number D of columns of the drawn map."""
         return 2 * self.frequencies_.shape[1] - len(self.offsets_)
 
     def bounds(self) -> NDArray[np.float64]:
@@ -214,7 +214,7 @@ class FourierFeatures(DenseFeatureMap):
             cos_offset(angles, offsets, amplitudes[pairs:], out, 2 * pairs)
 
     def transform(self, X: Any) -> Any:
-        """Compute the features, on the device where X lies, or on that of the settings.
+        """Compute the features, on the device of X or on that of the settings.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class FourierFeatures(DenseFeatureMap):
         whole = lone <= m and of_shapes(arrays, [(d, m), (m,), (lone,)])
         spins = self.spins_ is None or (isinstance(self.spins_, SignedHadamard) and self.spins_.fits(d, m))
         if not (whole and spins):
-            raise ValueError("The arrays of this FourierFeatures do not fit together. Fit it anew.")
+            raise ValueError("The arrays of this FourierFeatures are inconsistent. Fit it again.")
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names ``cos0``, ..., ``sin0``, ... of the columns, prefixed by the class in lower case."""

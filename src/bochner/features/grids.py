@@ -49,7 +49,7 @@ def draw_grids(
     counts = allocate([variance for variance, _ in terms], n_grids, "n_grids")
     shape = n_grids, max(len(leaves) for _, leaves in terms)
     need = 7 * 8 * n_grids * shape[1] * n_features
-    require_memory(need, f"Drawing {n_grids:,} grids in {n_features:,} dimensions", "Take fewer n_grids.")
+    require_memory(need, f"Drawing {n_grids:,} grids in {n_features:,} dimensions", "Use fewer n_grids.")
     pitches, smooth = np.full((*shape, n_features), np.inf), np.zeros(shape, bool)
     first = 0
     for (_, leaves), count in zip(terms, counts, strict=True):
@@ -89,7 +89,7 @@ class Table:
             return
         capacity = 1 << (need - 1).bit_length()
         if capacity >= LARGE_TABLE:
-            require_memory(24 * capacity, f"A table of {capacity:,} bins", "Take larger lengthscales or fewer n_grids.")
+            require_memory(24 * capacity, f"A table of {capacity:,} bins", "Use larger lengthscales or fewer n_grids.")
         larger = Table(capacity)
         larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
         larger.counts[: self.count] = self.counts[: self.count]
@@ -174,7 +174,7 @@ def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:
 
 def _require(fit: bool, what: str) -> None:
     if not fit:
-        raise ValueError(f"The arrays of this map do not fit together: {what}. Fit it anew.")
+        raise ValueError(f"The arrays of this map are inconsistent: {what}. Fit it again.")
 
 
 class Grids:
@@ -209,8 +209,8 @@ class Grids:
         arrays = [pitches, shifts, multipliers, values, smooth]
         shapes = [(P, F, d), (P, F, d), (P, F, d), (P,), (P, F)]
         dtypes = [np.float64, np.float64, np.int64, np.float64, np.bool_]
-        _require([array.shape for array in arrays] == shapes, f"they must be of the shapes {shapes}")
-        _require([array.dtype for array in arrays] == dtypes, "their dtypes are others")
+        _require([array.shape for array in arrays] == shapes, f"their shapes must be {shapes}")
+        _require([array.dtype for array in arrays] == dtypes, "their dtypes are wrong")
         _require(bool(np.all(pitches >= SMALLEST) and np.all(np.isfinite(shifts))), "pitches_ must be positive")
         self.inverses = 1 / pitches
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
@@ -231,7 +231,7 @@ class Grids:
             X.sum_duplicates()
         if sparse and self.smooth.any():
             what = f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,"
-            require_memory(X.shape[0] * X.shape[1] * X.dtype.itemsize, what, "Take fewer rows or columns at a time.")
+            require_memory(X.shape[0] * X.shape[1] * X.dtype.itemsize, what, "Use fewer rows or columns at a time.")
         tiles: list[Any] = []
         for a in range(0, X.shape[0], TILE_ROWS):
             part = X[a : a + TILE_ROWS]

@@ -16,7 +16,7 @@ from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.stored import StoredBins
 
 FEWEST_BUCKETS = 128  # of a grid: its bins meet by chance with a probability of less than a percent
-CURES = "fit all rows at once, by fit(source), or take n_buckets={buckets} and at most {grids:,} grids"
+CURES = "fit all rows at once, with fit(source), or use n_buckets={buckets} and at most {grids:,} grids"
 ROWS = 512  # that are made dense at a time
 
 
@@ -53,13 +53,13 @@ def require_hashed(features: FeatureMap, most_columns: int) -> None:
         inner = inner.features
     name, cures = type(inner).__name__, CURES.format(buckets=FEWEST_BUCKETS, grids=most_columns // FEWEST_BUCKETS)
     if not isinstance(inner, BinningFeatures):
-        raise ValueError(f"{name} are no bins in buckets: {cures}.")
+        raise ValueError(f"{name} are not hashed bins: {cures}.")
     if inner.n_buckets is None:
         raise ValueError(f"The bins of {name} depend on all rows: {cures}.")
     if inner.n_grids * inner.n_buckets > most_columns:
         raise ValueError(
             f"{inner.n_grids:,} grids of {inner.n_buckets:,} buckets are more than {most_columns:,} columns, whose "
-            f"moments would not fit the memory: {cures}."
+            f"moments would not fit in memory: {cures}."
         )
 
 

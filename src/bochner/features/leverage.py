@@ -1,4 +1,4 @@
-"""Frequencies drawn anew by their ridge leverage scores on a sample of the rows."""
+"""Frequencies drawn again by their ridge leverage scores on a sample of the rows."""
 
 from __future__ import annotations
 

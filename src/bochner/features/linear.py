@@ -17,8 +17,8 @@ SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finit
 class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     """The standardised columns: z(x)'z(y) is the linear kernel.
 
-    A trend over the whole range of the data costs a local kernel most of its features. In a `ConcatenatedFeatures`
-    this part carries it.
+    A local kernel needs many features for a trend over the whole range of the data. In a `ConcatenatedFeatures` this
+    map represents the trend.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     Raises
     ------
     ValueError
-        At transform: another number of columns.
+        At transform: a different number of columns.
     NotFittedError
         At transform, before fit.
 
@@ -45,7 +45,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     def __init__(self) -> None: ...
 
     def draw(self, n_features: int) -> LinearFeatures:
-        """Set the means to zero and the scales to one, where rows are still to come."""
+        """Set the means to zero and the scales to one, before any rows are seen."""
         self.mean_, self.scale_ = np.zeros(n_features), np.ones(n_features)
         self.n_features_in_ = n_features
         return self

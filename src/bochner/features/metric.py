@@ -25,25 +25,25 @@ MOST_SHOWN = 20  # columns in a notebook
 
 
 class Metric:
-    """Coordinates in which one lengthscale fits all columns: columns scaled, some of them warped, some mixed.
+    """A learned metric: coordinates of the columns, some warped or mixed, that share one lengthscale.
 
-    Coordinate i of a row x is scale_i x_j, j = source_i, or w_i(x_j) with a monotone piecewise linear w_i; of the first
-    q coordinates the linear map takes the place, where there is one. A kernel of the distance of the coordinates is
-    one of a learned distance of the rows. `bochner.tuning.learn_metric` makes metrics.
+    Coordinate i of a row x is scale_i x_j with j = source_i, or w_i(x_j) with a monotone piecewise linear w_i. If there
+    is a linear map, it replaces the first q coordinates. A kernel of the distance between coordinates is a kernel of a
+    learned distance between rows. `bochner.tuning.learn_metric` learns metrics.
 
     Parameters
     ----------
     n_features_in : int
-        Columns d of the rows.
+        Number d of columns of the rows.
     source : int array of shape (m,)
-        Column of each coordinate. A column may have several, or none: it then does not matter.
+        Column of each coordinate. A column may have several coordinates, or none if it is irrelevant.
     scale : array of shape (m,)
     warped : int array of shape (w,)
         Coordinates with a warp instead of a scale.
     knots, levels : arrays of shape (w, k)
-        Of the warps: levels at rising knots, the last of them repeated where there are fewer.
+        The warps: levels at rising knots, the last knot repeated if there are fewer.
     slopes : array of shape (w,)
-        Of the warps beyond their knots.
+        Slopes of the warps beyond their knots.
     linear : array of shape (r, q), optional
     relevance : array of shape (d,), optional
         Share of each column in the mean distance of two rows.
@@ -55,7 +55,7 @@ class Metric:
 
     Examples
     --------
-    The first column in another unit, a warp of the last one, and none of the second:
+    The first column scaled, the last one warped, and the second one left out:
 
     >>> from bochner.features import Metric
     >>> warp = {"warped": [1], "knots": [[0.0, 1.0]], "levels": [[0.0, 4.0]], "slopes": [0.5]}
@@ -115,7 +115,7 @@ class Metric:
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
-            float32 gives float32; everything else float64. Sparse rows stay sparse; warps need dense ones.
+            float32 gives float32, everything else float64. Sparse rows stay sparse; warps need dense rows.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class Metric:
         """Coordinates of checked rows."""
         if sp.issparse(X):
             if len(self.warped_) or self.linear_.size:
-                raise ValueError("This metric warps or mixes columns, for which rows must be dense: call toarray().")
+                raise ValueError("This metric warps or mixes columns, which needs dense rows: call toarray().")
             return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype)))
         U = self._unmixed(X)
         if not self.linear_.size:
@@ -165,7 +165,7 @@ class Metric:
         return V
 
     def mixed(self, linear: NDArray) -> Metric:
-        """Return this metric with a linear map of its first coordinates in their place."""
+        """Return this metric with its first coordinates replaced by a linear map of them."""
         warps = {"warped": self.warped_, "knots": self.knots_, "levels": self.levels_, "slopes": self.slopes_}
         return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
 

@@ -26,24 +26,24 @@ LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding
 
 
 class NystroemFeatures(DenseFeatureMap):
-    """Nystroem features: z(x)'z(y) is the kernel, exactly, wherever x or y is one of m landmarks.
+    """Nystroem features: z(x)'z(y) equals the kernel exactly if x or y is one of m landmarks.
 
     With K the kernel matrix of the landmarks x_1, ..., x_m, and K = V diag(s) V' without the eigenvalues that are zero,
 
         z(x) = diag(s)^-1/2 V' [k(x, x_1), ..., k(x, x_m)]
 
-    (Williams and Seeger, 2001). Landmarks are rows, which of kernels of the Euclidean distance three steps of k-means
-    turn into means of rows: as good as two or three times as many (Zhang, Tsang and Kwok, 2008). The directions follow
-    the rows, where those of Fourier features do not know them: the leading eigenvectors of many rows come out right
-    with a tenth of the columns. ‖z(x)‖^2 is below k(x, x), by more the farther x lies from all landmarks.
+    (Williams and Seeger, 2001). Landmarks are rows. For kernels of the Euclidean distance three steps of k-means turn
+    them into means of rows, which are as good as two or three times as many (Zhang, Tsang and Kwok, 2008). The features
+    adapt to the rows, unlike Fourier features: the leading eigenvectors of many rows are accurate with a tenth of the
+    columns. ‖z(x)‖^2 is below k(x, x), by more the farther x is from all landmarks.
 
     Parameters
     ----------
     kernel : Kernel, default=Gaussian()
         Any sum, product and scaling of the kernels in `bochner.kernels`, with lengthscales in the units of X. The
-        Gaussian is fast; others take double precision.
+        Gaussian is fast; others need double precision.
     n_components : int, default=500
-        Landmarks m. Of no more rows all of them serve, and the features have the kernel itself.
+        Number m of landmarks. With at most m rows all of them are landmarks, and the features give the exact kernel.
     random_state : int, RandomState or None, default=None
         Seed of the draw.
 
@@ -58,9 +58,9 @@ class NystroemFeatures(DenseFeatureMap):
     Raises
     ------
     TypeError
-        At fit: a kernel that is none, or `n_components` that is no integer.
+        At fit: `kernel` is not a kernel, or `n_components` is not an integer.
     ValueError
-        At fit: `n_components` not positive; lengthscales that do not fit the columns.
+        At fit: `n_components` not positive; lengthscales that do not match the columns.
     NotFittedError
         At transform, before fit.
 
@@ -115,7 +115,7 @@ class NystroemFeatures(DenseFeatureMap):
         self.kernel.check_rows(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
         rows, m = distinct_rows(X, weight), self.n_components
-        require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Take fewer n_components.")
+        require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Use fewer n_components.")
         some = X[np.sort(rng.permutation(rows)[:m])]
         moved = len(rows) > m and _is_euclidean(self.kernel)
         self.landmarks_ = k_means(X, weight, some) if moved else _dense(some).astype(np.float64)

@@ -80,7 +80,7 @@ class DeviceFeatures:
 
 
 def on_device(features: Any, place: Place, dtype: DTypeLike) -> DeviceFeatures | None:
-    """A drawn map on a device; None where parts of it are no Fourier features, or the device has not the precision."""
+    """A drawn map on a device; None where parts of it are not Fourier features, or the device has not the precision."""
     dtype, views, waves, amplitudes = np.dtype(dtype), list[tuple[Metric, ...]](), [], []
     if dtype == np.float64 and not place.has_double:
         return None

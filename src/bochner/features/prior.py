@@ -53,7 +53,7 @@ class PriorFunctions:
 
 
 def _fresh(leaf: LeafMap, n_features: int, seed: int) -> FeatureMap:
-    """A map of the same kernel that is drawn anew, for rows as the single map sees them."""
+    """A map of the same kernel that is drawn again, for rows as the single map sees them."""
     fresh: Any = leaf.features
     if not has_exact_kernel(leaf):
         return fresh

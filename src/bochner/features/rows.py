@@ -16,7 +16,7 @@ from bochner.features.leaves import leaves
 from bochner.kernels import Kernel
 
 TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
-REMEDY = "Take fewer rows, or solver='auto', whose random features need none of this."
+REMEDY = "Use fewer rows, or solver='auto', whose random features need none of this."
 
 
 class KernelRows(DenseFeatureMap):
@@ -76,8 +76,8 @@ def exact_map(features: FeatureMap) -> FeatureMap:
     kernel = getattr(leaf.features, "kernel", None)
     if others or not isinstance(kernel, Kernel) or getattr(leaf.features, "column_share", 1.0) != 1.0:
         raise ValueError(
-            f"solver='exact' computes one exact kernel, and {type(features).__name__} have none that is known: give "
-            "kernel= in the place of features=."
+            f"solver='exact' needs a known kernel, and {type(features).__name__} have none: give kernel= in place of "
+            "features=."
         )
     exact: FeatureMap = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
     for metric in reversed(leaf.metrics):

@@ -165,7 +165,7 @@ def _sobol(shapes: Sequence[tuple[int, int]], size: int, rng: np.random.Generato
     if dimensions > Sobol.MAXDIM:
         raise ValueError(
             f"sampling='qmc' has Sobol points of at most {Sobol.MAXDIM:,} dimensions, and this kernel needs "
-            f"{dimensions:,}: take sampling='orthogonal'."
+            f"{dimensions:,}: use sampling='orthogonal'."
         )
     # A power of two of them, of which the first serve: of any other number SciPy warns.
     drawn = Sobol(dimensions, rng=rng).random_base2((int(size) - 1).bit_length())[:size]
@@ -194,7 +194,7 @@ def _require_directions(terms: Sequence[Term]) -> None:
         _require_draws([leaf], "structured")
         if not _has_directions(leaf):
             raise ValueError(
-                f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: take "
+                f"sampling='structured' needs frequencies of uniform direction, and those of {leaf!r} have none: use "
                 "sampling='orthogonal' or 'qmc'."
             )
 
@@ -204,7 +204,7 @@ def _require_draws(leaves: Sequence[Leaf], sampling: str) -> None:
         if isinstance(leaf.spectral_measure(), Drawn) and sampling not in ("auto", "iid", "leverage"):
             raise ValueError(
                 f"sampling={sampling!r} computes frequencies from its own points, and those of {leaf!r} are drawn by "
-                "its sampler: take sampling='iid'."
+                "its sampler: use sampling='iid'."
             )
 
 

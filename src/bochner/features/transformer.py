@@ -20,26 +20,26 @@ from bochner.features.dense import Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
 REMEDY = (
-    "Numbers reach it centred in an estimator: where it needs others, put a scaler before it, as in "
+    "In an estimator its input is centred: if it needs other input, put a scaler before it, as in "
     "features=make_pipeline(MinMaxScaler(clip=True), AdditiveChi2Sampler())."
 )
 
 
 class TransformerFeatures(DenseFeatureMap):
-    """The features of a scikit-learn transformer: z(x)'z(y) is whatever kernel these have.
+    """The features of a scikit-learn transformer, as a feature map.
 
-    Estimators and `ConcatenatedFeatures` wrap a transformer that they are given in this map. It is fitted without a
-    target on a sample of at most 4,096 encoded rows, from which `Nystroem` takes its landmarks; sample weights decide
-    only that rows without weight are not among them. Numeric columns of dense rows come centred, in their own units.
-    What is fitted is fitted in double precision, whatever the precision of the rows: the inverse root of a kernel
-    matrix, of which Nystroem's features are made, has few correct digits in single precision.
+    Estimators and `ConcatenatedFeatures` wrap transformers in this map. The transformer is fitted without a target, on
+    a sample of at most 4,096 encoded rows, from which `Nystroem` takes its landmarks. Rows of weight zero are left out
+    of the sample; other weights have no effect. Numeric columns of dense rows are centred, in their own units. The fit
+    is in double precision, whatever the precision of the rows: the inverse square root of a kernel matrix, from which
+    Nystroem's features are computed, has few correct digits in single precision.
 
     Parameters
     ----------
     transformer : scikit-learn transformer
         An instance with `fit`, `transform` and `get_params`: one of `sklearn.kernel_approximation`, a `Pipeline`, a
-        `FeatureUnion`. Not changed: what is fitted is a copy. It must map each row by itself, without side effects,
-        for several threads call `transform` at once.
+        `FeatureUnion`. It is not changed: a copy is fitted. It must map each row independently and without side
+        effects, because several threads call `transform` at once.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ class TransformerFeatures(DenseFeatureMap):
     Raises
     ------
     TypeError
-        At fit: no transformer, or a transformer that needs a target.
+        At fit: not a transformer, or one that needs a target.
     ValueError
-        At fit or transform: what the transformer itself refuses; features that are not numbers, not finite, or not one
-        row for each row.
+        At fit or transform: rows that the transformer rejects; features that are not numbers, not finite, or not one
+        row for each input row.
     NotFittedError
         At transform, before fit.
 
@@ -119,9 +119,11 @@ class TransformerFeatures(DenseFeatureMap):
         Z = self._call(self.transformer_.transform, X)
         Z = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
         if Z.ndim != 2 or len(Z) != X.shape[0]:
-            raise ValueError(f"{self._name} gives an array of shape {Z.shape} for {X.shape[0]} rows: one row each.")
+            raise ValueError(
+                f"{self._name} gives an array of shape {Z.shape} for {X.shape[0]} rows: it must give one row for each."
+            )
         if Z.dtype.kind not in "biuf":
-            raise ValueError(f"{self._name} gives features of dtype {Z.dtype}, which are no real numbers.")
+            raise ValueError(f"{self._name} gives features of dtype {Z.dtype}, which are not real numbers.")
         return Z
 
     def _call(self, method: Callable[[Rows], Any], X: Rows) -> Any:
@@ -132,7 +134,7 @@ class TransformerFeatures(DenseFeatureMap):
         except ValueError as error:
             if isinstance(error, TypeError):  # scikit-learn's own word on a parameter
                 raise
-            raise ValueError(f"{self._name} refuses the rows: {error} {REMEDY}") from error
+            raise ValueError(f"{self._name} rejects the rows: {error} {REMEDY}") from error
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return max(FEWEST_TILE_ROWS, super()._tile_rows(dtype))

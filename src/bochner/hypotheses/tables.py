@@ -118,7 +118,7 @@ def _looked_at(stream: Stream, name: str, seed: int) -> Table:
 
 def _enough(n_rows: int, name: str) -> int:
     if n_rows < 4:
-        raise ValueError(f"{name} has {n_rows} rows: a test takes 4 or more.")
+        raise ValueError(f"{name} has {n_rows} rows: a test needs 4 or more.")
     return n_rows
 
 

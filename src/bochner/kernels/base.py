@@ -20,10 +20,10 @@ Term = tuple[float, tuple["Leaf", ...]]
 class Kernel(Parametrised, ABC):
     """A shift-invariant kernel k(x, y) = k(x - y).
 
-    Kernels add, multiply and scale (``2.0 * Gaussian() + Laplacian() * Matern(nu=1.5)``), compare and hash by value,
-    and carry scikit-learn's ``get_params`` and ``set_params``, so that ``clone`` and ``GridSearchCV`` over
-    ``kernel__lengthscale`` work. As with scikit-learn's estimators, ``set_params`` changes the kernel in place: a
-    kernel that serves as a dictionary key should be left as it is.
+    Kernels can be added, multiplied and scaled (``2.0 * Gaussian() + Laplacian() * Matern(nu=1.5)``). They compare and
+    hash by value, and have scikit-learn's ``get_params`` and ``set_params``, so that ``clone`` and ``GridSearchCV``
+    over ``kernel__lengthscale`` work. As with scikit-learn's estimators, ``set_params`` changes the kernel in place: do
+    not use it on a kernel that is a dictionary key.
     """
 
     @abstractmethod
@@ -157,7 +157,7 @@ class Leaf(Kernel):
         ValueError
             If the kernel is none, with the reason.
         """
-        raise ValueError(f"{self!r} is no mixture of hats: {self._not_hats()}. Use FourierFeatures.")
+        raise ValueError(f"{self!r} is not a mixture of hats: {self._not_hats()}. Use FourierFeatures.")
 
     def _not_hats(self) -> str:
         return "the law of its pitches is not known"
@@ -207,7 +207,7 @@ class Scaled(Kernel):
     Raises
     ------
     ValueError
-        If `factor` is not positive and finite: what results is no kernel.
+        If `factor` is not positive and finite, because the result would not be a kernel.
     """
 
     def __init__(self, kernel: Kernel, factor: float) -> None:

@@ -21,9 +21,9 @@ CODE_ROUNDING = 1e-3  # rounding of the difference of two codes
 class Hamming(Stationary):
     """Kernel of categories, the product over the features of exp(-1 / l) where x and y differ, and 1 where not.
 
-    For columns of codes, one whole number for each category; which number is which does not matter. With one
-    lengthscale it is exp(-h / l), h the number of columns in which two rows differ. As a factor beside a kernel of
-    numbers it makes a mixed one: ``Subspace(Gaussian(), [0, 1]) * Subspace(Hamming(), [2, 3])``.
+    For columns of codes, one integer for each category, in any order. With one lengthscale it is exp(-h / l), with h
+    the number of columns in which two rows differ. Multiply it with a kernel of numbers to get a kernel of mixed
+    columns: ``Subspace(Gaussian(), [0, 1]) * Subspace(Hamming(), [2, 3])``.
 
     With rho = exp(-1 / l) its factor is rho + (1 - rho) [x = y]. Over whole numbers [x = y] is the transform of the
     uniform law on [-pi, pi]; and codes never share a cell of a grid of pitch 1. So a frequency is 0 and a pitch is
@@ -32,7 +32,7 @@ class Hamming(Stationary):
     Parameters
     ----------
     lengthscale : float or array of shape (d,), default=1.0
-        Without unit: large where it matters little whether rows differ in the column.
+        Without unit; large if a difference in the column matters little.
 
     Examples
     --------
@@ -161,14 +161,14 @@ class Subspace(Kernel):
     Parameters
     ----------
     kernel : Kernel
-        Its lengthscales, where there are several, are those of `columns`, in this order.
+        Its lengthscales, if there are several, are those of `columns`, in this order.
     columns : sequence of int
-        Different ones, counted from 0.
+        Different column numbers, counted from 0.
 
     Raises
     ------
     TypeError, ValueError
-        If `kernel` is no kernel, or `columns` are not different numbers from 0 on.
+        If `kernel` is not a kernel, or `columns` are not different numbers from 0 on.
 
     Examples
     --------
@@ -202,14 +202,14 @@ class Additive(Kernel):
     Parameters
     ----------
     kernel : Kernel
-        Of each group; for a different one for each, add `Subspace` kernels.
+        The kernel of each group. For a different kernel for each group, add `Subspace` kernels.
     groups : sequence of sequences of int
         Columns, counted from 0. Groups may share columns.
 
     Raises
     ------
     TypeError, ValueError
-        If `kernel` is no kernel, or a group is none.
+        If `kernel` is not a kernel, or a group is not a list of columns.
 
     References
     ----------

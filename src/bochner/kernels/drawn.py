@@ -16,19 +16,19 @@ Sampler = Callable[[int, int, np.random.Generator], NDArray]
 
 
 class FromSpectrum(Stationary):
-    """A kernel from draws of its spectral measure, k(x, y) = E cos(w'(x - y) / l), w by a sampler of your own.
+    """A kernel from samples of its spectral measure, k(x, y) = E cos(w'(x - y) / l), with your own sampler of w.
 
-    By Bochner's theorem the frequencies of any law make a kernel: mixtures, empirical spectra, laws of which only a
-    simulation is known. `FourierFeatures` of it have independent draws (sampling "auto" or "iid"). Where its exact
-    value is not given, kernel matrices are estimated by 32,768 draws, always the same ones: with errors whose standard
-    deviations are below 0.006, and slowly (give it for `solver="exact"`). Kernels compare their functions by identity;
-    one that is to be pickled needs functions that can be, hence no lambdas.
+    By Bochner's theorem frequencies of any law define a kernel: mixtures, empirical spectra, laws known only by
+    simulation. `FourierFeatures` of it use independent draws (sampling "auto" or "iid"). Unless `exact` is given,
+    kernel matrices are estimated from 32,768 draws, always the same ones: this is slow, and the standard deviation of
+    the errors is below 0.006 (give `exact` for `solver="exact"`). Kernels compare their functions by identity. To
+    pickle the kernel, its functions must be picklable, hence not lambdas.
 
     Parameters
     ----------
     sampler : callable (size, d, rng) -> array of shape (size, d)
-        Independent frequencies in radians per lengthscale, drawn by the NumPy `Generator` that is given. Its law need
-        not be symmetric: w and -w make the same wave.
+        Independent frequencies in radians per lengthscale, drawn with the given NumPy `Generator`. Their law need not
+        be symmetric: w and -w give the same wave.
     exact : callable (X, Y) -> array of shape (n, m), optional
         The kernel matrix of rows over the lengthscale, 1 where they are equal, such as a function of
         `sklearn.metrics.pairwise`.
@@ -37,7 +37,7 @@ class FromSpectrum(Stationary):
     Raises
     ------
     TypeError, ValueError
-        If `sampler` or `exact` is no function, here; if they return something else, when they are called.
+        If `sampler` or `exact` is not callable; when called, if they return something else.
 
     Examples
     --------

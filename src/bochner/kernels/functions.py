@@ -53,12 +53,12 @@ class OfFunction(Stationary):
 
 
 class Radial(OfFunction):
-    """A function of your own of the Euclidean distance, function(||(x - y) / l||).
+    """A kernel from your own function of the Euclidean distance, function(||(x - y) / l||).
 
-    It is a kernel of d features where it is a mixture of the mean waves of all directions (Schoenberg, 1938). The law
-    of their frequencies, which depends on d, is found by a numerical Hankel transform (step 1 of Algorithm 1); where
-    that is negative the function is no kernel of d features, though it may be one of fewer. Kernels compare their
-    functions by identity; one that is to be pickled needs a function that can be, hence no lambda.
+    It is a kernel of d features if it is a mixture of waves averaged over all directions (Schoenberg, 1938). The law of
+    their frequencies, which depends on d, is computed by a numerical Hankel transform (step 1 of Algorithm 1). If that
+    is negative, the function is not a kernel of d features, though it may be one of fewer. Kernels compare their
+    functions by identity. To pickle the kernel, its function must be picklable, hence not a lambda.
 
     Parameters
     ----------
@@ -98,16 +98,16 @@ class Radial(OfFunction):
         )
 
     def _not_hats(self) -> str:
-        return f"{ISOTROPIC}; for one that is, take Coordinatewise"
+        return f"{ISOTROPIC}; for one that is, use Coordinatewise"
 
 
 class Coordinatewise(OfFunction):
-    """Product over the features of a function of your own, function(|x - y| / l).
+    """A kernel from your own function of each coordinate: the product over the features of function(|x - y| / l).
 
-    Its frequencies are found by a numerical cosine transform (step 1 of Algorithm 1), which must not be negative. Where
-    the function is convex and falls to 0 it is a mixture of hats too, whose law of pitches is found from its second
-    differences. Kernels compare their functions by identity; one that is
-    to be pickled needs a function that can be, hence no lambda.
+    The law of its frequencies is computed by a numerical cosine transform (step 1 of Algorithm 1), which must not be
+    negative. If the function is convex and falls to 0, it is also a mixture of hats, whose law of pitches is computed
+    from second differences. Kernels compare their functions by identity. To pickle the kernel, its function must be
+    picklable, hence not a lambda.
 
     Parameters
     ----------

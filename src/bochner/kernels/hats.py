@@ -86,7 +86,7 @@ def _check_weights(nodes: NDArray, weights: NDArray) -> None:
     concave = weights < -ROUNDING
     if concave.any():
         raise ValueError(
-            f"No mixture of hats: function is not convex between the distances {nodes[concave][0]:.3g} and "
+            f"Not a mixture of hats: function is not convex between the distances {nodes[concave][0]:.3g} and "
             f"{nodes[concave][-1]:.3g}, where weights of hats sum to {weights[concave].sum():.3g}. Use "
             f"FourierFeatures."
         )

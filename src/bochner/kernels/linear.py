@@ -80,9 +80,9 @@ class Mapped(Leaf):
 class Linear(Kernel):
     """A kernel of linear combinations of the columns, kernel(A x, A y): anisotropy by a full matrix A.
 
-    Lengthscales stretch along the columns; A stretches along any directions, and may leave some out. A kernel of the
-    Euclidean distance becomes one of the Mahalanobis distance, ||A (x - y)||^2 = (x - y)' A'A (x - y). Where w is a
-    frequency of the kernel, A'w is one of this.
+    Lengthscales scale along the columns; A scales along any directions, and may ignore some. A kernel of the Euclidean
+    distance becomes one of the Mahalanobis distance, ||A (x - y)||^2 = (x - y)' A'A (x - y). If w is a frequency of the
+    inner kernel, A'w is a frequency of this one.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ class Linear(Kernel):
     Raises
     ------
     TypeError, ValueError
-        If `kernel` is no kernel, or `matrix` no finite matrix of numbers. When rows are compared or a map is drawn: if
-        they have not d columns.
+        If `kernel` is not a kernel, or `matrix` is not a finite matrix of numbers. When rows are compared or a map is
+        drawn: if they do not have d columns.
 
     Examples
     --------

@@ -20,11 +20,11 @@ VANISHED = 1e4  # argument over the order at which Matern kernels are zero in do
 class Matern(Stationary):
     """Matern kernel of smoothness nu, 2^(1 - nu) / Gamma(nu) s^nu K_nu(s) with s = sqrt(2 nu) ||(x - y) / l||.
 
-    nu = 1/2 is exp(-r), 3/2 and 5/2 the once and twice differentiable ones, infinity the Gaussian. Its frequencies
+    nu = 1/2 is exp(-r), 3/2 and 5/2 are once and twice differentiable, and infinity is the Gaussian. Its frequencies
     follow a *multivariate* Student t law with 2 nu degrees of freedom (Rasmussen and Williams, 2006, eq. 4.15).
 
-    Over several features it is no product (unless nu is infinite), hence no mixture of hats; ``Matern(nu=0.5)`` in one
-    column equals `Laplacian`, which is one.
+    Over several features it is not a product (unless nu is infinite), hence not a mixture of hats; ``Matern(nu=0.5)``
+    in one column equals `Laplacian`, which is one.
 
     Parameters
     ----------

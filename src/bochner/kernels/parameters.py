@@ -50,7 +50,7 @@ class Parametrised:
                 raise ValueError(f"{type(self).__name__} has no parameter {head!r}; it has {self._parameters()}.")
             if rest:
                 if not isinstance(getattr(self, head), Parametrised):
-                    raise ValueError(f"{head} of {type(self).__name__} is no kernel, and has no parameter {rest!r}.")
+                    raise ValueError(f"{head} of {type(self).__name__} is not a kernel and has no parameter {rest!r}.")
                 getattr(self, head).set_params(**{rest: value})
             else:
                 setattr(self, head, value)

@@ -17,8 +17,8 @@ LARGEST_SCALE = 600.0  # logarithm of the largest scale drawn, so that its squar
 class Gaussian(Stationary):
     """Gaussian (squared exponential, RBF) kernel, exp(-||(x - y) / l||^2 / 2); scikit-learn's gamma is 1 / (2 l^2).
 
-    Its frequencies are normal. It is a product over the features, but its factors are concave up to distance l: no
-    mixture of hats.
+    Its frequencies are normal. It is a product over the features, but its factors are concave up to distance l, so it
+    is not a mixture of hats.
 
     Parameters
     ----------
@@ -49,15 +49,15 @@ class Gaussian(Stationary):
 class RationalQuadratic(Stationary):
     """Rational quadratic kernel, (1 + ||(x - y) / l||^2 / (2 alpha))^(-alpha).
 
-    A Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies. No product over the features, hence
-    no mixture of hats.
+    It is a Gamma(alpha, alpha) scale mixture of Gaussians, and so are its frequencies. It is not a product over the
+    features, hence not a mixture of hats.
 
     Parameters
     ----------
     lengthscale : float or array of shape (d,), default=1.0
     alpha : float, default=1.0
-        Shape of the mixture of scales, positive; the Gaussian kernel is its limit at infinity. (No relation to the
-        ridge term of an estimator.)
+        Shape of the mixture of scales, positive; the Gaussian kernel is its limit at infinity. (Not the ridge penalty
+        of an estimator.)
 
     Examples
     --------
@@ -132,16 +132,16 @@ class StudentT(Stationary):
 class PowerExponential(Stationary):
     """Power exponential (generalised Gaussian) kernel, exp(-||(x - y) / l||^power).
 
-    From `Matern` with nu = 1/2 (power 1) to the Gaussian of lengthscale l / sqrt(2) (power 2). A mixture of Gaussians
-    whose scale has a positive stable law of index a = power / 2, E exp(-t S) = exp(-t^a), which is drawn from a uniform
-    number and an exponential one (Kanter, 1975): S = sin(a U) / sin(U)^(1/a) (sin((1 - a) U) / E)^((1 - a) / a), U
-    uniform on (0, pi). The frequencies then follow a multivariate stable law.
+    It ranges from `Matern` with nu = 1/2 (power 1) to the Gaussian of lengthscale l / sqrt(2) (power 2). It is a
+    mixture of Gaussians whose scale has a positive stable law of index a = power / 2, E exp(-t S) = exp(-t^a), which is
+    drawn from a uniform and an exponential number (Kanter, 1975): S = sin(a U) / sin(U)^(1/a) (sin((1 - a) U) / E)^((1
+    - a) / a), U uniform on (0, pi). The frequencies then follow a multivariate stable law.
 
     Parameters
     ----------
     lengthscale : float or array of shape (d,), default=1.0
     power : float, default=1.0
-        In (0, 2]: beyond 2 the function is no kernel.
+        In (0, 2]: beyond 2 the function is not a kernel.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class PowerExponential(Stationary):
         super()._validate()
         check_positive(self.power, "power")
         if self.power > 2:
-            raise ValueError(f"power must be at most 2, got {self.power}: beyond that exp(-r^power) is no kernel.")
+            raise ValueError(f"power must be at most 2, got {self.power}: beyond that exp(-r^power) is not a kernel.")
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         with np.errstate(over="ignore"):

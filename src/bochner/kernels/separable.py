@@ -53,8 +53,8 @@ class Cauchy(Stationary):
     """Cauchy kernel, the product over the features of 1 / (1 + ((x - y) / l)^2).
 
     Its frequencies are Laplace (double exponential), independently per feature. The seed paper's Figure 1 writes the
-    factor as 2 / (1 + delta^2); here k(x, x) = 1. The factors are concave up to distance l / sqrt(3): no mixture of
-    hats.
+    factor as 2 / (1 + delta^2); here k(x, x) = 1. The factors are concave up to distance l / sqrt(3), so it is not a
+    mixture of hats.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Cauchy(Stationary):
 class Hat(Stationary):
     """Hat (triangular) kernel, the product over the features of max(0, 1 - |x - y| / l): exactly 0 from l on.
 
-    The chance that x and y share a cell of a grid of pitch l, shifted at random: every pitch is the same. Its
+    It is the probability that x and y share a cell of a randomly shifted grid of pitch l: every pitch is the same. Its
     frequencies follow Fejer's density, (1 - cos w) / (pi w^2), independently per feature.
 
     Parameters
@@ -121,7 +121,7 @@ class SmoothBins(Stationary):
 
     Here s = sqrt(3) |x - y| / l, so that the kernel falls from 1 like the Gaussian of the same lengthscale,
     1 - ((x - y) / l)^2 / 2. It is twice differentiable at 0, as `Matern` with nu = 3/2, where mixtures of hats have a
-    cusp: with as cheap features it serves smoother targets.
+    cusp: it suits smoother targets, and its features cost as little.
 
     In a grid of pitch delta with a random shift let a row at the place s in [0, 1) inside its bin have the weight
     f(s) = sqrt(30) s (1 - s), whose square integrates to 1. Two rows at distance t delta have the expected product

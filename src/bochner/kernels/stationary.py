@@ -23,7 +23,7 @@ class Stationary(Leaf):
     Parameters
     ----------
     lengthscale : float or array of shape (d,), default=1.0
-        In the units of the columns; one for all features, or one per feature (automatic relevance determination).
+        In the units of the columns: one for all features, or one per feature (automatic relevance determination).
 
     Raises
     ------

@@ -155,7 +155,8 @@ def _check_masses(log_lengths: NDArray, masses: NDArray, d: int) -> None:
         if d > 1:
             cure = "Use fewer features or another function, or, if it is convex, Coordinatewise and BinningFeatures"
         raise ValueError(
-            f"function is no kernel of {features}: its transform is negative between the frequencies {start:.3g} and "
+            f"function is not a kernel of {features}: its transform is negative between the frequencies {start:.3g} "
+            "and "
             f"{end:.3g}, where probabilities sum to {negative[-1]:.3g}. {cure}."
         )
 
@@ -178,7 +179,7 @@ def _fit(function: Callable[[NDArray], NDArray], d: int, low: float, high: float
     error = np.abs(A @ masses - k)
     if error.max() > LARGEST_MISFIT:
         raise ValueError(
-            f"function is no kernel of {d} features: all mixtures of their waves miss it, the nearest by "
+            f"function is not a kernel of {d} features: all mixtures of their waves miss it, the nearest by "
             f"{error.max():.3g} at distance {np.exp(x[error.argmax()]):.3g}. Use fewer features or another function."
         )
     return y, masses

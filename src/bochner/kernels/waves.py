@@ -18,7 +18,7 @@ NORMAL_HARMONICS = 1e6  # 1 / lengthscale^2 from which the harmonics of a period
 class Gabor(Stationary):
     """Gabor kernel, exp(-||(x - y) / l||^2 / 2) cos(2 pi f'(x - y)): a wave under a Gaussian.
 
-    Its frequencies are normal about 2 pi f or, which is the same to cosines, about -2 pi f: one component of a
+    Its frequencies are normal about 2 pi f or, equivalently for cosines, about -2 pi f: one component of a
     `SpectralMixture`.
 
     Parameters
@@ -94,12 +94,12 @@ class SpectralMixture(Kernel):
     Raises
     ------
     ValueError
-        If shapes do not fit one another, weights or scales are not positive, or anything is not finite.
+        If shapes do not match, weights or scales are not positive, or anything is not finite.
 
     References
     ----------
     Wilson and Adams, "Gaussian Process Kernels for Pattern Discovery and Extrapolation", ICML 2013. Its equation 12
-    has a cosine per feature in the place of the one here, which is the transform of the density above it.
+    has a cosine per feature in place of the one here, which is the transform of the density above it.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class Periodic(Stationary):
     Parameters
     ----------
     lengthscale : float, default=1.0
-        Without unit: that of a Gaussian kernel of chords of a circle of radius 1, around which a period is wound.
+        Without unit: that of a Gaussian kernel of chords on a circle of radius 1, whose circumference is one period.
     period : float or array of shape (d,), default=1.0
         In the units of the columns.
 

@@ -21,7 +21,7 @@ _options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wra
 def compiled(function: Callable, fastmath: frozenset[str] = frozenset({"contract"})) -> Loop:
     """Compile with Numba: no GIL, IEEE arithmetic with fused multiply-add, kept on disk between processes.
 
-    Where no folder can be written (a read-only installation and home), the loop is compiled anew in each process.
+    Where no folder can be written (a read-only installation and home), the loop is compiled again in each process.
     """
     try:
         loop = numba.njit(cache=True, fastmath=set(fastmath), **_options)(function)
@@ -94,8 +94,8 @@ def _say(loop: Loop) -> None:
     """Print a line on standard error; silent where that is no terminal."""
     folder = loop.stats.cache_path
     if sys.stderr.isatty():
-        kept = "not to be kept, as no folder can be written" if folder is None else f"kept in {folder}"
-        print(f"Compiling loops, once: some seconds, {kept}.", file=sys.stderr)
+        kept = "not cached, as no folder is writable" if folder is None else f"cached in {folder}"
+        print(f"Compiling inner loops (once; takes some seconds), {kept}.", file=sys.stderr)
 
 
 event.register("numba:compile", _Compilations())

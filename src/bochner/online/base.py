@@ -197,8 +197,8 @@ class OnlineKernelMachine(KernelParameter):
         draw(features, encoder, source, seed)
         if not features.is_dense or features.learns_weights:
             raise ValueError(
-                f"{type(features).__name__} cannot be learned online, which takes dense features of fixed weights: "
-                "take FourierFeatures, LinearFeatures or a transformer of scikit-learn."
+                f"{type(features).__name__} cannot be learned online, which needs dense features of fixed weights: "
+                "use FourierFeatures, LinearFeatures or a transformer of scikit-learn."
             )
         require_factor_memory(
             factor_bytes(source.n_rows, features.n_features_out, source.n_outputs, np.float64), features.n_features_out
@@ -298,7 +298,7 @@ class OnlineKernelMachine(KernelParameter):
         if self.features != "fourier" if isinstance(self.features, str) else not hasattr(self.features, "get_params"):
             raise ValueError(f"features must be 'fourier' or a map to dense features, got {self.features!r:.200}.")
         if isinstance(self.n_components, str) or not _is_number(self.alpha):
-            raise ValueError("n_components and alpha must be numbers: what comes is not known when they are needed.")
+            raise ValueError("n_components and alpha must be numbers: they are needed before the data are known.")
         check_parameter("alpha", self.alpha)
         if not isinstance(self.block_size, Integral) or isinstance(self.block_size, bool) or self.block_size < 1:
             raise ValueError(f"block_size must be a positive integer, got {self.block_size!r:.200}.")
@@ -307,7 +307,7 @@ class OnlineKernelMachine(KernelParameter):
         if self.half_life is not None and not (_is_number(self.half_life) and self.half_life > 0):
             raise ValueError(f"half_life must be a positive number of rows, or None, got {self.half_life!r:.200}.")
         if self.half_life is not None and self.forgetting != 1:
-            raise ValueError("half_life and forgetting say the same: give one of them.")
+            raise ValueError("half_life and forgetting set the same thing: give only one of them.")
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without rows that wait."""

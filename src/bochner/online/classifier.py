@@ -61,7 +61,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
     half_life : float, optional
         Rows after which a weight is halved, in the place of `forgetting`.
     block_size : int, default=256
-        Rows after which the equations are solved anew, for the scores over time.
+        Rows after which the equations are solved again, for the scores over time.
     random_state : int, RandomState or None, default=None
         Seed of the features.
 
@@ -177,7 +177,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         """
         if self._sums is None:
             if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: all labels there will be.")
+                raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
             self._begin()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
@@ -294,7 +294,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         if len(new := np.setdiff1d(y, classes)):
             raise ValueError(
                 f"y holds {new[:5].tolist()}, which are not among the classes {classes[:20].tolist()}: name all "
-                "classes at the first call, by classes=."
+                "classes in the first call, with classes=."
             )
 
     def _fix_targets(self, y: NDArray, weight: NDArray | None) -> None:

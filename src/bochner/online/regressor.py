@@ -58,7 +58,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
     half_life : float, optional
         Rows after which a weight is halved, in the place of `forgetting`: f = 0.5^(1 / half_life).
     block_size : int, default=256
-        Rows after which the equations are solved anew, for the scores over time. Rows that come one by one wait until
+        Rows after which the equations are solved again, for the scores over time. Rows that come one by one wait until
         there are so many, or until something is asked of the model.
     random_state : int, RandomState or None, default=None
         Seed of the features.
@@ -216,7 +216,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
             y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
         except ValueError as error:
             text = "could not convert string" in str(error)
-            raise ValueError(f"{error}. For classes take OnlineKernelClassifier.") if text else error from None
+            raise ValueError(f"{error}. For classes use OnlineKernelClassifier.") if text else error from None
         check_consistent_length(X, y)
         known = getattr(self, "target_mean_", None)
         if known is not None and (y[:1].size != len(known) or (y.ndim == 1) != self._one_target):

@@ -73,18 +73,18 @@ CLASSES: Registry = {
 
 
 def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a model to one file, which takes the place of `path` only once it is complete.
+    """Save a model to one file, without pickle.
 
-    The same model gives the same bytes. A NumPy generator as `random_state` is saved as None: what was drawn with it
-    is saved itself.
+    The file replaces `path` only once it is complete. The same model gives the same bytes. A NumPy generator as
+    `random_state` is saved as None, because what was drawn with it is saved too.
 
     Parameters
     ----------
     model : fitted estimator, feature map, table encoder, or kernel
     path : str or path-like
-        By convention it ends in ``.safetensors``.
+        By convention the name ends in ``.safetensors``.
     metadata : dict of str to str, optional
-        Kept beside the model under the checksum; `describe` returns it.
+        Stored with the model and covered by the checksum; `describe` returns it.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> N
         If its class, or the value of an attribute, cannot be saved; the message names the attribute. If `metadata`
         holds anything but strings.
     ValueError
-        If it contains itself, nests deeper than 64 levels, or holds too much text for the header.
+        If the model contains itself, nests deeper than 64 levels, or holds too much text for the header.
 
     Examples
     --------
@@ -111,12 +111,12 @@ def save(model: Any, path: Path, metadata: Mapping[str, str] | None = None) -> N
 
 
 def load(path: Path) -> Any:
-    """Read a model that `save` wrote; nothing from the file is executed.
+    """Load a model that `save` wrote; no code from the file is executed.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, foreign, or of an unsupported format version.
+        If the file is damaged, not a model, or of an unsupported format version.
     OSError
         If it cannot be opened (FileNotFoundError, IsADirectoryError, PermissionError).
 

@@ -80,7 +80,7 @@ def read_header(file: BinaryIO) -> Header:
     head = file.read(8)
     length = int.from_bytes(head, "little")
     if len(head) < 8 or length > min(size - 8, MAX_HEADER):
-        raise Unreadable(f"it is no model or was cut short: a header of {length} bytes in a file of {size}", FOREIGN)
+        raise Unreadable(f"it is not a model, or is truncated: a header of {length} bytes in a file of {size}", FOREIGN)
     text = file.read(length)
     entries = _parse(text, FOREIGN)
     metadata = entries.pop("__metadata__", None) if isinstance(entries, dict) else None
@@ -114,7 +114,7 @@ def _check_size(entries: dict[str, Any], room: int) -> None:
         raise Unreadable("its list of tensors is malformed")
     end = max(ends, default=0)
     if end != room:
-        raise Unreadable(f"it was cut short or added to: its tensors end at byte {end} and the file at {room}")
+        raise Unreadable(f"it was truncated or extended: its tensors end at byte {end} and the file at {room}")
 
 
 def _read_version(metadata: dict[str, Any]) -> int:
@@ -126,7 +126,7 @@ def _read_version(metadata: dict[str, Any]) -> int:
             f"its format version {written} is newer than {VERSION}, the newest that is known", "upgrade bochner"
         )
     if int(written) < OLDEST:
-        raise Unreadable(f"its format version {written} is no longer read", "save the model anew with this release")
+        raise Unreadable(f"its format version {written} is no longer read", "save the model again with this release")
     return int(written)
 
 
@@ -138,7 +138,7 @@ def _parse(text: bytes, advice: str = DAMAGED) -> Any:
     except RecursionError:
         raise Unreadable("its header nests too deeply", advice) from None
     except ValueError as error:
-        raise Unreadable(f"its header is no valid JSON ({error})", advice) from None
+        raise Unreadable(f"its header is not valid JSON ({error})", advice) from None
 
 
 def _integer(digits: str) -> int:

@@ -97,12 +97,12 @@ class Encoder:
         if callable(getattr(value, "fit", None)) and callable(getattr(value, "transform", None)):
             raise TypeError(
                 f"{path} is a {type(value).__name__}, which cannot be saved: the file holds no objects of other "
-                "libraries. Take FourierFeatures or BinningFeatures, or pickle the model, for yourself alone."
+                "libraries. Use FourierFeatures or BinningFeatures, or pickle the model for your own use."
             )
         if callable(getattr(value, "function", None)):
             raise TypeError(
                 f"{path} is a {type(value).__name__}, which cannot be saved: it holds a function of your own, and the "
-                "file holds no code. Pickle the model, for yourself alone, with a function made by def."
+                "file holds no code. Pickle the model for your own use, with a function defined by def."
             )
         raise TypeError(
             f"{path} is a {type(value).__name__}, which cannot be saved; a model may hold numbers, strings, lists, "

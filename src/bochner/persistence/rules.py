@@ -19,7 +19,7 @@ SCALAR = re.compile(r"\|b1|\|[iu]1|[<>]([iu][248]|f[248])")
 NUMERIC = re.compile(SCALAR.pattern + r"|[<>](c8|c16|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?)")
 ITEM_TYPES = (type(None), bool, int, float, str, np.generic)
 FOREIGN = "give a file that bochner.save wrote"
-DAMAGED = "copy the file again or save the model anew"
+DAMAGED = "copy the file again or save the model again"
 
 
 class ModelFileError(ValueError):
@@ -43,7 +43,7 @@ def errors_of(path: Path) -> Iterator[None]:
 
 def name_problem(cls: type, name: str) -> str | None:
     if not name.isidentifier() or iskeyword(name) or name.startswith("__"):
-        return "it is no attribute name"
+        return "it is not an attribute name"
     shadowed = getattr_static(cls, name, None)
     if callable(shadowed) or hasattr(type(shadowed), "__get__"):
         return f"it would hide {cls.__name__}.{name}"

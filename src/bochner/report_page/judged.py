@@ -43,7 +43,7 @@ class Judged:
 def judge(model: Any, rows: Rows) -> Judged:
     """Predict, and compute the loss of each row.
 
-    ValueError for several targets, for labels that the model does not know, and for targets that are no numbers.
+    ValueError for several targets, for labels that the model does not know, and for targets that are not numbers.
     """
     start = CLOCK.seconds()
     if not is_classifier(model):
@@ -73,7 +73,7 @@ def _numbers(y: NDArray) -> NDArray[np.float64]:
     try:
         values = y.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y holds values that are no numbers ({error}), and the model predicts numbers.") from error
+        raise ValueError(f"y holds values that are not numbers ({error}), and the model predicts numbers.") from error
     if not np.isfinite(values).all():
         raise ValueError("y has values that are missing or infinite; leave these rows out.")
     return values

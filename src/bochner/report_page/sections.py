@@ -118,7 +118,7 @@ def choice(found: Findings) -> Markup:
         for one in ranked
     ]
     chart = interval_chart("Candidates and their losses", label, [one.name for one in ranked], ends, first=True)
-    judged = table(f"Candidates, judged on {report.rows_held_out:,} rows held out", head, rows)
+    judged = table(f"Candidates, judged on {report.rows_held_out:,} validation rows", head, rows)
     return joined([p(tag("strong", report.chosen), f": {report.reason}."), pair(chart, scrolled(judged))])
 
 
@@ -153,7 +153,7 @@ def columns(found: Findings) -> Markup:
 
 def more(found: Findings) -> Markup:
     """Errors against rows and against features."""
-    parts = [p(f"The chosen model is fitted again, and nothing is chosen anew. {found.curve_note}")]
+    parts = [p(f"The chosen model is fitted again, and nothing is chosen again. {found.curve_note}")]
     charts = []
     for curve, what in ((found.by_rows, "rows"), (found.by_size, size_unit(found))):
         if curve is None:

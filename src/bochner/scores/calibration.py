@@ -123,7 +123,7 @@ def reliability(
     if p.min() < 0 or p.max() > 1:
         raise ValueError(f"probability must be within 0 and 1, got values from {p.min():g} to {p.max():g}.")
     if not np.isin(event, (0.0, 1.0)).all():
-        raise ValueError("happened must hold booleans, or 0 and 1; of several classes take `judged_event` first.")
+        raise ValueError("happened must hold booleans, or 0 and 1; with several classes use `judged_event` first.")
     weight = checked_weights(sample_weight, len(p))
     p, event, weight = p[weight > 0], event[weight > 0], weight[weight > 0]
     bins = equal_count_bins(p, n_bins, weight)

@@ -136,7 +136,9 @@ def _pairs(ends: NDArray) -> NDArray:
 def _ends(y: ArrayLike, interval: ArrayLike) -> tuple[NDArray, NDArray, NDArray]:
     truth, ends = np.asarray(y, np.float64), _pairs(np.asarray(interval, np.float64))
     if truth.shape != ends.shape[:-1]:
-        raise ValueError(f"y of shape {truth.shape} and interval of shape {ends.shape} do not fit: (n,) and (n, 2).")
+        raise ValueError(
+            f"y of shape {truth.shape} and interval of shape {ends.shape} do not match: (n,) and (n, 2) do."
+        )
     return truth, ends[..., 0], ends[..., 1]
 
 

@@ -82,7 +82,7 @@ def intervals(y: NDArray, interval: NDArray, coverage: float) -> dict[str, Any]:
     y : array of shape (n,)
     interval : array of shape (n, 2)
     coverage : float
-        That was asked for.
+        That was requested.
     """
     covered, widths, losses = (
         interval_coverage(y, interval),

@@ -135,7 +135,7 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError("The target holds text; for classes take SemiSupervisedClassifier.") from None
+            raise ValueError("The target holds text; for classes use SemiSupervisedClassifier.") from None
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         if y.ndim > 2:

@@ -16,7 +16,7 @@ from bochner.vectors import dots, update_direction, update_solution
 
 DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10
-CHECKED = 1e-5  # tolerance from which on the residual is computed anew in the end
+CHECKED = 1e-5  # tolerance from which on the residual is computed again in the end
 FIGURES = ("rho", "former", "steps", "gamma", "former_gamma")
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -77,11 +77,11 @@ class Solution(NamedTuple):
         From the first start on, where the iterations were continued.
     residual : float
         Length of the residual over that of the right-hand side, the largest of the K; for tolerances below 1e-5
-        computed anew from the solution, for what the iterations carry on says nothing of their rounding.
+        computed again from the solution, for what the iterations carry on says nothing of their rounding.
     error : float
         Estimated error over the solution, both in the norm of the matrix, the largest of the K.
     converged : bool
-        Whether the error is at most the tolerance that was asked for.
+        Whether the error is at most the tolerance that was requested.
     state : State or None
         From which conjugate gradients can be continued.
     """
@@ -98,7 +98,7 @@ class Solution(NamedTuple):
         if not self.converged:
             warn(
                 f"Conjugate gradients stopped after {self.n_iter} iterations at a relative residual of "
-                f"{self.residual:.1e} and an error of {self.error:.1e}, above tol={tol:.1e}: take a larger alpha or a "
+                f"{self.residual:.1e} and an error of {self.error:.1e}, above tol={tol:.1e}: use a larger alpha or a "
                 "larger tol.",
                 ConvergenceWarning,
             )

@@ -103,7 +103,7 @@ def require_rows(n_effective: float, q: float) -> None:
         tail, n = min(q, 1 - q), int(n_effective)
         raise ValueError(
             f"A quantile of {q:g} needs {needed:,} rows that the model has not seen (effectively, if they have "
-            f"weights), and there are {n:,}: take a coverage of at most {max(0.0, 1 - 2 / (n + 1)):.3g}, quantiles "
+            f"weights), and there are {n:,}: use a coverage of at most {max(0.0, 1 - 2 / (n + 1)):.3g}, quantiles "
             f"from {1 / (n + 1):.3g} to {1 - 1 / (n + 1):.3g}, or about {needed / max(n, 1):.2g} times as many rows."
             if tail
             else f"A quantile of {q:g} is infinite."

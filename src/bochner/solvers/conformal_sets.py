@@ -110,7 +110,7 @@ def threshold(thresholds: NDArray, coverage: float) -> float:
         n = round(1 / (1 - guaranteed[-1])) - 1 if len(scores) else 0
         needed = ceil(coverage / (1 - coverage) - 1e-6)
         raise ValueError(
-            f"A coverage of {coverage:g} takes {needed:,} rows that judge, and there were {n:,}: fit on more rows, or "
-            "ask for less."
+            f"A coverage of {coverage:g} needs {needed:,} validation rows, and there were {n:,}: fit on more rows, or "
+            "use a smaller coverage."
         )
     return float(scores[k])

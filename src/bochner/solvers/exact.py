@@ -66,7 +66,7 @@ def solve_exact(
 
     Up to 20,000 rows by a Cholesky factorisation, where the matrix fits the memory; else by conjugate gradients,
     preconditioned by the Nystroem approximation from 2,048 rows. Their matrix is held where it fits, and else computed
-    anew in every iteration.
+    again in every iteration.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _by_conjugate_gradients(
     """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge term is the same for all rows."""
     n, root = X.shape[0], np.sqrt(weight)
     m = min(LANDMARKS, n)
-    require_memory(8 * n * (3 * m + BLOCK_ROWS), f"An exact kernel machine of {n:,} rows", "Take fewer of them.")
+    require_memory(8 * n * (3 * m + BLOCK_ROWS), f"An exact kernel machine of {n:,} rows", "Use fewer of them.")
     preconditioner = _nystroem(features, X, root, m, seed)
     multiply = _multiplier(features, X)
 

@@ -1,4 +1,4 @@
-"""Ridge regression by conjugate gradients on the features of a design, held in memory or computed anew."""
+"""Ridge regression by conjugate gradients on the features of a design, held in memory or computed again."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class IterativeRidge:
         return self._sampled
 
     def draw_by_leverage(self, penalty: float) -> None:
-        """Draw the rows of the preconditioner of a single dense map anew, by their leverages at a ridge term.
+        """Draw the rows of the preconditioner of a single dense map again, by their leverages at a ridge term.
 
         The leverage of row z is z'M^-1 z, M = w G + penalty. Of solutions v of M v = m, m normal with the covariance M,
         (v'z)^2 has that mean; here the first sample stands for M.

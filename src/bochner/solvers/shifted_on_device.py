@@ -31,7 +31,7 @@ class DeviceInverse(ShiftedInverse):
 
     def __init__(self, place: Place, matrix: NDArray, rounding: float) -> None:
         if not np.isfinite(matrix).all():
-            raise LinAlgError("The matrix holds values that are no numbers.")
+            raise LinAlgError("The matrix contains NaN or infinity.")
         self.place, self.rounding = place, rounding
         self.matrix = place.put(matrix)
         self._alpha, self._lower = np.nan, self.matrix

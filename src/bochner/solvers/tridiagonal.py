@@ -79,7 +79,7 @@ class Tridiagonal:
         diagonal, beside = self.diagonal.astype(np.float64), self.beside.astype(np.float64)
         while not factorise(diagonal, beside, float(shift), pivots, ratios):
             if not np.isfinite(rounding) or rounding > len(diagonal) * np.abs(diagonal).max():
-                raise np.linalg.LinAlgError("The Gram matrix holds values that are no numbers.")
+                raise np.linalg.LinAlgError("The Gram matrix contains NaN or infinity.")
             shift += rounding
             rounding *= 3
         return pivots, ratios

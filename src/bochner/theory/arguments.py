@@ -24,7 +24,7 @@ def check_components(n_components: Any, paired: bool) -> None:
     check_count(n_components, "n_components")
     if paired and n_components % 2:
         raise ValueError(
-            f"n_components must be even where cosines and sines are paired, got {n_components}: take "
+            f"n_components must be even where cosines and sines are paired, got {n_components}: use "
             f"{n_components + 1}, or paired=False."
         )
 

@@ -22,41 +22,42 @@ def fourier_failure_bound(
     diameter: float | None = None,
     n_features: int | None = None,
 ) -> float:
-    """Claim 1: probability that random Fourier features err by `eps` for some pair of points, at most.
+    """Claim 1: bound on the probability that random Fourier features err by `eps` for some pair of points.
 
     For a set M of diameter diam(M) in d dimensions and m independent frequencies (Rahimi and Recht, 2007, Claim 1)
 
         P[sup over x, y in M of |z(x)'z(y) - k(x, y)| >= eps]
             <= 2^8 (sigma_p diam(M) / eps)^2 exp(-m eps^2 / (4 (d + 2))),    sigma_p^2 = E[w'w].
 
-    The claim writes D for m: its proof has m independent terms cos(w'(x - y)) in [-1, 1]. Of paired cosines and sines,
-    D = 2 m columns, the exponent is -D eps^2 / (8 (d + 2)), as in Proposition 1 of Sutherland and Schneider (2015), who
-    have 66 in the place of 2^8. With random offsets the terms are in [-2, 2] and depend on x and y, not on x - y alone;
-    then it is their Proposition 2,
+    The claim writes D for m: its proof has m independent terms cos(w'(x - y)) in [-1, 1]. For paired cosines and sines,
+    with D = 2 m columns, the exponent is -D eps^2 / (8 (d + 2)), as in Proposition 1 of Sutherland and Schneider
+    (2015), who have 66 in place of 2^8. With random offsets the terms are in [-2, 2] and depend on x and y, not on x -
+    y alone; then it is their Proposition 2,
 
         98 (sigma_p diam(M) / eps)^2 exp(-D eps^2 / (32 (d + 1))).
 
-    Both are for sigma_p diam(M) >= eps; smaller sets count as if they were so large, and for pairs the bound is also at
-    most (2 sigma_p diam(M) / eps)^2, by the mean slope of the error. (The proofs take sigma_p^2 for the mean of the
-    largest squared slope of the error. Less than 4 sigma_p^2 it is for certain, and with this and the best net the
-    constant of pairs becomes 258 at most.) Columns may be measured in any unit: the lesser product sigma_p diam(M) of
-    the units of X and of those in which all E[w_j^2] are 1 counts, and only columns that the kernel compares.
+    Both hold for sigma_p diam(M) >= eps; smaller sets are treated as if they were so large, and for paired features the
+    bound is also at most (2 sigma_p diam(M) / eps)^2, by the mean slope of the error. (The proofs use sigma_p^2 as the
+    mean of the largest squared slope of the error. It is certainly less than 4 sigma_p^2, and with this and the best
+    net the constant for paired features becomes at most 258.) Columns may be measured in any unit: sigma_p diam(M) is
+    the smaller of the products in the units of X and in those in which all E[w_j^2] are 1, over the columns that the
+    kernel compares.
 
-    Frequencies that are orthogonal or otherwise repel one another are not independent; their errors are smaller as a
-    rule, but the claim does not say so. Shares of a sum of kernels are taken as if m split evenly.
+    Orthogonal frequencies, and others that repel one another, are not independent; their errors are usually smaller,
+    but the claim does not cover them. For a sum of kernels m is treated as if it split evenly.
 
     Parameters
     ----------
     eps : float
-        Error, in units of the kernel: where k(x, x) is v, eps / v takes the place of eps.
+        Error, in units of the kernel: if k(x, x) is v, eps / v replaces eps.
     kernel : Kernel
     X : array of shape (n, d), optional
-        M is any set of the same diameter, computed exactly for up to 2,000 rows, and else bounded from above.
+        M is any set of the same diameter, which is exact for up to 2,000 rows, and otherwise bounded from above.
     n_components : int
-        Columns D of the map, even where paired.
+        Columns D of the map, even if paired.
     paired : bool, default=True
     diameter, n_features : float and int, optional
-        In the place of X.
+        Given in place of X.
 
     Returns
     -------
@@ -67,9 +68,9 @@ def fourier_failure_bound(
     ------
     ValueError
         If sigma_p is infinite (Laplacian, Hat, Matern with nu <= 1, ...); if numbers are out of range; if D is odd
-        where paired.
+        and `paired`.
     TypeError
-        If X is sparse, or neither X nor diameter and n_features are given; if something is of another type.
+        If X is sparse, or neither X nor diameter and n_features are given; if an argument has the wrong type.
 
     References
     ----------
@@ -98,7 +99,7 @@ def binning_failure_bound(
     diameter: float | None = None,
     n_features: int | None = None,
 ) -> float:
-    """Claim 2: probability that random binning features err by `eps` for some pair of points, at most.
+    """Claim 2: bound on the probability that random binning features err by `eps` for some pair of points.
 
     With P independent grids, alpha = E[1 / pitch] and L_k the Lipschitz constant of k in the L1 norm (Rahimi and Recht,
     2007, Claim 2)
@@ -106,25 +107,25 @@ def binning_failure_bound(
         P[sup over x, y in M of |z(x)'z(y) - k(x, y)| > eps]
             <= 36 d P alpha diam(M) exp(-(P eps^2 / 8 + ln(eps / L_k)) / (d + 1)).
 
-    That is the claim, proof="paper". Its value depends on the unit of length, through L_k alone. Here each column is
+    This is the claim, proof="paper". Its value depends on the unit of length, only through L_k. Here each column is
     measured in the unit in which alpha = L_k = 1 (the lengthscale, for a Laplacian), and d alpha diam(M) is replaced by
-    what it bounds, the mean number of breaks b_1 + ... + b_d of a grid along the columns, b_j = E[1 / pitch_j] range_j.
-    The proof takes points of a net that depends on the grids as if it did not.
+    what it bounds: the mean number of breaks b_1 + ... + b_d of a grid along the columns, b_j = E[1 / pitch_j] range_j.
+    The proof has a gap: its net of points depends on the grids, but is treated as if it did not.
 
-    proof="brackets" is another one, which is whole, and far sharper. z(x)'z(y) is the share of grids without a break
-    between x and y in any column. It therefore lies between the shares for the next larger and the next smaller box
-    with corners on a fixed lattice, and so does k. Split column j into n_j = ceil(2 d b_j / h) equal parts: the two
-    boxes then differ by at most 2 b_j / n_j breaks in the mean along the column, altogether by at most h. There are at
-    most N = prod_j (1 + n_j (n_j + 1) / 2) boxes, for each of which Hoeffding's inequality holds, hence
+    proof="brackets" has no such gap, and is far sharper. z(x)'z(y) is the share of grids without a break between x and
+    y in any column. It therefore lies between the shares for the next larger and the next smaller box with corners on a
+    fixed lattice, and so does k. Split column j into n_j = ceil(2 d b_j / h) equal parts: the two boxes then differ by
+    at most 2 b_j / n_j breaks on average along the column, and by at most h in total. There are at most
+    N = prod_j (1 + n_j (n_j + 1) / 2) boxes, and Hoeffding's inequality holds for each, hence
 
         P[sup over x, y in M of |z(x)'z(y) - k(x, y)| >= eps] <= 2 N exp(-2 P (eps - h)^2),    any 0 < h < eps,
 
-    of which the least over a fixed set of h is taken. Both need rows in bins that training rows occupy.
+    and the smallest bound over a fixed set of h is returned. Both proofs need rows in bins that training rows occupy.
 
     Parameters
     ----------
     eps : float
-        Error, in units of the kernel: where k(x, x) is v, eps / v takes the place of eps.
+        Error, in units of the kernel: if k(x, x) is v, eps / v replaces eps.
     kernel : Kernel
         A mixture of hats.
     X : array of shape (n, d), optional
@@ -133,7 +134,7 @@ def binning_failure_bound(
         P.
     proof : {"paper", "brackets"}, default="paper"
     diameter, n_features : float and int, optional
-        In the place of X: all ranges count as the diameter.
+        Given in place of X: all ranges are then the diameter.
 
     Returns
     -------
@@ -143,9 +144,9 @@ def binning_failure_bound(
     Raises
     ------
     ValueError
-        If the kernel is no mixture of hats, has smooth bins or infinitely many breaks; if numbers are out of range.
+        If the kernel is not a mixture of hats, has smooth bins or infinitely many breaks; if numbers are out of range.
     TypeError
-        If X is sparse, or neither X nor diameter and n_features are given; if something is of another type.
+        If X is sparse, or neither X nor diameter and n_features are given; if an argument has the wrong type.
 
     References
     ----------
@@ -174,12 +175,12 @@ def pointwise_failure_bound(
     paired: bool = True,
     variance: float = 1.0,
 ) -> float:
-    """Probability that the estimate of one kernel value errs by `eps`, at most, by Hoeffding's inequality.
+    """Bound on the probability that the estimate of one kernel value errs by `eps`, by Hoeffding's inequality.
 
     z(x)'z(y) is a mean of m independent terms. Cosines of D / 2 frequencies are in [-1, 1]: 2 exp(-D eps^2 / 4).
-    Products of cosines with random offsets, 2 cos(.) cos(.), are in [-2, 2]: 2 exp(-D eps^2 / 8). Whether two rows
-    share a bin of one of P grids is 0 or 1: 2 exp(-2 P eps^2); not so for the weights of `SmoothBins`. This holds for
-    every kernel of such maps, whatever its frequencies.
+    Products of cosines with random offsets, 2 cos(.) cos(.), are in [-2, 2]: 2 exp(-D eps^2 / 8). For each
+    of P grids two rows share a bin or not, 0 or 1: 2 exp(-2 P eps^2); this does not cover the weights of `SmoothBins`.
+    The bound holds for every kernel of such maps, whatever its frequencies.
 
     Parameters
     ----------
@@ -191,7 +192,7 @@ def pointwise_failure_bound(
         P of random binning features; either this or `n_components`.
     paired : bool, default=True
     variance : float, default=1.0
-        k(x, x), in units of which the error counts.
+        k(x, x), the unit of the error.
 
     Returns
     -------

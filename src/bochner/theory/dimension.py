@@ -26,19 +26,19 @@ def effective_dimension(
 ) -> float:
     """Effective dimension of kernel ridge regression, trace K (K + alpha I)^(-1).
 
-    It is the sum of mu / (mu + alpha) over the eigenvalues mu of the kernel matrix: how many directions the ridge term
-    leaves free. Of s of n rows the eigenvalues are about s / n times as large; then alpha s / n takes the place of
-    alpha, which gives a little less than all rows would, as their smallest eigenvalues are not seen.
+    It is the sum of mu / (mu + alpha) over the eigenvalues mu of the kernel matrix: the number of directions that the
+    ridge penalty leaves free. For a sample of s of n rows the eigenvalues are about s / n times as large, so alpha s /
+    n replaces alpha. The result is slightly smaller than for all rows, because the smallest eigenvalues are missing.
 
     Parameters
     ----------
     K : array of shape (n, n), or Kernel
         The kernel matrix, symmetric and positive semidefinite; or the kernel, with X.
     alpha : float
-        Ridge term of the estimators, in min_w ||y - Z w||^2 + alpha ||w||^2.
+        Ridge penalty of the estimators, in min_w ||y - Z w||^2 + alpha ||w||^2.
     X : array of shape (n, d), optional
     n_rows : int, default=2000
-        Of more rows so many are drawn at random.
+        If there are more rows, so many are drawn at random.
     random_state : int, Generator or None, default=None
 
     Returns
@@ -79,7 +79,7 @@ def _eigenvalues(K: Any, X: Any, n_rows: int, random_state: Any) -> tuple[NDArra
     """Eigenvalues of the kernel matrix of all rows or of some, and the number of all."""
     if isinstance(K, Kernel):
         if X is None:
-            raise TypeError("A kernel needs the rows X too.")
+            raise TypeError("A kernel needs the rows: give X.")
         check_count(n_rows, "n_rows")
         rows = dense_rows(X)
         n = len(rows)
@@ -87,20 +87,20 @@ def _eigenvalues(K: Any, X: Any, n_rows: int, random_state: Any) -> tuple[NDArra
             rows = rows[np.sort(np.random.default_rng(random_state).choice(n, n_rows, replace=False))]
         return np.maximum(eigvalsh(K(rows)), 0.0), n
     if X is not None:
-        raise TypeError("X goes with a kernel; the matrix K is enough by itself.")
+        raise TypeError("X is for a kernel; leave it out with a matrix K.")
     matrix = np.asarray(K, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(
             f"K must be a square matrix, got shape {matrix.shape}; for rows give effective_dimension(kernel, alpha, X)."
         )
     if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
-        raise ValueError("K is not symmetric, or not finite: no kernel matrix of rows with themselves.")
+        raise ValueError("K is not symmetric, or not finite: not the kernel matrix of rows with themselves.")
     return np.maximum(eigvalsh(matrix), 0.0), len(matrix)
 
 
 @dataclass(frozen=True)
 class StatisticalComponents:
-    """Numbers of columns D of paired random Fourier features by three theorems.
+    """Numbers of columns D of paired random Fourier features, by three theorems.
 
     Attributes
     ----------
@@ -112,8 +112,8 @@ class StatisticalComponents:
         Theorem 7): 2 (8 / 3) spectral_error^(-2) (n k(0) / alpha) ln(16 s / delta). The constants are those that the
         matrix Bernstein inequality with intrinsic dimension (Tropp, 2015, Theorem 7.3.1) gives.
     leverage : int
-        The same for frequencies drawn by their exact ridge leverage scores: s in the place of n k(0) / alpha. For
-        approximate scores, as of sampling="leverage", up to a constant.
+        The same for frequencies drawn by their exact ridge leverage scores: s in place of n k(0) / alpha. For
+        approximate scores, as with sampling="leverage", up to a constant.
     learning : int
         sqrt(n) ln(n), the order of D with which ridge regression with alpha of the order sqrt(n) learns at the rate
         1 / sqrt(n) of the exact one (Rudi and Rosasco, 2017, Theorem 1): up to a constant, which is not known.
@@ -141,9 +141,9 @@ def statistical_components(
     n_rows: int = 2000,
     random_state: Any = None,
 ) -> StatisticalComponents:
-    """Columns D that statistical theory asks for, far fewer than Claim 1 as a rule where alpha is large.
+    """Columns D that statistical theory requires, usually far fewer than Claim 1 if alpha is large.
 
-    Claim 1 asks for every kernel value to be right. Ridge regression needs less: K + alpha I as a whole, up to a
+    Claim 1 requires every kernel value to be accurate. Ridge regression needs less: K + alpha I as a whole, up to a
     factor. The theorems count complex waves exp(i w'x); a pair of a cosine and a sine is one, hence D = 2 times their
     numbers.
 
@@ -151,13 +151,13 @@ def statistical_components(
     ----------
     kernel : Kernel
     alpha : float
-        Ridge term of the estimators.
+        Ridge penalty of the estimators.
     X : array of shape (n, d)
     spectral_error : float, default=0.5
         At most 1 / 2.
     delta : float, default=0.1
     n_rows, random_state
-        Of `effective_dimension`.
+        As in `effective_dimension`.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def statistical_components(
         If alpha is not positive or exceeds the largest eigenvalue of K, for which there is no theorem; if
         spectral_error or delta is out of range.
     TypeError
-        If `kernel` is none or X is sparse.
+        If `kernel` is not a kernel, or X is sparse.
 
     References
     ----------

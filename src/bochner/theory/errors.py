@@ -39,7 +39,7 @@ class ErrorGroup:
     mean_absolute, root_mean_square : float
         Of the errors z(x)'z(y) - k(x, y).
     expected : float or None
-        Root mean square error over independent draws of the map, where the theory knows it.
+        Root mean square error over independent draws of the map, if theory gives it.
     """
 
     low: float
@@ -65,20 +65,20 @@ class KernelError:
     n_pairs : int
     confidence : float
     mean_absolute, mean_absolute_interval : float and (float, float)
-        The mean of the absolute error over all pairs, and where it lies with that confidence.
+        The mean of the absolute error over all pairs, and its confidence interval.
     root_mean_square, root_mean_square_interval : float and (float, float)
     bias, bias_interval : float and (float, float)
         The mean of the error itself.
     maximum : float
-        Of the absolute error over the pairs that were looked at.
+        Largest absolute error over the measured pairs.
     beyond : float
-        With that confidence at most this share of all pairs errs by more than `maximum`.
+        With that confidence at most this share of all pairs has an error above `maximum`.
     groups : tuple of ErrorGroup
-        By the exact kernel value, from rows far apart to rows close by.
+        Errors by the exact kernel value, from distant rows to close ones.
     bound : float or None
-        Error that with probability `confidence` no pair exceeds, before the draw, by Claim 1 or Claim 2.
+        Error that no pair exceeds with probability `confidence` over draws of the map, by Claim 1 or Claim 2.
     claim : str
-        Which claim that is, or why there is none.
+        Which claim gives the bound, or why there is none.
 
     Examples
     --------
@@ -167,15 +167,15 @@ def kernel_error(
     confidence: float = 0.95,
     random_state: Any = None,
 ) -> KernelError:
-    """Measure how far the inner products of a fitted map are from the kernel, on pairs of given rows.
+    """Measure how far the inner products of a fitted map are from the kernel, on pairs of the given rows.
 
-    Pairs are drawn at random. From at least 2 `n_pairs` rows no row is in two of them, so that errors are independent
-    given the map, and the intervals are about pairs of rows such as these. From fewer rows pairs share rows, and the
-    intervals are about the n (n - 1) / 2 pairs of X; if these are no more than `n_pairs` all are taken, and nothing is
-    left to chance. Neither Z nor a kernel matrix of all rows is ever held.
+    Pairs are drawn at random. With at least 2 `n_pairs` rows no row is in two pairs, so that errors are independent
+    given the map, and the intervals are for pairs of rows from the same distribution. With fewer rows pairs share rows,
+    and the intervals are for the n (n - 1) / 2 pairs of X. If there are at most `n_pairs` of these, all are measured,
+    and the figures are exact. Neither Z nor a kernel matrix of all rows is ever held.
 
-    The bound stands beside for comparison. It is about the worst pair of a whole region and holds before the map is
-    drawn, whereas the measured figures are about this draw of the map.
+    The bound is given for comparison. It is for the worst pair of a whole region and holds before the map is drawn,
+    whereas the measured figures are for this draw of the map.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ def kernel_error(
         Of `bochner`, or any with ``transform`` whose inner products estimate a kernel, such as scikit-learn's
         `RBFSampler` and `Nystroem`.
     X : array, sparse matrix or data frame of shape (n, d)
-        Rows as `features` takes them. Rows that the map was not fitted on show what it makes of new ones.
+        Rows that `features` accepts. Use rows that the map was not fitted on to measure its error on new rows.
     kernel : Kernel or callable (X, Y) -> array of shape (n, m), optional
-        What the map estimates, of the rows of X; needed where the map does not know it.
+        The kernel that the map estimates, for rows of X; needed if the map does not know it.
     n_pairs : int, default=10_000
     confidence : float, default=0.95
     random_state : int, Generator or None, default=None
@@ -193,7 +193,7 @@ def kernel_error(
     Returns
     -------
     KernelError
-        Print it for a table.
+        It prints as a table.
 
     Raises
     ------

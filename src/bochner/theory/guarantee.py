@@ -46,7 +46,7 @@ def _no_claim(features: Any, new_bins: bool) -> str:
         return "Claim 1 is about an even number of components" if mixed else ""
     if isinstance(features, BinningFeatures):
         if features.n_buckets is not None:
-            return "Claim 2 is about bins of their own, not about buckets that they share"
+            return "Claim 2 is about separate bins, not about hashed bins that share buckets"
         occupied = "Claim 2 is about rows in bins that training rows occupy, and some rows are in new ones"
         return occupied if new_bins else ""
     return f"no claim about {type(features).__name__}"

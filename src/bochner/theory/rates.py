@@ -15,8 +15,8 @@ from bochner.theory.arguments import check_count
 def spectral_variance(kernel: Kernel, n_features: int) -> float:
     """Variance of the frequencies, sigma_p^2 = E[w'w], which is minus the trace of the Hessian of k / k(0) at 0.
 
-    Frequencies of the factors of a product add, and so do their variances; a sum averages by the variances of its
-    terms.
+    Frequencies of the factors of a product add, and so do their variances; for a sum they are averaged, weighted by the
+    variances of its terms.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def spectral_variance(kernel: Kernel, n_features: int) -> float:
         If it is infinite, as for Laplacian, Hat, or Matern with nu <= 1: Claim 1 does not apply. If lengthscales do not
         fit `n_features`.
     TypeError
-        If `kernel` is none.
+        If `kernel` is not a kernel.
 
     References
     ----------
@@ -60,13 +60,13 @@ def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
         moments = leaf.second_moments(n_features)
         if np.isnan(moments).any():
             raise ValueError(
-                f"The frequencies of {leaf!r} are known by draws alone, not their variance, which Claim 1 needs: use "
-                "pointwise_failure_bound, or measure the error by kernel_error."
+                f"The frequencies of {leaf!r} can only be drawn, and their variance, which Claim 1 needs, is not "
+                "known: use pointwise_failure_bound, or measure the error by kernel_error."
             )
         if not np.isfinite(moments).all():
             raise ValueError(
                 f"The frequencies of {leaf!r} have no finite variance, for it is not twice differentiable at 0: "
-                "Claim 1 does not apply. Take one that is (Gaussian, Matern with nu > 1, "
+                "Claim 1 does not apply. Use one that is (Gaussian, Matern with nu > 1, "
                 "RationalQuadratic), use pointwise_failure_bound, or measure the error by kernel_error."
             )
         return moments
@@ -77,9 +77,9 @@ def second_moments(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
 def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     """Mean number of breaks of a random grid per unit of each column, E[1 / pitch_j].
 
-    A stretch of length r along column j has r E[1 / pitch_j] breaks in the mean; the slope of k / k(0) at 0 along the
-    column is minus this. Grids of the factors of a product lie upon one another, so that their breaks add; a sum
-    averages by the variances of its terms.
+    An interval of length r along column j has r E[1 / pitch_j] breaks on average; the slope of k / k(0) at 0 along the
+    column is minus E[1 / pitch_j]. The grids of the factors of a product overlay one another, so their breaks add; for
+    a sum the rates are averaged, weighted by the variances of its terms.
 
     Parameters
     ----------
@@ -95,10 +95,10 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If the kernel is no mixture of hats; if its bins are smooth; if a rate is infinite; if lengthscales do not fit
-        `n_features`.
+        If the kernel is not a mixture of hats; if its bins are smooth; if a rate is infinite; if the number of
+        lengthscales is not `n_features`.
     TypeError
-        If `kernel` is none.
+        If `kernel` is not a kernel.
 
     References
     ----------
@@ -116,14 +116,14 @@ def break_rates(kernel: Kernel, n_features: int) -> NDArray[np.float64]:
         law, columns = leaf.pitch_measure(), leaf.columns(n_features)
         if law.smooth:
             raise ValueError(
-                f"Claim 2 is about estimates that are constant inside of bins, and {leaf!r} weights rows there. Take "
+                f"Claim 2 is about estimates that are constant inside of bins, and {leaf!r} weights rows there. Use "
                 "Laplacian, or measure the error by kernel_error."
             )
         rates = np.broadcast_to(np.asarray(law.mean_inverse, np.float64), len(columns))
         if not np.isfinite(rates).all():
             raise ValueError(
                 f"The grids of {leaf!r} have infinitely many breaks per unit, E[1 / pitch] = inf: Claim 2 does not "
-                "apply. Take a kernel of finite slope at 0, such as Laplacian, or measure the error by kernel_error."
+                "apply. Use a kernel of finite slope at 0, such as Laplacian, or measure the error by kernel_error."
             )
         total = np.zeros(n_features)
         total[columns] = rates / leaf.scales(n_features)
@@ -151,7 +151,7 @@ def lipschitz_constant(kernel: Kernel, n_features: int) -> float:
     Raises
     ------
     ValueError, TypeError
-        As `break_rates`.
+        As in `break_rates`.
 
     References
     ----------

@@ -77,7 +77,7 @@ def region_of(X: ArrayLike | None, diameter: float | None, n_features: int | Non
             raise ValueError(f"diameter must be a finite number from 0 on, got {diameter!r}.")
         return Region(int(n_features), None, float(diameter))
     if diameter is not None or n_features is not None:
-        raise TypeError("X tells diameter and n_features: give either X or these two.")
+        raise TypeError("X determines diameter and n_features: give either X or these two.")
     rows = dense_rows(X)
     return Region(rows.shape[1], rows)
 
@@ -92,5 +92,5 @@ def dense_rows(X: Any) -> NDArray:
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"X must have rows and columns, got shape {rows.shape}. A single row is [[...]].")
     if not np.isfinite(rows).all():
-        raise ValueError("X has values that are missing or infinite: leave out those rows, or fill them in.")
+        raise ValueError("X has values that are missing or infinite: drop those rows, or impute the values.")
     return rows

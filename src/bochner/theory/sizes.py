@@ -26,7 +26,7 @@ def required_components(
     diameter: float | None = None,
     n_features: int | None = None,
 ) -> int:
-    """Columns D of random Fourier features that err by `eps` anywhere with probability at most `delta`, by Claim 1.
+    """Columns D of random Fourier features for an error below `eps` everywhere, by Claim 1.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def required_components(
     X : array of shape (n, d), optional
     paired : bool, default=True
     diameter, n_features : float and int, optional
-        In the place of X.
+        Given in place of X.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def required_components(
     Raises
     ------
     ValueError, TypeError
-        As `fourier_failure_bound`; if delta is not between 0 and 1.
+        As in `fourier_failure_bound`; if delta is not between 0 and 1.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def required_grids(
     diameter: float | None = None,
     n_features: int | None = None,
 ) -> int:
-    """Grids P of random binning features that err by `eps` anywhere with probability at most `delta`, by Claim 2.
+    """Grids P of random binning features for an error below `eps` everywhere, by Claim 2.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def required_grids(
     proof : {"paper", "brackets"}, default="paper"
         See `binning_failure_bound`.
     diameter, n_features : float and int, optional
-        In the place of X.
+        Given in place of X.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def required_grids(
     Raises
     ------
     ValueError, TypeError
-        As `binning_failure_bound`; if delta is not between 0 and 1.
+        As in `binning_failure_bound`; if delta is not between 0 and 1.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def guaranteed_error(
     diameter: float | None = None,
     n_features: int | None = None,
 ) -> float:
-    """Error that a map of some size exceeds anywhere with probability at most `delta`, by Claim 1 or Claim 2.
+    """Error that a map of a given size exceeds anywhere with probability at most `delta`, by Claim 1 or Claim 2.
 
     Parameters
     ----------
@@ -137,11 +137,11 @@ def guaranteed_error(
         P of random binning features; either this or `n_components`.
     delta : float, default=0.05
     paired : bool, default=True
-        Of Fourier features: cosines and sines in pairs, or cosines with random offsets.
+        For Fourier features: cosines and sines in pairs, or cosines with random offsets.
     proof : {"paper", "brackets"}, default="paper"
-        Of binning features: see `binning_failure_bound`.
+        For binning features: see `binning_failure_bound`.
     diameter, n_features : float and int, optional
-        In the place of X.
+        Given in place of X.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def guaranteed_error(
     Raises
     ------
     ValueError, TypeError
-        As `fourier_failure_bound` and `binning_failure_bound`; if delta is not between 0 and 1, or not one of
+        As in `fourier_failure_bound` and `binning_failure_bound`; if delta is not between 0 and 1, or not one of
         `n_components` and `n_grids` is given.
 
     Examples
@@ -182,7 +182,7 @@ def _smallest(holds: Callable[[int], bool], first: int = 1) -> int:
     while not holds(high):
         low, high = high, 2 * high
         if high > LARGEST_SIZE:
-            raise ValueError("No number of components that a machine could count is enough: raise eps.")
+            raise ValueError("The number of components exceeds what a machine can represent: raise eps.")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

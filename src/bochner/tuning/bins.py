@@ -83,7 +83,7 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     """Why bins have no linear map of `n_mixed` numeric columns; None where they may have one."""
     least, most = POLICY.rows_for_map
     if not least <= problem.n_rows <= most:
-        return f"for bins it is learned from {least:,} to {most:,} rows, and there are {problem.n_rows:,}"
+        return f"for bins it needs {least:,} to {most:,} rows, and there are {problem.n_rows:,}"
     if problem.sparse:
         return "the rows are sparse"
     if n_mixed < 2:

@@ -113,7 +113,7 @@ def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
 class ScaledBins(Bins):
     """Bins with learned scales, in grids of two starts of the learning; unless they are to have a linear map."""
 
-    name, rank = "bins, learned scales", 2
+    name, rank = "random binning, learned lengthscales", 2
 
     def parts(self, known: Known) -> list[SizedMetric]:
         return known.scaled
@@ -126,7 +126,7 @@ class ScaledBins(Bins):
 class MappedBins(Bins):
     """Bins with learned scales, some of the grids with a linear map on top, where one was learned."""
 
-    name, rank = "bins, learned scales and linear map", 3
+    name, rank = "random binning, learned lengthscales and linear map", 3
 
     def parts(self, known: Known) -> list[SizedMetric]:
         return known.bins if known.mapped else []
@@ -135,7 +135,7 @@ class MappedBins(Bins):
 class HalfColumnBins(Bins):
     """Bins of which each grid splits a column with probability 1/2, where that was sized."""
 
-    name, rank = "bins, random halves of the columns", 2
+    name, rank = "random binning, random halves of the columns", 2
 
     def parts(self, known: Known) -> list[SizedMetric]:
         return [known.halves] if known.halves else []
@@ -239,7 +239,7 @@ class ScaledFourier(FourierCandidate):
 
     def family(self, so_far: Comparison, known: Known) -> Family:
         kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
-        name = "Fourier features, learned scales"
+        name = "Fourier features, learned lengthscales"
         name += "" if known.common_unit is None else " of principal components"
         sizes = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
         return Family(name, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], sizes)
@@ -251,7 +251,7 @@ class Hybrid:
     A trial with few grids tells the ridge terms of both, by some of the rows where they are many.
     """
 
-    name, rank = "Fourier features and bins", 4
+    name, rank = "Fourier features and random binning", 4
 
     def applies(self, so_far: Comparison, known: Known) -> bool:
         problem = so_far.problem

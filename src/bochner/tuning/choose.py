@@ -52,7 +52,7 @@ class Model:
     is_open : bool
         Whether the ridge term is still to be chosen.
     unmapped : str or None
-        Why there is no linear map, where one was asked for.
+        Why there is no linear map, where one was requested.
     """
 
     features: FeatureMap
@@ -206,8 +206,12 @@ def _halves_apply(problem: Problem) -> bool:
 
 def _unjudged(so_far: Comparison, known: Known) -> Model:
     """Bins without a comparison, which would take as long as the fit itself."""
-    reason = f"the model for more than {POLICY.rows_for_bins_alone:,} rows"
-    report, problem, best = so_far.report("bins, learned scales", reason), so_far.problem, known.scaled[0]
+    reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
+    report, problem, best = (
+        so_far.report("random binning, learned lengthscales", reason),
+        so_far.problem,
+        known.scaled[0],
+    )
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 

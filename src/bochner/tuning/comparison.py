@@ -150,10 +150,10 @@ class Comparison:
         preferred = sorted(self.entries, key=lambda entry: entry.rank if self.judge.classes else -entry.rank)
         chosen = next(entry for entry in preferred if not self.better(best, entry, POLICY.clear))
         if len(self.entries) == 1:
-            return chosen, "the only candidate that the arguments leave"
+            return chosen, "the only candidate that the arguments allow"
         if chosen is best:
-            return chosen, "the least loss on the rows held out"
-        return chosen, f"within the noise of the least loss on the rows held out, that of {best.name}, and preferred"
+            return chosen, "lowest validation loss"
+        return chosen, f"within the noise of the lowest validation loss ({best.name}), and preferred"
 
     def _preferred(self, one: Entry, other: Entry) -> bool:
         """Whether one candidate is preferred to another that is as good."""

@@ -261,7 +261,7 @@ def _report(trials: list[Trial], chosen: str, weight: NDArray, clock: Budget) ->
         candidates.append(Candidate(name, len(weight), float(share @ losses), error, clock.elapsed / len(names)))
     reason = "the columns are not all numbers"
     if len(names) > 1:
-        reason = f"as the spread of the columns suggests, and {names[1]}, no clearly less leave-one-out loss"
+        reason = f"as the spread of the columns suggests; the leave-one-out loss of {names[1]} is not clearly lower"
         if chosen != names[0]:
-            reason = "clearly less leave-one-out loss"
+            reason = "clearly lower leave-one-out loss"
     return Report("log loss", len(weight), candidates, chosen, reason, seconds={"one lengthscale": clock.elapsed})

@@ -16,7 +16,7 @@ class Policy:
 
     # Rows that judge.
     fewest_rows: int = 200  # distinct ones, without which nothing is learned that was not asked for
-    fewest_asked_rows: int = 20  # the same of what was asked for
+    fewest_asked_rows: int = 20  # the same of what was requested
     most_held_out: int = 10_000  # tell log losses to a percent
     n_folds: int = 5  # or a fifth of the rows
     folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to judge

@@ -9,25 +9,25 @@ from bochner.markup import Markup, number, table, tag
 
 @dataclass
 class Candidate:
-    """A model that was fitted and judged on the held-out rows.
+    """A candidate model with its validation loss.
 
     Attributes
     ----------
     name : str
-        For people.
+        Name of the candidate.
     size : int
-        Grids or features, or both.
+        Number of grids or features, or of both together.
     loss : float
-        Mean loss of the held-out rows.
+        Validation loss: the mean over the validation rows.
     standard_error : float
-        Of the mean.
+        Standard error of the loss.
     seconds : float
-        Of its fit at that size.
+        Seconds of its fit at that size.
 
     Examples
     --------
     >>> from bochner.tuning import Candidate
-    >>> Candidate("bins, learned scales", 800, 0.148, 0.009, 0.4).size
+    >>> Candidate("random binning, learned lengthscales", 800, 0.148, 0.009, 0.4).size
     800
     """
 
@@ -40,23 +40,24 @@ class Candidate:
 
 @dataclass
 class Report:
-    """How a model was chosen.
+    """How a model was selected: the candidates, their validation losses, and the reason.
 
     Attributes
     ----------
     criterion : str
-        The loss, for people.
+        Name of the loss.
     rows_held_out : int
-        Rows that neither the metric nor the candidates saw.
+        Number of validation rows, which neither the metric nor the candidates saw.
     candidates : list of Candidate
-        In the order in which they were judged, each at its final size.
+        In the order in which they were scored, each at its final size.
     chosen : str
-        Name of the chosen one.
+        Name of the selected candidate.
     reason : str
+        Why it was selected.
     sizes : list of (str, float, float)
-        Of the search of sizes: the candidate, the logarithm to base 2 of the factor on its coordinates, the loss.
+        The search for the size: the candidate, the base-2 logarithm of the factor on its coordinates, and the loss.
     seconds : dict of str to float
-        Of each stage.
+        Seconds of each stage.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Report:
     >>> model = KernelMachineRegressor(features="binning", metric="ard", n_components=50, random_state=0)
     >>> report = model.fit(X, np.floor(3 * X[:, 0])).report_
     >>> report.chosen, report.reason, 40 < report.rows_held_out < 80
-    ('bins, learned scales', 'the only candidate that the arguments leave', True)
+    ('random binning, learned lengthscales', 'the only candidate that the arguments allow', True)
     """
 
     criterion: str = ""
@@ -100,4 +101,4 @@ class Report:
             for one in sorted(self.candidates, key=lambda one: one.loss)
         ]
         reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
-        return reason + table(f"Candidates on {self.rows_held_out:,} rows held out", head, rows)
+        return reason + table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows)

@@ -124,7 +124,7 @@ class RowModel(KernelParameter):
     def _opened_stream(self, stream: Stream, seed: int, dtype: np.dtype) -> Opened:
         """Rows that are read in passes, after a look at all of them."""
         size, engine = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit), engine_of(stream)
-        with progress("Looking at the rows", stream.table.n_rows, bool(self.verbose)) as advance:
+        with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
             overview = look(stream.table, stream.roles, is_classifier(self), seed, size, advance, engine)
         X, y, weight = overview.sample
         y, targets = np.empty((X.shape[0], 0)) if y is None else y, self._targets_of(overview)

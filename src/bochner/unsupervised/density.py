@@ -137,14 +137,14 @@ class KernelDensity(RowModel):
             own, missing = statistic.names or names, np.broadcast_to(statistic.missing, len(statistic.kinds))
             wrong = [own[k] for k, kind in enumerate(statistic.kinds) if kind != "number" or missing[k]]
             raise ValueError(
-                "KernelDensity takes columns of numbers without missing values, and there are others, "
+                "KernelDensity needs columns of numbers without missing values, and there are others, "
                 f"{', '.join(map(repr, wrong[:20]))}: drop or impute them, or use NoveltyDetector, which needs no "
                 "density."
             )
         if len(names) > MOST_COLUMNS:
             raise ValueError(
                 f"KernelDensity takes at most {MOST_COLUMNS} columns, and X has {len(names)}, in which a sum of "
-                "kernels says little of the density: take fewer columns, or NoveltyDetector, which needs no density."
+                "kernels says little about the density: use fewer columns, or NoveltyDetector, which needs no density."
             )
         if not isinstance(self.bandwidth, str):
             return

@@ -119,6 +119,6 @@ def grid_of(low: NDArray, high: NDArray, bandwidth: NDArray, most: int = MOST_PO
             return DensityGrid(low - margin * step, step, bandwidth, shape, none.astype(np.int64), none, 0.0)
     raise ValueError(
         f"The bandwidth, {bandwidth.tolist()}, is small against the range of the rows, {(high - low).tolist()}: its "
-        f"grid would have {np.prod(sizes):.1e} points and may have {most:,}. Take a larger bandwidth, clip far rows, "
-        "or take fewer columns."
+        f"grid would have {np.prod(sizes):.1e} points and may have {most:,}. Use a larger bandwidth, clip far rows, "
+        "or use fewer columns."
     )

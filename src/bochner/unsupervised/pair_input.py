@@ -100,7 +100,7 @@ def held_table(X: Any, weight: Any, encoder: TableEncoder, dtype: np.dtype, hash
 def looked_at(stream: Stream, what: str, seed: int, show: bool) -> Overview:
     """What all rows of a stream are like."""
     table, size = stream.table, sampled_rows(stream.n_columns, current().memory_limit)
-    with progress(f"Looking at {what}", table.n_rows, show) as advance:
+    with progress(f"Reading statistics of {what}", table.n_rows, show) as advance:
         return look(replace(table, sample=None), stream.roles, False, seed, size, advance, engine_of(stream))
 
 

@@ -206,7 +206,7 @@ def sum_halves(
     Raises
     ------
     MemoryError
-        Before the pass, where the moments would not fit the memory that is free.
+        Before the pass, where the moments would not fit in memory that is free.
     """
     designs = [Design(pairs, features, dtype, engine=engine) for features in maps]
     dense = designs[0].dense, designs[1].dense

@@ -87,7 +87,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     ------
     ValueError
         At fit: parameters out of range, a kernel beside a map, bins without buckets, X without values, an inverse of
-        columns that are no numbers. At transform: other columns.
+        columns that are not numbers. At transform: other columns.
     TypeError
         At fit: what is no kernel or no map.
     MemoryError

@@ -23,7 +23,7 @@ from bochner.data.streams.spilled import open_iterator
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 Y = np.arange(100.0)
-SAYS = "can be read once only, and is written to"
+SAYS = "can be read only once, and is written to"
 
 
 def pieces(make, size=30):
@@ -175,16 +175,16 @@ def failing():
 @pytest.mark.parametrize(
     ("batches", "match"),
     [
-        ([pa.table({"a": [1]}), pa.table({"b": [1]})], "batch 2: no column 'a'"),
+        ([pa.table({"a": [1]}), pa.table({"b": [1]})], "batch 2: there is no column 'a'"),
         ([pa.table({"a": [1]}), pa.table({"a": [1], "b": [1]})], "batch 2: column 'b' is not in"),
         ([pa.table({"a": [1]}), pa.table({"a": ["x"]})], "batch 2: column 'a' is string"),
         ([X, X[:, :2]], "batch 2: 2 columns, but the first batch has 3"),
         ([X, (X, Y)], "batch 2: an array with y, but the first batch is an array"),
         ([X, sp.csr_array(X)], "batch 2: a sparse matrix, but"),
-        ([(X, Y), (X, Y[:3])], "batch 2: 100 rows of X, but 3 beside it"),
+        ([(X, Y), (X, Y[:3])], "batch 2: 100 rows of X, but 3 targets or weights"),
         ([X, X[0]], "batch 2: Expected 2D array"),
-        ([X, "text"], "batch 2: a str is no batch"),
-        ([X, None], "batch 2: a NoneType is no batch"),
+        ([X, "text"], "batch 2: a str is not a batch"),
+        ([X, None], "batch 2: a NoneType is not a batch"),
         (failing, r"batch 2: RuntimeError \(the line is cut\)"),
         ([], "yields no rows"),
         ([X[:0]], "yields no rows"),
@@ -212,7 +212,7 @@ def test_bad_batches_are_named_by_number(batches, match, tmp_path, monkeypatch):
         (lambda: 5, "returned a int"),
         (lambda: X, "returned a ndarray"),
         (lambda: Path("absent").read_text(), r"<lambda>\(\): FileNotFoundError \(no such file or directory\)"),
-        (lambda: pa.table({"a": [1]}), "no iterator of batches"),
+        (lambda: pa.table({"a": [1]}), "not an iterator of batches"),
         (partial(lambda batches: batches, iter([X])), "same iterator again"),
     ],
 )
@@ -223,7 +223,7 @@ def test_callables_that_are_no_factories(factory, match):
 
 def test_a_full_disk_is_told(monkeypatch):
     monkeypatch.setattr(spilled, "_write", full)
-    told = r"no space left on device\); make space there, or set TMPDIR"
+    told = r"no space left on device\); free space there, or set TMPDIR"
     with pytest.warns(UserWarning, match=SAYS), pytest.raises(SourceError, match=told):
         open_iterator(iter([X]))
 

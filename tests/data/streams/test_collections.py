@@ -108,14 +108,14 @@ class TestFrames:
 
         lazy = dd.from_pandas(frame[["number", "truth"]], npartitions=3)
         meta = lazy._meta
-        with pytest.raises(SourceError, match="partition 1 of the Dask data frame: no column 'truth'"):
+        with pytest.raises(SourceError, match="partition 1 of the Dask data frame: there is no column 'truth'"):
             rows(open_source(lazy.map_partitions(other, meta=meta, enforce_metadata=False)))
         with pytest.raises(SourceError, match=r"partition 2 of the Dask data frame: .*'number' is .*string, but"):
             rows(open_source(lazy.map_partitions(half, meta=meta, enforce_metadata=False)))
 
     def test_names_that_repeat(self, frame):
         twice = dd.from_pandas(frame[["number"]], npartitions=2)
-        with pytest.raises(SourceError, match="columns repeat: 'number'"):
+        with pytest.raises(SourceError, match="column names repeat: 'number'"):
             open_source(dd.concat([twice, twice], axis=1))
 
 
@@ -156,7 +156,9 @@ class TestArrays:
 
         lazy = da.ones((6, 3), chunks=(3, 3)).map_blocks(mend, dtype=float, meta=np.empty((0, 0)))
         found = "an array of 2 columns" if kind == "narrow" else "a sparse matrix of 3 columns"
-        with pytest.raises(SourceError, match=f"partition 1 of the Dask array: {found}, where Dask says an array of 3"):
+        with pytest.raises(
+            SourceError, match=f"partition 1 of the Dask array: {found}, but Dask declares an array of 3"
+        ):
             rows(open_source(lazy))
 
     @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ class TestArrays:
 
     def test_what_fails_where_it_is_computed(self):
         lazy = da.ones((6, 3), chunks=(3, 3)).map_blocks(failing, dtype=float, meta=np.empty((0, 0)))
-        with pytest.raises(SourceError, match=r"partition 0 of the Dask array: KeyError .* where it is computed"):
+        with pytest.raises(SourceError, match=r"partition 0 of the Dask array: KeyError .* when it was computed"):
             rows(open_source(lazy))
 
     def test_columns_have_no_names(self):
@@ -208,9 +210,9 @@ class TestTargets:
         X, y = da.ones((10, 2), chunks=(4, 2)), da.ones(10, chunks=4)
         with pytest.raises(SourceError, match=r"y has 2 partitions, but X has 3; .*y.rechunk"):
             open_collection(X, y.rechunk(5))
-        with pytest.raises(SourceError, match="partition 1 of sample_weight has 3 rows, but that of X 4"):
+        with pytest.raises(SourceError, match="partition 1 of sample_weight has 3 rows, but that of X has 4"):
             open_collection(X, y, y.rechunk(((4, 3, 3),)))
-        with pytest.raises(SourceError, match="partition 2 of y has 1 rows, but that of X 2"):
+        with pytest.raises(SourceError, match="partition 2 of y has 1 rows, but that of X has 2"):
             open_collection(X, y[da.arange(10, chunks=4) < 9])
         with pytest.raises(SourceError, match="y has 9 rows, but X has 10"):
             open_collection(X, np.ones(9))
@@ -224,7 +226,7 @@ class TestGraphs:
 
     def test_work_that_all_partitions_share(self):
         X = da.ones((100, 4), chunks=(10, 4))
-        with pytest.warns(UserWarning, match="takes what others take too, such as a mean"):
+        with pytest.warns(UserWarning, match="share intermediate results, such as a mean"):
             source = open_source(X - X.mean(axis=0))
         assert all(is_delayed(part.X) for part in source.parts)
         assert not np.vstack([batch.X for batch in rows(source)]).any()

@@ -127,7 +127,7 @@ class Case:
         """Hold the numbers and open what holds them."""
         data = CASES[self.name](self.folders.mktemp("data"), numbers(first))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(the generator can be read once|The LazyFrame is computed)")
+            warnings.filterwarnings("ignore", "(the generator can be read only once|The LazyFrame is written)")
             return open_source(data, **options)
 
 

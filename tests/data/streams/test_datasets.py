@@ -88,7 +88,7 @@ def test_datasets_that_are_not_whole_files(tmp_path):
         (ds.FileSystemDataset([part], data.schema, part.format, part.filesystem), "leaves out row groups of .*0.parq"),
         (ds.dataset([data, data]), "reads parts of a file, or one twice"),
         (ds.dataset(tmp_path / "t.csv", format="csv"), "is of csv files; give their folder, or their paths"),
-        (ds.dataset(TABLE), "is not of files; give the table"),
+        (ds.dataset(TABLE), "is not made of files; give the table"),
         (ds.dataset([], schema=data.schema), "has no files"),
     ]:
         with pytest.raises(SourceError, match=message):
@@ -99,7 +99,7 @@ LAZY = pl.LazyFrame({"x": range(10), "t": ["a", None] * 5}).with_columns(c=pl.co
 
 
 def lazily(frame, *arguments):
-    with pytest.warns(UserWarning, match="The LazyFrame is computed into .*; sink it into a file"):
+    with pytest.warns(UserWarning, match="The LazyFrame is written to .*; sink it to a file"):
         return open_lazy(frame, *arguments)
 
 

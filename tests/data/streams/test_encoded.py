@@ -151,7 +151,7 @@ def test_other_rows_in_a_later_pass(listed, mixed, ahead):
     list(later(mixed).blocks(100))
     others = [mixed.take(np.r_[:2000, 2001, 2000, 2002:3000]), mixed[:2999], mixed.take(np.r_[:2999, 0])]
     for other in others:
-        with pytest.raises(SourceError, match="part 2: other rows than in the first pass"):
+        with pytest.raises(SourceError, match="part 2: the rows or their order differ from the first pass"):
             list(later(other).blocks(100))
     list(replace(later(others[0]), checksums=None).blocks(100))
     assert not [thread for thread in threading.enumerate() if thread.name == "bochner-ahead"]

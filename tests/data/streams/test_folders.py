@@ -111,12 +111,12 @@ def misnamed(folder):
         (dangling, "rows/gone.csv: no such file or directory"),
         (knot, "rows/knot.csv: too many levels of symbolic links"),
         (twice, "rows/same.csv and rows/a.csv are one file, whose rows would count twice; leave"),
-        (foreign, "rows/notes.txt: a foreign file in a folder of tables; remove it, put _ in front"),
+        (foreign, "rows/notes.txt: a file of another kind in a folder of tables; remove it, put _ in front"),
         (workbook, "rows/sheet.xlsx: this is an Excel workbook or a zip archive, not a table; "),
         (mixed, "rows/p.parquet: parquet, but rows/a.csv is csv; give tables of one kind"),
-        (hive, "rows/year=2020: the name of the folder holds the value of a column; open it by pyarrow.dataset"),
+        (hive, "rows/year=2020: the name of the folder holds the value of a column; open it with pyarrow.dataset"),
         (empty_file, "rows/e.csv: the file is empty"),
-        (pipe, "rows/pipe.csv: no regular file, and cannot be read twice"),
+        (pipe, "rows/pipe.csv: not a regular file, and cannot be read twice"),
         (misnamed, "rows/m.parquet: the name says parquet, but this is text"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -200,5 +200,5 @@ def test_states_tell_that_a_file_changed(tmp_path):
     with pytest.raises(SourceError, match=r"a.csv: the file changed while it was read; wait"):
         state.check()
     path.unlink()
-    with pytest.raises(SourceError, match=r"row group 3: the file vanished while it was read; put"):
+    with pytest.raises(SourceError, match=r"row group 3: the file vanished while it was read; restore"):
         state.check("row group 3")

@@ -66,7 +66,7 @@ def test_what_it_is_in_words(data, what, n_rows):
 
 def test_readers_of_record_batches_are_iterators():
     table = pa.table({"a": [1, 2, 3]})
-    with pytest.warns(UserWarning, match="the RecordBatchReader can be read once only"):
+    with pytest.warns(UserWarning, match="the RecordBatchReader can be read only once"):
         source = open_source(table.to_reader(1))
     assert source.n_rows == 3
 
@@ -123,7 +123,7 @@ def test_wrong_options(folder):
     for data in (np.zeros((2, 2)), folder.parent / "t.parquet"):
         with pytest.raises(SourceError, match="for LIBSVM files only"):
             open_source(data, schema=3)
-    with pytest.raises(ValueError, match="the source is open already"):
+    with pytest.raises(ValueError, match="the source is already open"):
         open_source(open_source(folder), columns=["x"])
     with pytest.raises(TypeError, match="a dict cannot be opened as a table"):
         open_source({"a": [1]})

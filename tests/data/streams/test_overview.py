@@ -247,7 +247,7 @@ def test_what_cannot_be_read(listed, mixed):
     for use in (lambda *a: look(*a, False, 0, 10), gathered):
         with pytest.raises(SourceError, match="every target is missing"):
             use(listed(no_target), replace(ROLES, without="drop"))
-    with pytest.raises(SourceError, match="holds text; for classes take"):
+    with pytest.raises(SourceError, match="holds text; for classes use"):
         look(listed(mixed), Roles(("label",)), False, 0, 10)
     zero = mixed.set_column(mixed.column_names.index("w"), "w", pa.array(np.zeros(N)))
     with pytest.raises(SourceError, match="weight is zero in every row"):

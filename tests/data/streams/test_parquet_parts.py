@@ -134,7 +134,7 @@ def test_columns_in_another_order_of_wider_types_or_without_values(files):
     [
         ("n", ["text"] * N, "1.parquet: column 'n' is string, but int64 in "),
         ("t", list(range(N)), "1.parquet: column 't' is int64, but string in "),
-        ("x", None, "1.parquet: no column 'x', as "),
+        ("x", None, "1.parquet: there is no column 'x', which "),
         ("new", [1] * N, "1.parquet: column 'new' is not in "),
     ],
 )
@@ -170,7 +170,7 @@ def test_names_are_looked_for_in_every_file(files):
 @pytest.mark.parametrize("keep", [0.5, 0.999])
 def test_a_file_that_ends_in_the_middle(files, keep):
     os.truncate(files[2], int(keep * files[2].stat().st_size))
-    with pytest.raises(SourceError, match=r"2.parquet: damaged Parquet file \(.*\); copy or write it anew"):
+    with pytest.raises(SourceError, match=r"2.parquet: damaged Parquet file \(.*\); copy or write it again"):
         parts(files, Selection())
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_row_group_is_named(files):
         file.write(b"\xff" * 200)
     found, _ = parts(files, Selection())
     rows_of(found[:1])
-    with pytest.raises(SourceError, match=r"0.parquet, row group 1: damaged \(.*\); copy or write the file anew"):
+    with pytest.raises(SourceError, match=r"0.parquet, row group 1: damaged \(.*\); copy or write the file again"):
         rows_of(found[1:2])
 
 

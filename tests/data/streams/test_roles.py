@@ -147,7 +147,7 @@ def test_targets_that_come_apart(X):
         Roles().split(Batch(X, pd.Series(["a", None, "b"], dtype=object).to_numpy()))
     with pytest.raises(SourceError, match="dates"):
         Roles().split(Batch(X, np.array(["2020"] * 3, "M8[D]")))
-    with pytest.raises(SourceError, match="targets of their own"):
+    with pytest.raises(SourceError, match="their own targets"):
         Roles(("price",)).split(Batch(X, np.ones(3)))
     with pytest.raises(SourceError, match="missing in row 2"):
         Roles().split(Batch(X, np.array([[1.0, 2], [2, 3], [3, np.nan]])))

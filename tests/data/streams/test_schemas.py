@@ -68,7 +68,7 @@ def test_columns_are_matched_by_name():
 
 def test_missing_and_further_columns_are_named():
     two = pa.schema([("x", pa.int8()), ("y", pa.int8())])
-    with pytest.raises(SourceError, match="b: no column 'y', as a has; "):
+    with pytest.raises(SourceError, match="b: there is no column 'y', which a has; "):
         unified([("a", two), ("b", one(pa.int8()))])
     with pytest.raises(SourceError, match="b: column 'y' is not in a; "):
         unified([("a", one(pa.int8())), ("b", two)])

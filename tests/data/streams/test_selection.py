@@ -55,7 +55,7 @@ def test_stamps_tell_selections_apart():
         (Selection(exclude=("a", "prize", "price")), "no column is left"),
         (Selection(where=pc.field("q") > 1), "where: No match for FieldRef.Name"),
         (Selection(where=pc.field("a") + 1), "where: "),
-        (Selection(where=pc.field(0) > 1), "takes columns by their numbers; name them"),
+        (Selection(where=pc.field(0) > 1), "refers to columns by their numbers; use their names"),
         (Selection(where="a > 1"), "where must be an expression such as"),
     ],
 )
@@ -65,5 +65,5 @@ def test_what_is_not_there_is_refused(selection, message):
 
 
 def test_names_that_repeat_are_refused():
-    with pytest.raises(SourceError, match="columns repeat: 'a'; give"):
+    with pytest.raises(SourceError, match="column names repeat: 'a'; give"):
         Selection().schema(pa.schema([("a", pa.int8()), ("b", pa.int8()), ("a", pa.int8())]))

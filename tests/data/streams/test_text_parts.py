@@ -211,7 +211,7 @@ def test_a_file_without_rows_among_others(tmp_path):
         ("a,b\n" + "1,2\n" * 300_000 + "1,\xe9\n", None),
         ("a,b\n1,x\n2,é\n".encode("latin-1"), "row 3 of column 'b' .*UTF-8"),
         ("a,é\n1,x\n".encode("latin-1"), "column names: text that is not UTF-8"),
-        ("a,b,a\n1,2,3\n", "columns repeat: 'a'"),
+        ("a,b,a\n1,2,3\n", "column names repeat: 'a'"),
         (gzip.compress(b"a,b\n" + b"1,2\n3,4\n" * 50_000)[:300], "damaged gzip file"),
         ("\n\n", "no rows"),
     ],
@@ -237,7 +237,7 @@ def test_gzip_that_ends_far_down(tmp_path):
 
 def test_later_files_with_other_columns(tmp_path):
     a = written(tmp_path / "a.csv", "x,y\n1,2\n")
-    with pytest.raises(SourceError, match=r"b\.csv: no column 'y', as .*a\.csv has"):
+    with pytest.raises(SourceError, match=r"b\.csv: there is no column 'y', which .*a\.csv has"):
         opened(a, written(tmp_path / "b.csv", "x\n1\n"))
     c = written(tmp_path / "c.csv", "x,y,z\n1,2,3\n")
     with pytest.raises(SourceError, match=r"c\.csv: column 'z' is not in .*a\.csv"):

@@ -143,7 +143,7 @@ def _rows_in_order(X: Any) -> Any:
     else:
         X = as_array(X)
     if 0 in X.shape:
-        raise SourceError(f"an array of shape {X.shape} holds no table; give one with rows and columns")
+        raise SourceError(f"an array of shape {X.shape} is not a table; give an array with rows and columns")
     return X
 
 

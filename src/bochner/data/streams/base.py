@@ -15,15 +15,15 @@ READ_BYTES = 16 << 20  # of a batch, about
 
 
 class SourceError(ValueError):
-    """A table cannot be read as it should; the message names the file, the place in it and the cure."""
+    """A table cannot be read; the message names the file, the place in it and what to do."""
 
 
 def require_file(path: str) -> None:
     """Raise SourceError, which names this machine, where a file that was opened in another process is not seen here."""
     if not os.path.exists(path):
         raise SourceError(
-            f"{path}: a worker on {socket.gethostname()} cannot see this file, or it vanished; put it where all "
-            "workers see it under the same path, such as a disk that they share"
+            f"{path}: a worker on {socket.gethostname()} cannot find this file; put it where all workers see it under "
+            "the same path, such as a shared disk"
         )
 
 
@@ -53,7 +53,7 @@ class Part(Protocol):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None where that is not known before they have been read."""
+        """Number of rows; None if it is not known before they are read."""
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most; again from the first at each call.
@@ -70,9 +70,9 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class TableSource:
-    """Rows of a table that are read part by part, as often as is needed.
+    """A table whose rows are read part by part, in as many passes as needed.
 
-    Made by `bochner.open_source`.
+    `bochner.open_source` returns it.
 
     Attributes
     ----------
@@ -80,16 +80,15 @@ class TableSource:
     schema : pyarrow.Schema or int
         Names and types of the columns; the number of columns of arrays and sparse matrices.
     what : str
-        What it is, for people: "3 Parquet files".
+        Description, such as "3 Parquet files".
     sample : int or None
-        Rows of the first parts that are to stand for all when choices are made, so that no pass is needed for that;
-        None for a sample of all rows.
+        Number of first rows on which the model is selected, which saves a pass; None for a sample of all rows.
     sparse : bool
         Whether batches are CSR matrices.
     owner : object
-        What must live as long as the parts, such as a temporary folder.
+        Object that must live as long as the parts, such as a temporary folder.
     expected : int or None
-        About how many rows there are, where some of those counted are left out.
+        Approximate number of rows, if some of those counted are filtered out.
     """
 
     parts: tuple[Part, ...]
@@ -102,17 +101,17 @@ class TableSource:
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None where that is not known before they have been read."""
+        """Number of rows; None if it is not known before they are read."""
         counts = [part.n_rows for part in self.parts]
         return None if None in counts else sum(count or 0 for count in counts)
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the columns; None of arrays."""
+        """Names of the columns; None for arrays."""
         return None if isinstance(self.schema, int) else list(self.schema.names)
 
     def fingerprint(self) -> str:
-        """Hash that changes where the content of any part does."""
+        """Hash that changes if the content of any part changes."""
         digest = blake2b(digest_size=16)
         for part in self.parts:
             digest.update(f"{part.stamp()}\n".encode())

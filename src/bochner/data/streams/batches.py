@@ -85,7 +85,7 @@ def open_factory(
     name = _name_of(factory)
     batches = _iterable(_called(factory, name), name)
     if isinstance(batches, Iterator) and _called(factory, name) is batches:
-        raise SourceError(f"{name} returns the same iterator again; let it make a new one at each call")
+        raise SourceError(f"{name} returns the same iterator again; let it make a new one on each call")
     _, first = first_of(numbered(batches, name), name)
     if isinstance(batches, Iterator) and hasattr(batches, "close"):
         batches.close()
@@ -106,7 +106,7 @@ def first_of(batches: Iterator[tuple[str, Batch]], name: str) -> tuple[str, Batc
     try:
         return next(batches)
     except StopIteration:
-        raise SourceError(f"{name} yields no rows; give at least one batch") from None
+        raise SourceError(f"{name} yields no rows; yield at least one batch") from None
 
 
 def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
@@ -122,7 +122,7 @@ def numbered(batches: Any, name: str) -> Iterator[tuple[str, Batch]]:
         except SourceError:
             raise
         except Exception as error:
-            raise SourceError(f"{place}: {type(error).__name__} ({reason(error)}); mend what yields it") from error
+            raise SourceError(f"{place}: {type(error).__name__} ({reason(error)}); fix what yields it") from error
         batch = as_batch(item, place)
         if batch.X.shape[0]:
             yield place, batch
@@ -151,14 +151,14 @@ def _matrix(X: Any, place: str) -> Any:
     if sp.issparse(X) and X.ndim == 2:
         return X.tocsr()
     if isinstance(X, str | bytes | dict) or X is None:
-        raise TypeError(f"a {type(X).__name__} is no batch of rows")
+        raise TypeError(f"a {type(X).__name__} is not a batch of rows")
     return as_array(X)
 
 
 def _values(values: Any, n: int) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim == 0 or len(array) != n:
-        raise ValueError(f"{n} rows of X, but {array.size if array.ndim == 0 else len(array)} beside it")
+        raise ValueError(f"{n} rows of X, but {array.size if array.ndim == 0 else len(array)} targets or weights")
     return array
 
 
@@ -168,12 +168,12 @@ def _called(factory: Callable[[], Any], name: str) -> Any:
     except SourceError:
         raise
     except Exception as error:
-        raise SourceError(f"{name}: {type(error).__name__} ({reason(error)}); mend what is called") from error
+        raise SourceError(f"{name}: {type(error).__name__} ({reason(error)}); fix what is called") from error
 
 
 def _iterable(batches: Any, name: str) -> Any:
     if not isinstance(batches, Iterable) or is_frame(batches) or isinstance(batches, np.ndarray | str | bytes | dict):
-        raise SourceError(f"{name} returned a {type(batches).__name__}, no iterator of batches; yield the batches")
+        raise SourceError(f"{name} returned a {type(batches).__name__}, not an iterator of batches; yield the batches")
     return batches
 
 

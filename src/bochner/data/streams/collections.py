@@ -87,15 +87,15 @@ class CollectionPart:
             raise
         except (ValueError, TypeError, LookupError, ArithmeticError, OSError) as error:
             what = f"{type(error).__name__} ({reason(error)})"
-            raise SourceError(f"{self.name}: {what} where it is computed; mend what makes it") from error
+            raise SourceError(f"{self.name}: {what} when it was computed; fix the code that makes it") from error
 
     def _require_alike(self, X: Any) -> None:
         """Raise SourceError where the rows are not what all partitions are to be."""
         found, wanted = _what(Layout.of(Batch(X))), _what(self.layout)
         if found != wanted:
             raise SourceError(
-                f"{self.name}: {found}, where Dask says {wanted}; give all partitions the same columns, and say what "
-                "they are by map_blocks(..., meta=)"
+                f"{self.name}: {found}, but Dask declares {wanted}; give all partitions the same columns, and declare "
+                "them with map_blocks(..., meta=)"
             )
 
 
@@ -113,7 +113,7 @@ def open_collection(
     schema: pa.Schema | None = None,
     counts_rows: bool = True,
 ) -> TableSource:
-    """Open a collection of Dask as a source; nothing of it is kept or persisted, and each pass computes it anew.
+    """Open a collection of Dask as a source; nothing of it is kept or persisted, and each pass computes it again.
 
     Where columns of a frame are objects or categories, it has the types of the first partition with rows; else those
     that Dask says.
@@ -140,7 +140,7 @@ def open_collection(
         raise SourceError(f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give rows and columns")
     kind, frame = kind_of(X), is_frame_of_dask(X)
     if is_collection(X) and X.shape[1] == 0:
-        raise SourceError(f"the {kind} has no columns; give one at least")
+        raise SourceError(f"the {kind} has no columns; give at least one")
     if frame:
         X, selection, schema = _narrowed(X, selection or Selection(), schema)
     rows = pieces(X)
@@ -181,7 +181,7 @@ def _beside(values: Any, name: str, n_parts: int) -> Pieces | np.ndarray | None:
         return None if values is None else np.asarray(plain(values))
     own = pieces(values)
     if len(own.blocks) != n_parts:
-        cure = f"give it those of X, by {name}.repartition or {name}.rechunk(X.chunks[0])"
+        cure = f"partition it like X, with {name}.repartition or {name}.rechunk(X.chunks[0])"
         raise SourceError(f"{name} has {len(own.blocks)} partitions, but X has {n_parts}; {cure}")
     return own
 
@@ -191,8 +191,8 @@ def _require_equal(name: str, own: list[int | None], counts: list[int | None]) -
     for k, (n, wanted) in enumerate(zip(own, counts, strict=True)):
         if n != wanted:
             raise SourceError(
-                f"partition {k} of {name} has {n:,} rows, but that of X {wanted:,}; cut both alike, by "
-                f"{name}.rechunk(X.chunks[0]) or repartition(divisions=) of both"
+                f"partition {k} of {name} has {n:,} rows, but that of X has {wanted:,}; partition both alike, with "
+                f"{name}.rechunk(X.chunks[0]) or repartition(divisions=)"
             )
 
 

@@ -71,7 +71,7 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
 
     selection, folder = selection or Selection(), TemporaryFolder()
     path = os.path.join(folder.path, "rows.parquet")
-    warn(f"The LazyFrame is computed into {path}; sink it into a file, to use it again.")
+    warn(f"The LazyFrame is written to {path}; sink it to a file of your own to use it again.")
     try:
         if selection.where is None:
             names = frame.collect_schema().names()
@@ -82,7 +82,7 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
             schema = pa.schema([column for column in schema or () if column.name in wanted])
         frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
     except (PolarsError, OSError) as error:
-        cure = "mend it, or see to space in the temporary folder"
+        cure = "fix it, or free space in the temporary folder"
         raise SourceError(f"the LazyFrame cannot be computed ({reason(error)}); {cure}") from error
     parts, kept = parquet.parts(
         [path], replace(selection, exclude=()) if selection.where is None else selection, schema
@@ -97,7 +97,7 @@ def _files(fragments: Sequence[Any]) -> tuple[list[str], Any, str]:
     if not fragments:
         raise SourceError("the Dataset has no files; give one with rows")
     if not all(isinstance(fragment, ds.FileFragment) for fragment in fragments):
-        raise SourceError("the Dataset is not of files; give the table or the batches that it was made of")
+        raise SourceError("the Dataset is not made of files; give the table or the batches that it was made from")
     kinds = {fragment.format.default_extname for fragment in fragments}
     if kinds not in ({"parquet"}, {"arrow"}, {"feather"}):
         raise SourceError(f"the Dataset is of {' and '.join(sorted(kinds))} files; {CURE}")

@@ -47,7 +47,7 @@ class Span:
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Rows of a table that is read anew in every pass; a `Source`.
+    """Rows of a table that is read again in every pass; a `Source`.
 
     Blocks have as many rows as is asked for whatever the parts and their batches are, but at the end of a span.
 
@@ -179,7 +179,7 @@ class StreamSource:
             same &= self.checksums is None or self.checksums[k] == tally.checksum
             if not same:
                 raise SourceError(
-                    f"{part.name}: other rows than in the first pass, or in another order; give the same rows each time"
+                    f"{part.name}: the rows or their order differ from the first pass; give the same rows each time"
                 )
 
     def __getstate__(self) -> dict[str, Any]:

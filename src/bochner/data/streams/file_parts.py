@@ -110,7 +110,7 @@ class FilePart:
             rows = -(-table.num_rows // max(round(table.nbytes / n_bytes), 1)) or 1
             yield from (Batch(table.slice(start, rows)) for start in range(0, table.num_rows, rows))
         if count != self.rows:
-            raise SourceError(f"{self.name}: {count} rows, but the file promises {self.rows}; write it anew")
+            raise SourceError(f"{self.name}: {count} rows, but the file declares {self.rows}; write it again")
 
     def stamp(self) -> str:
         """Place in the file, its size, the hash of its end, and what is taken of it."""
@@ -124,7 +124,7 @@ class FilePart:
             raise
         except (pa.ArrowException, OSError) as error:
             self.state.check(self.name)
-            raise SourceError(f"{self.name}: damaged ({reason(error)}); copy or write the file anew") from error
+            raise SourceError(f"{self.name}: damaged ({reason(error)}); copy or write the file again") from error
 
     def _complete(self, batch: pa.RecordBatch) -> pa.Table:
         """The columns that are wanted, with those that are not in the file."""

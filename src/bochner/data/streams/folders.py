@@ -68,7 +68,9 @@ class FileState:
         except OSError as error:
             raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
         if not stat.S_ISREG(status.st_mode):
-            raise SourceError(f"{path}: no regular file, and cannot be read twice; write its content to a file first")
+            raise SourceError(
+                f"{path}: not a regular file, and cannot be read twice; write its content to a file first"
+            )
         return cls(os.fspath(path), status.st_size, status.st_mtime_ns, status.st_ino)
 
     def check(self, place: str | None = None) -> None:
@@ -77,9 +79,11 @@ class FileState:
         try:
             found = FileState.of(self.path)
         except SourceError as error:
-            raise SourceError(f"{place}: the file vanished while it was read; put it back, and begin anew") from error
+            raise SourceError(f"{place}: the file vanished while it was read; restore it, and start again") from error
         if found != self or self.inode not in (None, found.inode):
-            raise SourceError(f"{place}: the file changed while it was read; wait until it is written, and begin anew")
+            raise SourceError(
+                f"{place}: the file changed while it was read; wait until it is complete, and start again"
+            )
 
     def digest(self, n_bytes: int = TAIL) -> str:
         """Hash of the last bytes of the file."""
@@ -116,7 +120,7 @@ def files_of(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     """
     entries = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not entries:
-        raise SourceError("the list of files is empty; give one at least")
+        raise SourceError("the list of files is empty; give at least one")
     files = [file for entry in entries for file in _expanded(os.fspath(entry))]
     _check_once(files)
     _check_kinds(files)
@@ -138,9 +142,9 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     except OSError as error:
         raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
     if not head:
-        raise SourceError(f"{path}: the file is empty; remove it, or write it anew")
+        raise SourceError(f"{path}: the file is empty; remove it, or write it again")
     if head.startswith(FEATHER_1):
-        raise SourceError(f"{path}: a Feather file of version 1; write it anew in version 2, or as Parquet")
+        raise SourceError(f"{path}: a Feather file of version 1; write it again in version 2, or as Parquet")
     if head.startswith(ARROW_STREAM):
         return "arrow"
     content = "text" if head.startswith(ZSTANDARD) else kind_by_content(head)
@@ -150,7 +154,9 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         raise SourceError(f"{path}: this is {what}, not a table; remove it, or write it as Parquet or CSV")
     if kind == "text":
         if named in ("parquet", "arrow"):
-            raise SourceError(f"{path}: the name says {named}, but this is {content}; write the file anew or rename it")
+            raise SourceError(
+                f"{path}: the name says {named}, but this is {content}; write the file again or rename it"
+            )
         return named or "csv"
     return kind
 
@@ -182,7 +188,7 @@ def _expanded(entry: str) -> list[Path]:
         found = [file for path in found for file in (_files_in(path) if path.is_dir() else [path])]
     found = [path for path in found if not path.is_dir()]
     if not found:
-        raise SourceError(f"{entry}: no file matches the pattern; look for its folder and spelling")
+        raise SourceError(f"{entry}: no file matches the pattern; check the folder and the spelling")
     return found
 
 
@@ -196,11 +202,11 @@ def _files_in(folder: Path) -> list[Path]:
     """Files of a folder and of the folders in it, sorted."""
     files = sorted(_walk(folder, ()))
     if not files:
-        raise SourceError(f"{folder}: the folder holds no table; hidden files and those with _ in front do not count")
+        raise SourceError(f"{folder}: the folder holds no table; hidden files and files that begin with _ are ignored")
     for file in files:
         if kind_of(file) in ("csv", "libsvm") and _kind_by_name(file) is None:
             cure = "remove it, put _ in front of its name, or give a pattern such as 'rows/*.csv'"
-            raise SourceError(f"{file}: a foreign file in a folder of tables; {cure}")
+            raise SourceError(f"{file}: a file of another kind in a folder of tables; {cure}")
     return files
 
 
@@ -217,7 +223,7 @@ def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
             continue
         if entry.is_dir():
             if HIVE.fullmatch(entry.name):
-                cure = f"open it by pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive')"
+                cure = f"open it with pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive')"
                 raise SourceError(f"{entry}: the name of the folder holds the value of a column; {cure}")
             yield from _walk(entry, (*above, real))
         else:

@@ -68,7 +68,7 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
             counts.append(batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
         place = f"{path}, record batch {len(counts)}"
-        raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it anew") from error
+        raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
     units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
     return Contents(state, schema, units, state.digest(), stream)
 

@@ -44,7 +44,7 @@ class Layout(NamedTuple):
         if kinds[0] != kinds[1]:
             raise SourceError(f"{place}: {kinds[1]}, but the first batch is {kinds[0]}; yield batches of one kind")
         if isinstance(self.schema, int) and self.schema != other.schema:
-            raise SourceError(f"{place}: {other.schema} columns, but the first batch has {self.schema}; mend the batch")
+            raise SourceError(f"{place}: {other.schema} columns, but the first batch has {self.schema}; fix the batch")
 
 
 def _kind(layout: Layout) -> str:

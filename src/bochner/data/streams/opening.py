@@ -42,46 +42,45 @@ def open_source(
 ) -> TableSource:
     """Open a table that may be larger than memory.
 
-    Its rows are read part by part, in every pass anew. Files are recognised by their content. A folder stands for all
-    files in it and in its folders, sorted by name, but for those whose names begin with a point or an underscore; their
+    Its rows are read part by part, again in every pass. Files are recognised by their content. A folder stands for all
+    files in it and in its subfolders, sorted by name, except those whose names begin with a dot or an underscore. Their
     columns are matched by name.
 
     Parameters
     ----------
     data : path, list of paths, array, sparse matrix, data frame, collection, Dataset, LazyFrame, callable or iterator
-        - A path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a list of these: Parquet, Arrow IPC
-          (Feather), CSV and TSV, plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.libsvm``).
-        - NumPy arrays, also mapped from files, SciPy sparse matrices, data frames of pandas, polars or Arrow.
-        - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed anew in each pass.
+        - The path of a file, a folder, or a pattern such as ``"rows/*.parquet"``, or a list of these: Parquet, Arrow
+          IPC (Feather), CSV and TSV, plain or compressed (``.gz``, ``.zst``), LIBSVM (``.svm``, ``.libsvm``).
+        - NumPy arrays (memory-mapped ones too), SciPy sparse matrices, data frames of pandas, polars or Arrow.
+        - Dask arrays and data frames, and lists of delayed ones, whose partitions are computed again in each pass.
         - A `pyarrow.dataset.Dataset` of files; a polars `LazyFrame`, which is computed into a temporary file.
         - A callable without arguments that returns a new iterator of batches each time; batches are tables, data
           frames, arrays, or tuples ``(X, y)`` or ``(X, y, sample_weight)`` of these.
-        - An iterator of batches, which are written to a temporary file, as it can be run through once only.
+        - An iterator of batches. They are written to a temporary file, because an iterator can be read only once.
     columns : sequence of str, optional
-        Columns to read, in this order; all by default.
+        Columns to read, in this order. By default all.
     exclude : collection of str
         Columns to leave out.
     where : pyarrow.compute.Expression, optional
-        Keeps the rows for which it is true, such as ``pyarrow.compute.field("x") > 0``.
+        Condition on the rows to keep, such as ``pyarrow.compute.field("x") > 0``.
     schema : pyarrow.Schema or int, optional
-        Types of some or all columns, whatever they are in the files. A CSV has the types that all its values have,
-        which takes a pass over it, unless all types are given. An int is the number of columns of LIBSVM files, which
-        may have any name then.
+        Types of some or all columns, which override those of the files. The types of a CSV are inferred from all its
+        values, in a pass over the file, unless all types are given. An int is the number of columns of LIBSVM files;
+        these may then have any name.
     sample : int, optional
-        So many of the first rows stand for all when choices are made, and the pass that draws a sample of all rows is
-        left out.
+        Number of first rows on which the model is selected. This saves the pass that draws a sample of all rows.
 
     Returns
     -------
     TableSource
-        What `fit`, `predict` and `plan` take in place of X.
+        A source that `fit`, `predict` and `plan` accept in place of X.
 
     Raises
     ------
     SourceError
-        A ValueError: where there is nothing at that place, or no table; names the file and the place in it.
+        If the path does not exist or is not a table. It names the file and the place in it, and is a ValueError.
     TypeError
-        Where the data are nothing of this kind.
+        If the data are none of these.
 
     Examples
     --------
@@ -168,7 +167,7 @@ def _kind(path: Path, schema: pa.Schema | int | None) -> str:
 
 def _as_it_is(source: TableSource, selection: Selection, schema: Any) -> TableSource:
     if not takes_all(selection) or schema is not None:
-        raise ValueError("the source is open already; give columns, exclude, where and schema when it is opened.")
+        raise ValueError("the source is already open; give columns, exclude, where and schema when it is opened.")
     return source
 
 

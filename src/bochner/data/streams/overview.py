@@ -157,7 +157,7 @@ def look(
     Raises
     ------
     SourceError
-        Naming the part and the row, for columns, targets and weights that nothing can be learned from, and where there
+        Naming the part and the row, for columns, targets and weights from which nothing can be learned, and where there
         are no rows.
     """
     left = inputs(source.schema, roles)
@@ -196,7 +196,7 @@ def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int
 def _require_rows(overview: Overview, source: TableSource) -> None:
     if not overview.n_seen:
         why = "every target is missing" if overview.n_dropped else "there are no rows"
-        raise SourceError(f"{source.what}: {why}; nothing can be learned")
+        raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
     if not overview.weight:
         raise SourceError(f"{source.what}: the weight is zero in every row; at least one must be positive")
 
@@ -223,5 +223,5 @@ def gathered(source: TableSource, roles: Roles) -> Batch:
     pieces = [rows for part in in_threads(read, range(len(source.parts))) for rows in part]
     if not pieces:
         why = "every target is missing" if any(tally.n_read for tally in tallies) else "there are no rows"
-        raise SourceError(f"{source.what}: {why}; nothing can be learned")
+        raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
     return Batch(*joined(pieces)[:3])

@@ -56,7 +56,7 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
             units = [(group.num_rows, group.total_byte_size) for group in groups]
             return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it anew") from error
+        raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
 
 
 def _opened(path: str, footer: Any = None) -> Any:

@@ -50,9 +50,9 @@ def whole_rows(X: Any) -> Any:
         Where it has not two dimensions, or its number of columns is unknown.
     """
     if X.ndim != 2:
-        raise SourceError(f"Expected a Dask array of 2 dimensions, got {X.ndim}; give rows and columns by X.reshape")
+        raise SourceError(f"Expected a Dask array of 2 dimensions, got {X.ndim}; reshape it with X.reshape")
     if np.isnan(X.shape[1]):
-        raise SourceError("the Dask array does not know how many columns it has; call X.compute_chunk_sizes() before")
+        raise SourceError("the number of columns of the Dask array is unknown; call X.compute_chunk_sizes() first")
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
@@ -86,8 +86,9 @@ def _apart(delayed: list[Any]) -> list[Any]:
         return [Recipe(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
     if not active_engine().is_remote:
         warn(
-            f"A partition takes what others take too, such as a mean of all rows: {needed / all_keys:.0f} times the "
-            "work of all together, in each pass. Compute such values first, write the rows to files, or use a Client."
+            "Partitions share intermediate results, such as a mean of all rows, and each computes them again: "
+            f"{needed / all_keys:.0f} times the work, in each pass. Compute such values first, write the rows to "
+            "files, or use a Client."
         )
     return [Delayed(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
 
@@ -164,7 +165,7 @@ def _of_first(rows: Pieces) -> Layout:
         layout = engine.result(engine.submit(_described, block)) if n != 0 else None
         if layout is not None:
             return layout
-    raise SourceError("there are no rows in any partition; nothing can be learned")
+    raise SourceError("there are no rows in any partition; there is nothing to learn from")
 
 
 def _described(block: Any) -> Layout | None:

@@ -85,9 +85,7 @@ class Roles:
         if self.target is None:
             return (None, None) if batch.y is None else _read_array(np.asarray(batch.y))
         if batch.y is not None:
-            raise SourceError(
-                f"the rows have targets of their own, and none by the name {self.target[0]!r}; give no name"
-            )
+            raise SourceError(f"the rows come with their own targets; leave out the name {self.target[0]!r}")
         columns = [_read_target(_column(batch.X, name), name) for name in self.target]
         bad = np.logical_or.reduce([gaps for _, gaps in columns])
         y = np.column_stack([_marked(*column) if self.without == "keep" else column[0] for column in columns])
@@ -118,8 +116,8 @@ class Roles:
         cure = f"open_source(..., where=~pyarrow.compute.field({self.target[0]!r}).is_null(nan_is_null=True))"
         none = " and in all rows after it" if bad.all() and first == 0 else ""
         raise SourceError(
-            f"the target {', '.join(map(repr, self.target))} is missing in row {first + row}{none}; drop such rows, or "
-            f"leave them out by {cure}, or learn from them too by a SemiSupervised estimator"
+            f"the target {', '.join(map(repr, self.target))} is missing in row {first + row}{none}; drop such rows, "
+            f"leave them out with {cure}, or learn from them too with a SemiSupervised estimator"
         )
 
 
@@ -135,7 +133,7 @@ def inputs(schema: Any, roles: Roles) -> Any:
     named = [*(roles.target or ()), *([roles.weight] if roles.weight else [])]
     if isinstance(schema, int):
         if named:
-            raise SourceError(f"the columns have no names, so that none is {named[0]!r}; give targets as an array")
+            raise SourceError(f"the columns have no names, so none is {named[0]!r}; give the targets as an array")
         return schema
     for name in named:
         require_column(schema.names, name)
@@ -155,7 +153,7 @@ def require_column(names: Sequence[str], name: str) -> None:
 
 def _column(X: Any, name: str) -> pa.ChunkedArray:
     if not isinstance(X, pa.Table):
-        raise SourceError(f"the columns have no names, so that none is {name!r}; give targets as an array")
+        raise SourceError(f"the columns have no names, so none is {name!r}; give the targets as an array")
     require_column(X.column_names, name)
     return X.column(name)
 

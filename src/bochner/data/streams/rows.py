@@ -1,4 +1,4 @@
-"""Rows of parts: read as the schema says, apart from their targets, and cut anew into blocks of equal size."""
+"""Rows of parts: read as the schema says, apart from their targets, and cut again into blocks of equal size."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int 
             yield rows
     if part.n_rows not in (None, tally.n_read):
         raise SourceError(
-            f"{part.name}: {tally.n_read:,} rows came where there were {part.n_rows:,} before; leave the data as they "
-            "are while they are read, and begin anew"
+            f"{part.name}: {tally.n_read:,} rows came where there were {part.n_rows:,} before; do not change the data "
+            "while they are read, and start again"
         )
 
 

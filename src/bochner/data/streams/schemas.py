@@ -80,7 +80,7 @@ def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> 
     there, wanted = set(other.names), set(schema.names)
     missing = [column for column in schema.names if column not in there]
     if missing:
-        raise SourceError(f"{name}: no column {listed(missing)}, as {first} has; write it anew, or leave it out")
+        raise SourceError(f"{name}: there is no column {listed(missing)}, which {first} has; add it, or exclude it")
     more = [column for column in other.names if column not in wanted]
     if more:
         raise SourceError(f"{name}: column {listed(more)} is not in {first}; exclude it")

@@ -42,11 +42,11 @@ class Selection:
         """
         twice = [name for name, count in Counter(schema.names).items() if count > 1]
         if twice:
-            raise SourceError(f"columns repeat: {listed(twice)}; give each column a name of its own")
+            raise SourceError(f"column names repeat: {listed(twice)}; give each column a name of its own")
         require(schema.names, [*(self.columns or ()), *self.exclude])
         kept = self.kept(schema.names)
         if not kept:
-            raise SourceError("no column is left; ask for one at least")
+            raise SourceError("no column is left; keep at least one")
         if self.where is not None:
             _check_condition(self.where, schema)
         return pa.schema([schema.field(name).remove_metadata() for name in kept])
@@ -97,7 +97,7 @@ def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
     if not isinstance(where, pc.Expression):
         raise SourceError(f"where must be an expression such as pyarrow.compute.field('x') > 0, got {where!r}")
     if "FieldPath(" in str(where):
-        raise SourceError(f"where: {where} takes columns by their numbers; name them")
+        raise SourceError(f"where: {where} refers to columns by their numbers; use their names")
     try:
         _filtered(schema.empty_table(), where)
     except pa.ArrowException as error:

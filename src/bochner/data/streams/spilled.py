@@ -81,7 +81,7 @@ class SpilledPart:
             X = [stored.read(self.path) for stored in self.X]
             beside = [None if stored is None else stored.read(self.path) for stored in self.beside]
         except (OSError, ValueError) as error:
-            raise SourceError(f"{self.name}: the temporary file is gone; open the iterator anew") from error
+            raise SourceError(f"{self.name}: the temporary file is gone; open the iterator again") from error
         yield from cut(Batch(self._matrix(X), *beside), n_bytes)
 
     def stamp(self) -> str:
@@ -118,7 +118,7 @@ def open_iterator(
     folder, name = TemporaryFolder(), f"the {type(batches).__name__}"
     path = os.path.join(folder.path, "rows")
     cure = "give a callable that returns a new iterator, to read without a copy"
-    warn(f"{name} can be read once only, and is written to {path}; {cure}.")
+    warn(f"{name} can be read only once, and is written to {path}; {cure}.")
     try:
         return replace(_spilled(numbered(batches, name), name, path, selection, schema), owner=folder)
     except BaseException:
@@ -140,10 +140,10 @@ def _spilled(
                 spill.add(file, some if columns is None else columns.take(some, here), here)
             spill.flush(file)
     except OSError as error:
-        cure = "make space there, or set TMPDIR to another folder"
+        cure = "free space there, or set TMPDIR to another folder"
         raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
     if not spill.parts:
-        raise SourceError(f"{name} yields no rows that are wanted; look at where=")
+        raise SourceError(f"{name} yields no rows that match where=; change the condition")
     known = layout.schema if columns is None else columns.of_all(spill.schemas)
     parts = tuple(
         SpilledPart(path, number, n_rows, X, beside, known, digest)

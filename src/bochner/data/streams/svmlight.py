@@ -146,7 +146,7 @@ class SvmlightPart:
             yield Batch(sp.csr_array((X.data, X.indices - self.first_index, X.indptr), shape=shape), y)
         self.lines.file.check(self.name)
         if count != self.rows:
-            raise SourceError(f"{self.name}: {count} rows where there were {self.rows}; open the file anew")
+            raise SourceError(f"{self.name}: {count} rows where there were {self.rows}; open the file again")
 
     def stamp(self) -> str:
         """Size, first and last bytes of what is read."""
@@ -196,7 +196,7 @@ def _spans(path: Path) -> list[Lines]:
     if content in COMPRESSED:
         return [Lines(file, content, 0, file.size)]
     if content != "text":
-        raise SourceError(f"{path}: this is {content}, no LIBSVM file; leave it out")
+        raise SourceError(f"{path}: this is {content}, not a LIBSVM file; leave it out")
     starts = line_starts(file.path, file.size, PART_BYTES)
     return [Lines(file, None, start, stop) for start, stop in pairwise(starts)]
 

@@ -72,7 +72,7 @@ class TextPart:
                     yield Batch(table)
         self.span.file.check(self.name)
         if self.counted not in (None, rows):
-            raise SourceError(f"{self.name}: {rows} rows where there were {self.counted}; open the file anew")
+            raise SourceError(f"{self.name}: {rows} rows where there were {self.counted}; open the file again")
 
     def stamp(self) -> str:
         """Size, first and last bytes of the file, and what of it is read."""

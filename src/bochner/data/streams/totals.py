@@ -122,7 +122,7 @@ class Overview:
             self._add_labels(label_weights(columns[:, 0], weight))
             return
         if y.dtype == object:
-            raise SourceError("the target holds text; for classes take KernelMachineClassifier")
+            raise SourceError("the target holds text; for classes use KernelMachineClassifier")
         counts = weight > 0
         values = columns.astype(np.float64)
         summary = Summary.of(values, weight) if counts.all() else Summary.of(values[counts], weight[counts])
@@ -134,7 +134,7 @@ class Overview:
             classes[label] = classes.get(label, 0.0) + weight
         if len(classes) > MOST_LABELS:
             raise SourceError(
-                f"the target has more than {MOST_LABELS:,} different labels; for numbers take KernelMachineRegressor"
+                f"the target has more than {MOST_LABELS:,} different labels; for numbers use KernelMachineRegressor"
             )
 
 

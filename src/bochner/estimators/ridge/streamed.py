@@ -1,4 +1,4 @@
-"""Ridge regression on rows that are read anew in every pass, of which a sample in memory judges."""
+"""Ridge regression on rows that are read again in every pass, of which a sample in memory judges."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Fitted:
     held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
     spread : Spread or None
-        Of the errors, where it was asked for.
+        Of the errors, where it was requested.
     n_iter : int or None
     residual : float or None
     stage : Stage or None

@@ -188,7 +188,7 @@ class Adam:
         self.done = self.summed = 0
 
     def step(self, gradient: NDArray, left: float = 1.0) -> None:
-        """Take a step, shortened to `left` where that is below 1; gradients that are no numbers are passed over."""
+        """Take a step, shortened to `left` where that is below 1; gradients that are not numbers are passed over."""
         if not np.isfinite(gradient).all():
             gradient = np.zeros_like(gradient)
         self.done += 1

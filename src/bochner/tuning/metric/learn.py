@@ -103,7 +103,7 @@ def learn(lesson: Lesson) -> Learned:
     X, y, weight = lesson.sample
     basis = Basis(X, lesson.column_groups, lesson.parts, np.random.default_rng(lesson.seed))
     if not basis.points.shape[1]:
-        raise ValueError("All columns are constant, which leaves no distance to learn: give a column that varies.")
+        raise ValueError("All columns are constant, so there is no distance to learn: give a column that varies.")
     blocks = Blocks(basis.points, y, lesson.schedule, lesson.seed, weight, basis.n_pairs)
     log_scales, sizes = learn_scales(lesson.kernel, blocks, basis.start, basis.column_groups)
     mixable = lesson.kernel == "laplacian" or lesson.parts == "value"
@@ -149,22 +149,23 @@ def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) 
 def learn_metric(
     X: Any, y: Any, kernel: str = "laplacian", metric: str = "ard", sample_weight: Any = None, random_state: Any = None
 ) -> Metric:
-    """Learn the distance that suits a kernel machine on some rows.
+    """Learn a distance between rows that suits a kernel machine on these data.
 
-    Stochastic gradient descent on the held-out loss of exact kernel ridge regression on blocks of 384 or 512 rows, some
-    of them at random and some near to one another; 100,000 rows at most are looked at.
+    It minimises the validation loss of exact kernel ridge regression by stochastic gradient descent, on blocks of 384
+    or 512 rows. Some blocks are drawn at random, some are of rows near one another. At most 100,000 rows are used.
 
     Parameters
     ----------
     X : array of shape (n, d)
-        Numbers, in any units. Encode a data frame by `TableEncoder` first.
+        Numbers, in any units. Encode a data frame with `TableEncoder` first.
     y : array of shape (n,) or (n, K)
-        Numbers, or class labels: text, truth values, or at most 100 different whole numbers.
+        Numbers, or class labels: strings, booleans, or at most 100 different integers.
     kernel : {"laplacian", "gaussian"}, default="laplacian"
-        Of the L1 or the Euclidean distance, for `BinningFeatures` or `FourierFeatures`.
+        "laplacian" is of the L1 distance, for `BinningFeatures`; "gaussian" is of the Euclidean distance, for
+        `FourierFeatures`.
     metric : {"ard", "full"}, default="ard"
-        A scale and a monotone warp for each column, or a linear map of the numeric columns on top; for the Gaussian
-        kernel that is one of the columns as they are.
+        "ard": a lengthscale and a monotone warp for each column. "full": a linear map of the numeric columns on top;
+        for the Gaussian kernel it maps the columns without warps.
     sample_weight : array of shape (n,), optional
         Rows of weight zero are left out.
     random_state : int, RandomState or None, default=None
@@ -176,12 +177,13 @@ def learn_metric(
     Raises
     ------
     ValueError
-        Unknown kernel or metric, fewer than 20 rows of positive weight, or no column that varies.
+        If the kernel or metric is unknown, or there are fewer than 20 rows of positive weight, or no column that
+        varies.
 
     Warns
     -----
     UserWarning
-        Where there are not two numeric columns for a linear map.
+        If there are fewer than two numeric columns for a linear map.
 
     Examples
     --------
@@ -205,7 +207,7 @@ def learn_metric(
     n_rows = len(y) if weight is None else np.count_nonzero(weight)
     if n_rows < POLICY.fewest_asked_rows:
         raise ValueError(
-            f"A metric is learned from {POLICY.fewest_asked_rows} rows of positive weight at least, and here are "
+            f"Learning a metric needs at least {POLICY.fewest_asked_rows} rows of positive weight, and there are "
             f"{n_rows}: give more rows, or choose the lengthscales of a kernel."
         )
     if labels:
@@ -219,8 +221,8 @@ def learn_metric(
         learned = learn_full(replace(lesson, seed=seed + 1), learned, map_schedule(lesson.schedule))
     elif metric == "full":
         warn(
-            "metric='full' learned no linear map: fewer than two columns have more than two values. The scales of the "
-            "columns were learned, as by metric='ard'."
+            "metric='full' learned no linear map: fewer than two columns have more than two values. Lengthscales of "
+            "the columns were learned instead, as with metric='ard'."
         )
     return learned.metric
 
