@@ -270,7 +270,7 @@ def dependence(found: Findings) -> Markup:
     what = "prediction" if found.judged.proba is None else "probability"
     note = (
         f"The mean {what} over up to 300 rows, all of which get the same value of a column, and the middle half of the "
-        "rows. It is no effect of a change where columns go together."
+        "rows. Where columns are correlated, it is not the effect of changing one of them."
     )
     charts = [_numeric(one, what) if one.numeric else _named(one, what) for one in found.dependences]
     return joined([p(note), tag("div", *charts, class_="charts")])
