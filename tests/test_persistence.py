@@ -374,7 +374,7 @@ def test_pickle_is_not_executed(path, tmp_path):
 
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         path.write_bytes(pickle.dumps(Attack(), protocol=protocol))
-        refused(path, "no model")
+        refused(path, "not a model")
     assert not (tmp_path / "owned").exists()
 
 
@@ -408,7 +408,7 @@ def test_header_larger_than_allowed_is_not_read(path):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", 2**30))
         file.truncate(2**31)
-    refused(path, "no model")
+    refused(path, "not a model")
 
 
 @pytest.mark.parametrize("nest", ["[", '{"a":'])

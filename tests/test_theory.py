@@ -298,7 +298,7 @@ class TestBounds:
             fourier_failure_bound(0.1, Gaussian(), [[np.nan]], **fourier)
         with pytest.raises(ValueError, match="rows and columns"):
             fourier_failure_bound(0.1, Gaussian(), [1.0, 2.0], **fourier)
-        with pytest.raises(ValueError, match=r"must be even.*take 102"):
+        with pytest.raises(ValueError, match=r"must be even.*use 102"):
             fourier_failure_bound(0.1, Gaussian(), self.X, n_components=101)
         with pytest.raises(ValueError, match="eps must be positive"):
             fourier_failure_bound(0.0, Gaussian(), self.X, **fourier)
@@ -734,7 +734,7 @@ class TestStatistics:
             effective_dimension(self.X, 1.0)
         with pytest.raises(ValueError, match="not symmetric"):
             effective_dimension(np.triu(np.ones((3, 3))), 1.0)
-        with pytest.raises(TypeError, match="needs the rows X"):
+        with pytest.raises(TypeError, match="needs the rows"):
             effective_dimension(Gaussian(), 1.0)
         with pytest.raises(TypeError, match="X is for a kernel"):
             effective_dimension(np.eye(3), 1.0, self.X)
