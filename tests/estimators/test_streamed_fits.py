@@ -369,7 +369,7 @@ def test_a_fit_under_another_memory_limit_does_not_go_on(solver, data, tmp_path,
         with pytest.raises(RuntimeError, match="killed here"):
             fit("4 GB")
     for limit, now in ((None, "none"), ("5 GB", "5,000,000,000 bytes")):
-        with pytest.raises(CheckpointError, match=f"memory_limit was '4,000,000,000 bytes' and is now '{now}'"):
+        with pytest.raises(CheckpointError, match=f"memory_limit was '4,000,000,000 bytes', and is now '{now}'"):
             fit(limit)
     assert fit("4 GB").score(pl.DataFrame(data[0], schema=NAMES), data[1]) > 0.9
 

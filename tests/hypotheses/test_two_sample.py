@@ -160,7 +160,7 @@ def test_refusals_name_what_is_wrong():
     frame = pd.DataFrame(X, columns=["a", "b"])
     with pytest.raises(ValueError, match="X has 2 columns and Y 1"):
         two_sample_test(X, X[:, :1])
-    with pytest.raises(ValueError, match="use the same names"):
+    with pytest.raises(ValueError, match="name them alike"):
         two_sample_test(frame, frame.rename(columns={"b": "c"}))
     with pytest.raises(ValueError, match="Y has 3 rows"):
         two_sample_test(X, X[:3])

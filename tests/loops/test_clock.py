@@ -125,7 +125,7 @@ def test_compilation_is_said_on_a_terminal_once(tmp_path):
         said += os.read(main, 4096)
     os.close(main)
     assert said.count(b"\n") == 1
-    assert said.startswith(b"Compiling loops, once: ")
+    assert said.startswith(b"Compiling inner loops (once; ")
     assert str(tmp_path).encode() in said
 
 

@@ -255,7 +255,7 @@ def test_saved_models_go_on(rows, rows_seen, tmp_path):
     [
         ({"forgetting": 1.5}, "forgetting must be above 0 and at most 1"),
         ({"half_life": 0}, "half_life must be a positive number"),
-        ({"half_life": 10, "forgetting": 0.9}, "give one of them"),
+        ({"half_life": 10, "forgetting": 0.9}, "give only one of them"),
         ({"block_size": 0}, "block_size must be a positive integer"),
         ({"alpha": "auto"}, "must be numbers"),
         ({"features": "binning"}, "features must be 'fourier'"),

@@ -54,7 +54,7 @@ def test_the_quantiles_have_the_least_score():
 def test_refusals():
     with pytest.raises(ValueError, match="coverage must be within 0 and 1"):
         interval_score(Y, INTERVAL, 90)
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         interval_coverage(Y[:3], INTERVAL)
     for wrong in (Y, INTERVAL[:0]):
         with pytest.raises(ValueError, match="interval must be of shape"):

@@ -73,10 +73,10 @@ class RowModel(KernelParameter):
 
     def _begin(self) -> None:
         """Forget an earlier fit, so that a fit that fails leaves no mixture behind; ValueError for another scaling."""
-        if not is_scaling(self.standardize):
-            raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
+        if not is_scaling(self.standardize):
+            raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.learned)
@@ -142,23 +142,15 @@ class RowModel(KernelParameter):
 
     def _encoder(self, X: Any, weight: NDArray | None) -> TableEncoder:
         """The encoder of a table in memory."""
-        if not self._is_by_unit():
+        if not isinstance(self.standardize, str):
             return encode(X, weight, bool(self.standardize))
         encoder = encode(X, weight, True)
         return encode(X, weight, False) if has_common_unit(encoder.statistic_) else encoder
 
     def _scaled(self, statistic: TableStatistic) -> TableEncoder:
         """The encoder, which scales columns to unit variance unless that is not wanted."""
-        wanted = not has_common_unit(statistic) if self._is_by_unit() else bool(self.standardize)
-        return encoder_of(statistic, wanted)
-
-    def _is_by_unit(self) -> bool:
-        """Whether `standardize` is "auto"; it is checked."""
-        if isinstance(self.standardize, bool | np.bool_):
-            return False
-        if isinstance(self.standardize, str) and self.standardize == "auto":
-            return True
-        raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
+        by_unit = isinstance(self.standardize, str)
+        return encoder_of(statistic, not has_common_unit(statistic) if by_unit else bool(self.standardize))
 
     def _drawn(self, features: FeatureMap, rows: Opened, seed: int) -> FeatureMap:
         """Draw a map for the encoded columns, and show it a sample of the rows."""
