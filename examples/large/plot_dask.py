@@ -6,18 +6,15 @@ A machine takes collections of Dask as they are. Each chunk becomes a part of th
 on the threads of this process here, or on the workers of a ``distributed.Client`` where there is one. Predictions are
 lazy Dask arrays with the chunks of their input.
 
-The picture shows the predicted surface of 100,000 rows in chunks of 20,000. Without Dask the page says so and stops.
+The picture shows the predicted surface of 100,000 rows in chunks of 20,000. The page needs Dask:
+``pip install "bochner[dask]"``.
 """
 
+import dask.array as da
 import matplotlib.pyplot as plt
 import numpy as np
 
 from bochner import KernelMachineRegressor
-
-try:
-    import dask.array as da
-except ImportError:
-    raise SystemExit('This page needs Dask: pip install "bochner[dask]"') from None
 
 X = da.random.default_rng(0).uniform(-3, 3, size=(100_000, 2), chunks=(20_000, 2))
 noise = da.random.default_rng(1).standard_normal(100_000, chunks=20_000)
