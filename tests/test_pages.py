@@ -48,6 +48,11 @@ def test_code_of_a_page_runs_and_draws_what_it_shows(page, agg, tmp_path):
         pages["keep"](page, tmp_path)
 
 
+def test_code_of_the_readme_runs(agg, tmp_path):
+    extension("pages")["run"](ROOT / "README.md", tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", "patients.csv", "new.csv"}
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=page_name)
 def test_links_lead_to_files(page):
     """But for what the build writes, and every picture says what it shows."""
