@@ -96,7 +96,7 @@ def structured() -> list[Row]:
                 features = FourierFeatures(Gaussian(np.sqrt(d)), D, sampling=scheme, random_state=0).fit(X)
                 times[scheme] = seconds(lambda: features.rows(X, out))  # noqa: B023 - called at once
             drawn = FourierFeatures(Gaussian(np.sqrt(d)), D, random_state=0).fit(X)
-            chosen = "structured" if drawn.spins_ is not None else "orthogonal"
+            chosen = "structured" if drawn.sign_flips_ is not None else "orthogonal"
             rows.append(
                 (
                     f"features, d = {d}, D = {D:,}, {np.dtype(dtype).name}: matrix product over structured",

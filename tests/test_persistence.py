@@ -1,5 +1,6 @@
 """Models come back as they were saved, and no file, however bad, does anything but raise ModelFileError."""
 
+import copy
 import hashlib
 import json
 import math
@@ -801,3 +802,14 @@ def test_models_predict_the_same_bits_after_load(path, features):
     back = load(path)
     np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
     np.testing.assert_array_equal(back.predict_proba(X[:1]), model.predict_proba(X[:1]))
+
+
+def test_former_names_of_attributes_are_read(tmp_path):
+    features = FourierFeatures(n_components=16, sampling="structured", random_state=0).fit(np.eye(3, 16))
+    former = copy.copy(features)
+    former.__dict__["spins_"] = former.__dict__.pop("sign_flips_")
+    save(former, tmp_path / "m.safetensors")
+    loaded = load(tmp_path / "m.safetensors")
+    assert not hasattr(loaded, "spins_")
+    np.testing.assert_array_equal(loaded.sign_flips_.frequencies(), features.sign_flips_.frequencies())
+    np.testing.assert_array_equal(loaded.transform(np.eye(5, 16)), features.transform(np.eye(5, 16)))

@@ -209,8 +209,8 @@ class TestStructured:
     def test_rows_of_a_block_are_orthogonal(self, d):
         """In n dimensions; so for d = n they are, and else W W' of a whole block is n over d of that of d columns."""
         n = padded(d)
-        spins = SignedHadamard.draw(d, 2 * n, np.random.default_rng(0)).scaled(1.0, 1.0)
-        W = spins.frequencies() / spins.lengths
+        sign_flips = SignedHadamard.draw(d, 2 * n, np.random.default_rng(0)).scaled(1.0, 1.0)
+        W = sign_flips.frequencies() / sign_flips.lengths
         for block in (W[:, :n], W[:, n:]):
             np.testing.assert_allclose(block @ block.T, np.eye(d), rtol=0, atol=1e-12)
 
@@ -242,7 +242,7 @@ class TestStructured:
         X = normal(40, d).astype(dtype)
         kernel = Matern(np.linspace(10, 30, d))
         features = FourierFeatures(kernel, **({"n_components": 8192} | options), random_state=0).fit(X)
-        assert features.spins_ is not None
+        assert features.sign_flips_ is not None
         Z = features.transform(X)
         first = features._projection(X.dtype)[0]
         assert isinstance(first, SignedHadamard)
@@ -263,24 +263,24 @@ class TestStructured:
         np.testing.assert_allclose(features.transform(sp.csr_array(X)), Z, rtol=0, atol=np.finfo(dtype).eps * size)
 
     def test_is_chosen_where_it_is_cheaper(self):
-        def spins(kernel, d, **options):
-            return FourierFeatures(kernel, random_state=0, **options).draw(d).spins_
+        def sign_flips(kernel, d, **options):
+            return FourierFeatures(kernel, random_state=0, **options).draw(d).sign_flips_
 
-        assert spins(Gaussian(20.0), 784, n_components=16384) is not None
-        assert spins(2.0 * PowerExponential(20.0), 784, n_components=16384) is not None
-        assert spins(Gaussian(), 10) is None
-        assert spins(Laplacian(), 784, n_components=16384) is None
-        assert spins(Gaussian(20.0) + Matern(20.0), 784, n_components=16384) is None
-        assert spins(Gaussian(), 784, n_components=16384, sampling="orthogonal") is None
-        assert spins(Gaussian(), 10, sampling="structured") is not None
-        assert spins(Gaussian(), 8, sampling="structured") is None
+        assert sign_flips(Gaussian(20.0), 784, n_components=16384) is not None
+        assert sign_flips(2.0 * PowerExponential(20.0), 784, n_components=16384) is not None
+        assert sign_flips(Gaussian(), 10) is None
+        assert sign_flips(Laplacian(), 784, n_components=16384) is None
+        assert sign_flips(Gaussian(20.0) + Matern(20.0), 784, n_components=16384) is None
+        assert sign_flips(Gaussian(), 784, n_components=16384, sampling="orthogonal") is None
+        assert sign_flips(Gaussian(), 10, sampling="structured") is not None
+        assert sign_flips(Gaussian(), 8, sampling="structured") is None
         assert cheaper(784, 8192, 2.0)
         assert not cheaper(10, 8192)
 
-    def test_slow_spins_are_multiplied(self):
+    def test_slow_sign_flips_are_multiplied(self):
         features = FourierFeatures(Gaussian(), 50, sampling="structured", random_state=0).fit(normal(5, 12))
         assert not isinstance(features._projection(np.dtype(float))[0], SignedHadamard)
-        np.testing.assert_allclose(features.spins_.frequencies(), features.frequencies_, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(features.sign_flips_.frequencies(), features.frequencies_, rtol=0, atol=1e-13)
 
     @pytest.mark.parametrize(
         "kernel", [Laplacian(), Gabor(), Periodic(), Hamming(), Gaussian() * Laplacian(), Subspace(Laplacian(), [0])]
@@ -292,7 +292,7 @@ class TestStructured:
     @pytest.mark.parametrize("kernel", [Gaussian() * Matern(), Gaussian() + Matern(), Subspace(Matern(), [0, 2])])
     def test_combinations_are_drawn_so_too(self, kernel):
         features = FourierFeatures(kernel, 40, sampling="structured", random_state=0).draw(3)
-        assert features.spins_ is None
+        assert features.sign_flips_ is None
         assert features.frequencies_.shape == (3, 20)
 
     def test_is_saved(self, tmp_path):
@@ -305,7 +305,7 @@ class TestStructured:
         X = normal(3, 250)
         for name in ("rotation", "scale", "signs", "lengths"):
             features = FourierFeatures(Gaussian(15.0), 8192, random_state=0).fit(X)
-            object.__setattr__(features.spins_, name, getattr(features.spins_, name)[:-1])
+            object.__setattr__(features.sign_flips_, name, getattr(features.sign_flips_, name)[:-1])
             with pytest.raises(ValueError, match="are inconsistent"):
                 features.transform(X)
 

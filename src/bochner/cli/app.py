@@ -259,10 +259,10 @@ def predict(
     with guarded(traceback):
         from bochner.cli import commands
         from bochner.cli.fitting import Run
-        from bochner.cli.predictions import Wanted
+        from bochner.cli.predictions import PredictionOptions
 
         with Run(memory_limit, device=device).limited():
-            report = commands.predict(model, data, out, Wanted(interval, std, proba))
+            report = commands.predict(model, data, out, PredictionOptions(interval, std, proba))
         _show(report, json)
 
 

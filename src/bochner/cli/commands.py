@@ -12,7 +12,7 @@ import pyarrow as pa
 from bochner.cli.errors import CommandError, errors_of, missing_column, printable
 from bochner.cli.evaluation import score
 from bochner.cli.peak import peak_bytes
-from bochner.cli.predictions import Wanted, predictions
+from bochner.cli.predictions import PredictionOptions, predictions
 from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.streams import split_target
 from bochner.cli.tables import joined, judging_rows, open_table
@@ -25,16 +25,16 @@ from bochner.estimators.streamed_predictions import predict_stream
 from bochner.loops.clock import CLOCK
 
 
-def predict(model_path: Path, data: Path, out: Path, wanted: Wanted) -> dict[str, Any]:
+def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions) -> dict[str, Any]:
     """Predict the rows of a table into another one."""
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
-    wanted.check(saved)
+    options.check(saved)
     table = open_table(data, notes.append, saved.text_columns)
     start, written = CLOCK.seconds(), list[str]()
 
     def columns_of(X: Any) -> dict[str, Any]:
-        columns = predictions(saved, saved.inputs(X, data), wanted)
+        columns = predictions(saved, saved.inputs(X, data), options)
         written[:] = columns
         return columns
 
@@ -65,7 +65,7 @@ def predict(model_path: Path, data: Path, out: Path, wanted: Wanted) -> dict[str
 def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | None) -> dict[str, Any]:
     """Score a model on the rows of a table that has the target."""
     saved, notes = read_model(model_path), list[str]()
-    Wanted(interval=coverage).check(saved)
+    PredictionOptions(interval=coverage).check(saved)
     start = CLOCK.seconds()
     saved, X, target, n_rows = true_rows(saved, data, name, notes)
     with errors_of(data):

@@ -15,7 +15,7 @@ from bochner.estimators.streamed_predictions import named_columns
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PredictionOptions:
     """Columns besides the predictions.
 
     Attributes
@@ -33,7 +33,7 @@ class Wanted:
     proba: bool | None = None
 
     def check(self, saved: SavedModel) -> None:
-        """Raise CommandError where the model cannot say what is wanted."""
+        """Raise CommandError where the model cannot predict what is asked for."""
         option = "--std" if self.interval is None else "--interval"
         if saved.task == "regression" and self.proba:
             raise CommandError(
@@ -52,28 +52,28 @@ class Wanted:
             )
 
 
-def predictions(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, Any]:
-    """Columns by name: one of predictions for each target, and what is wanted beside it."""
+def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str, Any]:
+    """Columns by name: one of predictions for each target, and the other columns asked for."""
     name = "target" if saved.target is None else saved.target
     if saved.task == "classification":
         columns = {f"{name}_predicted": pa.array(saved.model.predict(X))}
-        if wanted.proba is not False:
+        if options.proba is not False:
             proba = saved.model.predict_proba(X)
             for k, label in enumerate(saved.model.classes_.tolist()):
                 columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
         return columns
-    return named_columns(name, _numbers(saved, X, wanted))
+    return named_columns(name, _numbers(saved, X, options))
 
 
-def _numbers(saved: SavedModel, X: Any, wanted: Wanted) -> dict[str, NDArray[np.float64]]:
-    """Predictions and what is wanted beside them, each of shape (n,) or (n, K)."""
-    if wanted.std:
+def _numbers(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str, NDArray[np.float64]]:
+    """Predictions and the other columns asked for, each of shape (n,) or (n, K)."""
+    if options.std:
         mean, std = saved.model.predict(X, return_std=True)
         found = {"predicted": mean, "std": std}
     else:
         found = {"predicted": saved.model.predict(X)}
-    if wanted.interval is not None:
+    if options.interval is not None:
         with errors_of(saved.path):  # the rows are sound by now: what is refused is the coverage
-            ends = saved.model.predict_interval(X, coverage=wanted.interval)
+            ends = saved.model.predict_interval(X, coverage=options.interval)
         found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
     return found

@@ -73,7 +73,7 @@ class FourierFeatures(DenseFeatureMap):
     frequencies_ : array of shape (d, m), float64
         In radians per unit of the columns; m = ceil(D / 2) if paired, else D.
     amplitudes_ : array of shape (m,), float64
-    spins_ : SignedHadamard or None
+    sign_flips_ : SignedHadamard or None
         The same frequencies as a fast transform, if they were drawn as one.
     offsets_ : array of shape (q,), float64
         In radians, of the last q frequencies, which have a cosine only: q is D, or D mod 2 if paired.
@@ -147,7 +147,7 @@ class FourierFeatures(DenseFeatureMap):
             "Use fewer n_components.",
         )
         draw = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)
-        self.frequencies_, self.spins_ = draw.frequencies, draw.spins
+        self.frequencies_, self.sign_flips_ = draw.frequencies, draw.sign_flips
         self.offsets_ = rng.uniform(0, 2 * np.pi, lone)
         self._weigh(draw.weights)
         self.n_features_in_ = n_features
@@ -248,8 +248,8 @@ class FourierFeatures(DenseFeatureMap):
         self._check_arrays()
         m, pairs = len(self.amplitudes_), len(self.amplitudes_) - len(self.offsets_)
         first: NDArray | SignedHadamard
-        if self.spins_ is not None and cheaper(self.n_features_in_, pairs or m):
-            first = self.spins_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
+        if self.sign_flips_ is not None and cheaper(self.n_features_in_, pairs or m):
+            first = self.sign_flips_.first(pairs or m).scaled(1 / (2 * np.pi), 1)
         else:
             first = self.frequencies_[:, : pairs or m] / (2 * np.pi)
         rest, offsets = self.frequencies_[:, pairs or m :] / (2 * np.pi), self.offsets_ / (2 * np.pi)
@@ -261,8 +261,10 @@ class FourierFeatures(DenseFeatureMap):
         d, m, lone = self.n_features_in_, np.size(self.amplitudes_), np.size(self.offsets_)
         arrays = [self.frequencies_, self.amplitudes_, self.offsets_]
         whole = lone <= m and of_shapes(arrays, [(d, m), (m,), (lone,)])
-        spins = self.spins_ is None or (isinstance(self.spins_, SignedHadamard) and self.spins_.fits(d, m))
-        if not (whole and spins):
+        sign_flips = self.sign_flips_ is None or (
+            isinstance(self.sign_flips_, SignedHadamard) and self.sign_flips_.fits(d, m)
+        )
+        if not (whole and sign_flips):
             raise ValueError("The arrays of this FourierFeatures are inconsistent. Fit it again.")
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

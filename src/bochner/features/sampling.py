@@ -30,13 +30,13 @@ class Draw:
     frequencies : array of shape (d, m)
         In radians per unit of the columns.
     weights : array of shape (m,)
-    spins : SignedHadamard or None
+    sign_flips : SignedHadamard or None
         The frequencies as a fast transform, where they have one.
     """
 
     frequencies: NDArray[np.float64]
     weights: NDArray[np.float64]
-    spins: SignedHadamard | None = None
+    sign_flips: SignedHadamard | None = None
 
 
 def draw_frequencies(
@@ -59,12 +59,12 @@ def draw_frequencies(
     terms = kernel.terms()
     counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
     weights = [np.full(count, variance / count) for (variance, _), count in zip(terms, counts, strict=True)]
-    if sampling == "auto" and cheaper(n_features, n_frequencies, CLEARLY) and _spins_alone(terms):
+    if sampling == "auto" and cheaper(n_features, n_frequencies, CLEARLY) and _sign_flips_alone(terms):
         sampling = "structured"
     if sampling == "structured":
         _require_directions(terms)
-        if n_features >= FEWEST and _spins_alone(terms):
-            return _draw_spins(terms[0][1][0], n_frequencies, n_features, weights[0], rng)
+        if n_features >= FEWEST and _sign_flips_alone(terms):
+            return _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, weights[0], rng)
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng) for (_, leaves), count in zip(terms, counts, strict=True)
     ]
@@ -182,7 +182,7 @@ def _has_directions(leaf: Leaf) -> bool:
     return isinstance(leaf.spectral_measure(), Isotropic | RadialLaw)
 
 
-def _spins_alone(terms: Sequence[Term]) -> bool:
+def _sign_flips_alone(terms: Sequence[Term]) -> bool:
     """Whether the kernel is one leaf, of all columns, whose frequencies have directions."""
     leaf = terms[0][1][0]
     alone = len(terms) == 1 and len(terms[0][1]) == 1 and type(leaf).frequencies is Stationary.frequencies
@@ -208,11 +208,11 @@ def _require_draws(leaves: Sequence[Leaf], sampling: str) -> None:
             )
 
 
-def _draw_spins(leaf: Leaf, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
+def _draw_sign_flips(leaf: Leaf, size: int, n_features: int, weights: NDArray, rng: np.random.Generator) -> Draw:
     measure: SpectralMeasure = leaf.spectral_measure()
-    spins = SignedHadamard.draw(n_features, size, rng)
-    normal = spins.frequencies()
+    sign_flips = SignedHadamard.draw(n_features, size, rng)
+    normal = sign_flips.frequencies()
     unit = unit_frequencies(measure, normal, rng.uniform(TINY, 1.0, (measure.n_uniforms, size)))
     factors = np.linalg.norm(unit, axis=0) / np.linalg.norm(normal, axis=0)
-    spins = spins.scaled(factors, 1 / leaf.scales(n_features))
-    return Draw(spins.frequencies(), weights, spins)
+    sign_flips = sign_flips.scaled(factors, 1 / leaf.scales(n_features))
+    return Draw(sign_flips.frequencies(), weights, sign_flips)

@@ -25,7 +25,8 @@ from bochner.persistence.rules import (
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
 KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
-FORMER_CLASSES, FORMER_NAMES = {"Spins": "SignedHadamard"}, {"alone_": "singleton_share_"}  # of version 1
+FORMER_CLASSES = {"Spins": "SignedHadamard"}  # of version 1
+FORMER_NAMES = {"BinningFeatures": {"alone_": "singleton_share_"}, "FourierFeatures": {"spins_": "sign_flips_"}}
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -139,6 +140,8 @@ class Decoder:
             if problem := name_problem(cls, name):
                 raise Unreadable(f"it holds the attribute {name!r:.60} of {tag}, and {problem}")
         instance = cls.__new__(cls)
+        former = FORMER_NAMES.get(tag, {})
+        state = {former.get(name, name): value for name, value in state.items()}
         instance.__dict__.update(upgraded(tag, state) if self.version == 1 else state)
         return instance
 
@@ -148,7 +151,6 @@ def upgraded(tag: str, state: dict[str, Any]) -> dict[str, Any]:
     if tag != "BinningFeatures":
         return state
     shared, pitches = state.get("multipliers_"), state.get("pitches_")
-    state = {FORMER_NAMES.get(name, name): value for name, value in state.items()}
     if isinstance(shared, np.ndarray) and isinstance(pitches, np.ndarray):
         if shared.shape != pitches.shape[1:]:
             _malformed("array")

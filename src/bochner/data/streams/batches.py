@@ -19,7 +19,7 @@ from bochner.data.streams.selection import Selection
 from bochner.data.streams.tables import as_table, frame_schema
 from bochner.data.table_input import as_array, check_frame, is_frame
 
-WANTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
+ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def as_batch(item: Any, place: str) -> Batch:
         X = _matrix(X, place)
         found = [None if values is None else _values(values, X.shape[0]) for values in beside]
     except (ValueError, TypeError, pa.ArrowException) as error:
-        raise SourceError(f"{place}: {reason(error)}; {WANTED}") from error
+        raise SourceError(f"{place}: {reason(error)}; {ACCEPTED}") from error
     return Batch(X, *found)
 
 
