@@ -231,6 +231,7 @@ def test_rows_without_labels(report):
 
 WATCHED = """
 import sys
+import time
 import numpy as np
 from scale_watch import begin, be_killed
 rows = np.ones(10**7)
@@ -241,6 +242,7 @@ if sys.argv[1] == "asks":
 rows = np.ones(5 * 10**6)
 del rows
 print("done", flush=True)
+time.sleep(0.5)  # until the highest mark has been read
 if sys.argv[1] == "waits":
     sys.stdin.readline()
 """
