@@ -1,15 +1,19 @@
 """Scales of errors against dense algebra."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.estimators.ridge.spread import Rows, distinct_numbers, limits, roots_of
-from bochner.estimators.ridge.spread_direct import _nearly_left_out, _regression, left_out, spread_directly
+from bochner.estimators.ridge.observations import Observations, distinct_numbers
+from bochner.estimators.ridge.spread import CalibrationRows, fit_spread, limits_of, roots_of
+from bochner.estimators.ridge.spread_direct import _nearly_left_out, calibrate_directly, left_out
 from bochner.kernels import Gaussian
 from bochner.solvers.factors import factorise
+from bochner.tuning.budget import Budget
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (600, 2))
@@ -30,23 +34,10 @@ def dense(Z, weight, targets, alpha):
     return np.linalg.solve(G + alpha * np.eye(Z.shape[1]), (A * weight[:, np.newaxis]).T @ targets)
 
 
-@pytest.mark.parametrize("n_features", [50, 800], ids=["more rows", "more features"])
-def test_a_factor_solves_for_other_targets(n_features):
-    """With all rows the coefficients are those of their own ridge regression."""
-    some, targets = design(n_features), RNG.standard_normal((600, 3))
-    factor = factorise(some, 1)
-    Z = some.features.transform(X)
-    found = _regression(some, factor, ALPHA, targets)
-    alpha = 5 * ALPHA if factor.inverse.serves_paths else ALPHA
-    np.testing.assert_allclose(found.coef, dense(Z, WEIGHT, targets, alpha), atol=1e-8)
-    mean = WEIGHT @ (targets - Z @ found.coef) / WEIGHT.sum()
-    np.testing.assert_allclose(found.intercept, mean, atol=1e-8)
-
-
 def test_estimated_leverages_are_near_to_the_true_ones():
     some = design(50)
     factor = factorise(some, 1)
-    exact = Y - left_out(some, factor, ALPHA, np.arange(600))
+    exact = Y - left_out(some, factor, ALPHA, CalibrationRows.of(some.source, 0), np.arange(600))
     found = _nearly_left_out(some, factor, ALPHA, np.random.default_rng(0))
     ratio = found / exact
     assert abs(ratio.mean() - 1) < 0.01
@@ -56,11 +47,12 @@ def test_estimated_leverages_are_near_to_the_true_ones():
 def test_rows_that_calibrate_tell_nothing_of_the_scale():
     some = design(50)
     factor = factorise(some, 1)
-    rows = Rows.of(some.source, 0)
-    before = spread_directly(some, factor, ALPHA, rows)
-    other = np.where(rows.judge[:, np.newaxis], 100 * Y, Y)
-    after = spread_directly(Design(ArraySource(X, other, WEIGHT), some.features, np.float64), factor, ALPHA, rows)
+    rows = calibrate_directly(some, factor, ALPHA, CalibrationRows.of(some.source, 0))
+    before = fit_spread(rows, np.arange(2), Budget())
+    other = replace(rows, targets=np.where(rows.judge[:, np.newaxis], 100 * Y, Y))
+    after = fit_spread(other, np.arange(2), Budget())
     np.testing.assert_array_equal(after.roots.coef, before.roots.coef)
+    assert np.ptp(after.scores.values) > 50 * np.ptp(before.scores.values)
 
 
 def test_a_limit_is_where_a_hundredth_of_the_weight_and_ten_rows_are():
@@ -69,10 +61,10 @@ def test_a_limit_is_where_a_hundredth_of_the_weight_and_ten_rows_are():
     weight = np.ones(1000)
     infinite = np.inf
     np.testing.assert_array_equal(
-        limits(y, weight), [[-infinite, 0, -infinite, -infinite], [infinite, infinite, infinite, 1]]
+        limits_of(y, weight), [[-infinite, 0, -infinite, -infinite], [infinite, infinite, infinite, 1]]
     )
     weight[:12] = 0.1
-    assert (limits(y, weight)[0] == -infinite).all()
+    assert (limits_of(y, weight)[0] == -infinite).all()
 
 
 def test_roots_have_bounds_that_are_positive():
@@ -85,3 +77,54 @@ def test_roots_have_bounds_that_are_positive():
 def test_equal_rows_have_one_number():
     rows = ArraySource(np.array([[1.0], [2.0], [1.0], [3.0], [2.0]]), np.zeros((5, 1)), np.array([1.0, 1, 1, 0, 1]))
     np.testing.assert_array_equal(distinct_numbers(rows), [0, 1, 0, 0, 1])
+
+
+def refits(Z, weight, targets, alpha, rows):
+    """Errors of sets of rows by dense ridge regressions without them."""
+    found = np.full(targets.shape, np.nan)
+    for left in rows:
+        w = weight.copy()
+        w[left] = 0
+        coef = dense(Z, w, targets, alpha)
+        mean = w @ (targets - Z @ coef) / w.sum()
+        found[left] = targets[left] - mean - Z[left] @ coef
+    return found
+
+
+@pytest.mark.parametrize("n_features", [50, 300], ids=["more rows", "more features"])
+@pytest.mark.parametrize("copies", [False, True], ids=["measured again", "copied"])
+def test_a_row_is_left_out_as_new_ones_come(n_features, copies):
+    """Of rows of equal inputs the one alone, of copies all of them: against refits of the rows as they came."""
+    rng = np.random.default_rng(1)
+    rows = np.repeat(X[:40], 3, axis=0)
+    y = np.repeat(Y[:40], 3, axis=0) if copies else np.repeat(Y[:40], 3, axis=0) + rng.standard_normal((120, 2))
+    weight = rng.uniform(0.5, 2.0, 120)
+    features = FourierFeatures(Gaussian(1.0), n_features, random_state=0).fit(rows)
+    design = Design(ArraySource(rows, y, weight), features, np.float64)
+    found = CalibrationRows.of(design.source, 0)
+    m = 40 if copies else 120
+    assert len(found.targets) == m
+    np.testing.assert_allclose(found.weight.sum(), weight.sum())
+    left = left_out(design, factorise(design, 1), ALPHA, found, np.arange(m))
+    groups = np.arange(120).reshape(m, -1)
+    expected = refits(features.transform(rows), weight, y, ALPHA, groups)[groups[:, 0]]
+    np.testing.assert_allclose(found.targets - left, expected, atol=1e-8)
+
+
+def test_equal_rows_are_copies_unless_they_may_be_equal_by_chance():
+    """Columns of few values, and targets of few values, come together again; continuous ones do not."""
+    rng = np.random.default_rng(0)
+    places, ratings = rng.integers(0, 3, (400, 2)).astype(float), rng.integers(1, 6, (400, 1)).astype(float)
+    assert len(Observations.of(ArraySource(places, ratings)).row) == 400
+    numbers = rng.standard_normal((100, 1))
+    twice = ArraySource(np.repeat(places[:100], 4, axis=0), np.repeat(numbers, 4, axis=0))
+    found = Observations.of(twice)
+    np.testing.assert_array_equal(found.weight, np.full(100, 4.0))
+    np.testing.assert_array_equal(found.row, np.arange(0, 400, 4))
+    np.testing.assert_array_equal(found.number, np.repeat(np.arange(100), 4))
+    rated = ArraySource(
+        np.repeat(numbers, 4, axis=0), np.repeat(ratings[:100], 4, axis=0), np.tile([1, 2, 0, 0.5], 100)
+    )
+    found = Observations.of(rated)
+    np.testing.assert_allclose(found.weight, np.full(100, 3.5))
+    assert (found.number[2::4] == -1).all()

@@ -11,7 +11,7 @@ from bochner.solvers.posterior import (
     noise_variance,
     posterior_of,
 )
-from bochner.solvers.scale import constant_noise, fit_log_scale, fit_noise
+from bochner.solvers.scale import LIMITS, PATH, constant_noise, fit_log_scale, fit_noise, log_sizes
 
 rng = np.random.default_rng(0)
 Z, NEW, Y = rng.standard_normal((80, 6)) + 1, rng.standard_normal((20, 6)), rng.standard_normal((80, 2))
@@ -102,14 +102,25 @@ def test_constant_noise_stays_constant(seed):
 
 
 def test_scale_leaves_each_row_out():
-    """Leave-one-out values of the regression, unclipped ones against a refit without a row."""
+    """Leave-one-out values against refits without the row, with the ridge term of the least errors."""
     Z, errors = sizes(60, 0.5, 0)
     weight = np.random.default_rng(3).uniform(0.5, 2, 60)
-    _, g = fit_log_scale(Z, errors, weight)
-    assert g.shape == (60, 1)
-    assert np.isfinite(g).all()
-    heavy = fit_log_scale(np.vstack([Z, Z]), np.vstack([errors, errors]), np.tile(weight, 2) / 2)[0]
-    np.testing.assert_allclose(heavy.intercept, fit_log_scale(Z, errors, weight)[0].intercept, atol=0.2)
+    t = log_sizes(errors, weight)[:, 0]
+    A = (Z - weight @ Z / weight.sum()) * np.sqrt(weight)[:, np.newaxis]
+    best, values = np.inf, np.empty(60)
+    for alpha in np.trace(A.T @ A) * PATH:
+        left = np.empty(60)
+        for i in range(60):
+            w = np.where(np.arange(60) == i, 0.0, weight)
+            centre, mean = w @ Z / w.sum(), w @ t / w.sum()
+            B = Z - centre
+            left[i] = mean + B[i] @ np.linalg.solve((B.T * w) @ B + alpha * np.eye(4), (B.T * w) @ (t - mean))
+        score = weight @ (t - left) ** 2
+        if score < best:
+            best, values = score, left
+    scale, g = fit_log_scale(Z, errors, weight)
+    np.testing.assert_allclose(g[:, 0], np.clip(values, *np.quantile(values, LIMITS)), atol=1e-9)
+    np.testing.assert_allclose([scale.low[0], scale.high[0]], np.quantile(values, LIMITS), atol=1e-9)
 
 
 def test_function_returns_to_the_prior_beyond_the_rows_that_judge():

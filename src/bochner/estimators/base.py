@@ -56,7 +56,7 @@ NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
 HASHED_COLUMNS = 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
-BINNED_WORK_COLUMNS, MOST_LEARNED_COLUMNS = 1000, 4096
+BINNED_WORK_COLUMNS = 1000
 
 
 class Prepared(NamedTuple):
@@ -161,6 +161,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         else:
             self.solver_, self.solver_reason_ = plan_stream(self._solver(features), features, problem)
         task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
+        task = replace(task, individual=not is_classifier(self))
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
             task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
@@ -199,7 +200,15 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         resumed = bool(n_iter and self.report_)
         merges = self.loss not in UNMERGED
         task = RidgeTask(
-            alpha, self.tol, seed, uncertain, n_iter=n_iter, resumed=resumed, uncertain=uncertain, merges=merges
+            alpha,
+            self.tol,
+            seed,
+            uncertain,
+            n_iter=n_iter,
+            resumed=resumed,
+            uncertain=uncertain,
+            individual=not is_classifier(self),
+            merges=merges,
         )
         dtype = self.coef_.dtype
         design = Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype))
@@ -229,14 +238,14 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         asked = self.metric != "auto" or features == "hybrid"
         columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
         fewest, choice = POLICY.fewest_asked_rows if asked else POLICY.fewest_rows, None
-        if columns <= MOST_LEARNED_COLUMNS and n_rows >= fewest:
+        if columns <= POLICY.most_learned_columns and n_rows >= fewest:
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)
         if choice is None and asked:
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} needs at least {fewest} distinct training "
-                f"rows and a fifth more for validation, at most {MOST_LEARNED_COLUMNS:,} encoded columns, and a "
+                f"rows and a fifth more for validation, at most {POLICY.most_learned_columns:,} encoded columns, and a "
                 f"target that varies; there are {n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
                 "metric='isotropic' and features='fourier' or 'binning'."
             )
@@ -321,13 +330,16 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         return self._mapped(X, self.coef_, self.intercept_, n_jobs)
 
     @single_threaded_blas()
-    def _mapped(self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None) -> NDArray[np.float64]:
-        """Any coefficients of the features, (D, K), at the rows of X, shape (n, K)."""
+    def _mapped(
+        self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None, features: FeatureMap | None = None
+    ) -> NDArray[np.float64]:
+        """Any coefficients of the features, or of other ones, (D, K), at the rows of X, shape (n, K)."""
         threads = threads_of(n_jobs)
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)
         with at_most(threads):
-            return Design(source, self.features_, self.coef_.dtype, place=place()).predict(coef, intercept)
+            own = features or self.features_
+            return Design(source, own, self.coef_.dtype, place=place()).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""

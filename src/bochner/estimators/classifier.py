@@ -33,6 +33,7 @@ from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
+from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
 
 FEW_ROWS = 20
@@ -272,7 +273,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
             found = fit_classes(design, fitted, task, self._loss(rows), given_alphas(self.alpha))
         self._take(fitted, choice)
-        self._keep_classes(found)
+        self._keep_classes(found, choice.predictions if choice else None)
         self.coef_ = found.coef
         return self
 
@@ -284,12 +285,12 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
         return "squared" if given or few or not timely or self.solver_ == "exact" else "auto"
 
-    def _keep_classes(self, found: ClassFit) -> None:
-        """Keep what the loss decides."""
+    def _keep_classes(self, found: ClassFit, crossed: HeldOutPredictions | None = None) -> None:
+        """Keep what the loss decides; of few rows sets go by predictions of choices without the rows."""
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
         self.curve_ = curve_of(seen, found.link, len(self.classes_), largest)
-        self.set_thresholds_ = set_thresholds_of(seen, found.link, self.curve_, largest)
+        self.set_thresholds_ = set_thresholds_of(crossed or seen, found.link, self.curve_, largest)
         self.features_, self.intercept_ = found.features, found.intercept
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
 

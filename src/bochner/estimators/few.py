@@ -27,10 +27,12 @@ def choose_few(machine: KernelMachine, rows: Prepared) -> Choice | None:
     if found is None:
         return None
     features: FeatureMap = KernelRows(found.kernel)
-    if not _by_kernel(machine):
+    exact = _by_kernel(machine)
+    if not exact:
         size = POLICY.few_features if isinstance(machine.n_components, str) else int(machine.n_components)
         features = FourierFeatures(found.kernel, size, random_state=rows.seed)
-    return Choice(Model(features, None, found.report, found.alpha_per_weight))
+    model = Model(features, None, found.report, found.alpha_per_weight)
+    return Choice(model, predictions=found.predictions if exact else None)
 
 
 def _by_kernel(machine: KernelMachine) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
@@ -17,9 +18,12 @@ from bochner.estimators.base import KernelMachine
 from bochner.estimators.checks import threads_of
 from bochner.estimators.model import encoded_source, rows_to_map
 from bochner.estimators.posterior import Posterior
-from bochner.estimators.posterior_fit import refit_posterior
+from bochner.estimators.posterior_fit import ScaleMap, refit_posterior
 from bochner.estimators.targets import Standardised
+from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.tuning.budget import Budget
+from bochner.tuning.error_scale import scale_map
 
 
 class GaussianProcess(KernelMachine):
@@ -90,7 +94,18 @@ class GaussianProcess(KernelMachine):
         source = encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets)
         design, seed = Design(source, self.features_, self.coef_.dtype), check_random_state(self.random_state)
         units = self.target_scale_ / targets.scale
-        return refit_posterior(design, self._posterior(), units, int(seed.randint(2**31)))
+        scale = self._scale_map(Budget())
+        return refit_posterior(design, self._posterior(), units, int(seed.randint(2**31)), scale)
+
+    def _scale_map(self, budget: Budget) -> ScaleMap:
+        """How to choose the map of the size of errors: that of the intervals, where these have one."""
+        spread = getattr(self, "spread_", None)
+
+        def choose(rows: ArraySource) -> FeatureMap:
+            own = None if spread is None else spread.features
+            return own or scale_map(rows, self.encoder_.column_groups(), 0, budget)
+
+        return choose
 
     def _deviations(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
         """Standard deviations of new targets, of the shape of predictions."""

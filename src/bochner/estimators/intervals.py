@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.streams.lazily import lazy
+from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.ridge.spread import Affine, Spread
+from bochner.estimators.ridge.spread import Affine, CalibrationRows, Spread, fit_spread
+from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.solvers.conformal import require_coverage
+from bochner.tuning.budget import Budget
 
 
 class Intervals:
@@ -23,6 +26,7 @@ class Intervals:
     intercept_: NDArray
     target_mean_: NDArray[np.float64]
     target_scale_: NDArray[np.float64]
+    encoder_: TableEncoder
     spread_: Spread | None
     uncertainty: bool | str
     solver_: str
@@ -168,14 +172,21 @@ class Intervals:
         ends = ends * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
         return ends[:, 0] if self._one_target else ends
 
-    def _centre_and_scale(self, X: Any, spread: Spread, n_jobs: int | None) -> tuple[NDArray, NDArray]:
-        """Centres and scales in units of standardised targets, both of shape (n, K), by one pass."""
-        parts = [spread.centre or Affine(self.coef_, self.intercept_)]
-        parts += [] if spread.roots is None else [spread.roots]
-        coef, intercept = np.hstack([one.coef for one in parts]), np.concatenate([one.intercept for one in parts])
-        found = self._mapped(X, coef, intercept, n_jobs)
-        K = len(self.intercept_)
-        return found[:, :K], spread.scale(found[:, K:] if len(parts) > 1 else np.ones((len(found), K)))
+    def _spread_by(self, rows: CalibrationRows | None, budget: Budget, former: Spread | None = None) -> Spread | None:
+        """The spread by predictions for rows, where intervals are wanted and there are such, with a former map."""
+        if rows is None or self.uncertainty not in (True, "intervals"):
+            return None
+        return fit_spread(rows, self.encoder_.column_groups(), budget, None if former is None else former.features)
 
-    def _mapped(self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None) -> NDArray[np.float64]:
+    def _centre_and_scale(self, X: Any, spread: Spread, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+        """Centres and scales in units of standardised targets, both of shape (n, K)."""
+        centre, roots = spread.centre or Affine(self.coef_, self.intercept_), spread.roots
+        centres = self._mapped(X, centre.coef, centre.intercept, n_jobs)
+        if roots is None:
+            return centres, np.ones(centres.shape)
+        return centres, spread.scale(self._mapped(X, roots.coef, roots.intercept, n_jobs, spread.features))
+
+    def _mapped(
+        self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None, features: FeatureMap | None = None
+    ) -> NDArray[np.float64]:
         raise NotImplementedError

@@ -18,6 +18,7 @@ from bochner.estimators.streamed import StreamedMachine
 from bochner.estimators.tables import given, given_batch
 from bochner.estimators.targets import Standardised
 from bochner.features.boundary import any_arrays
+from bochner.tuning.budget import Budget
 from bochner.tuning.choose import Choice
 
 CheckedTarget = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]
@@ -143,7 +144,8 @@ class NumbersInParts(StreamedMachine):
 
     def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
         self._take(fitted, choice)
-        self.spread_, self.coef_ = fitted.spread, fitted.coef
+        self.spread_ = self._spread_by(fitted.calibration, Budget())
+        self.coef_ = fitted.coef
 
     def _check_targets(self, y: NDArray, mean: NDArray) -> None:
         """Raise ValueError where there are others than in the first rows."""

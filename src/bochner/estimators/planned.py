@@ -29,7 +29,6 @@ from bochner.tuning.policy import POLICY
 CHOICE_SECONDS, CHOICE_ROW = 5.0, 2e-5  # of what is learned on a sample, and for each of its rows
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
-MOST_LEARNED_COLUMNS = 4096
 
 
 class Case(NamedTuple):
@@ -195,7 +194,7 @@ class Planned:
             return _given(self.features, rows.n_columns), False, []
         n = min(rows.sample or rows.n_rows, rows.n_rows)
         wanted = self._wanted_features() if self._is_named else None  # type: ignore[attr-defined]
-        wide = rows.n_columns > MOST_LEARNED_COLUMNS
+        wide = rows.n_columns > POLICY.most_learned_columns
         learned = wanted is not None and self.metric != "isotropic" and n >= POLICY.fewest_rows and not wide
         if not learned:
             wanted = self.features

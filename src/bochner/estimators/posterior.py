@@ -33,10 +33,21 @@ class Posterior:
     alpha_ : float
     level_, slope_, signal_, constant_, reach_ : arrays of shape (K,) and float, see `Noise`
     scale_coef_, scale_intercept_, scale_low_, scale_high_ : arrays, see `LogScale`
+    scale_features_ : FeatureMap or None
+        The map that the scale is of; None where the noise is constant, and for the features of the variance in files of
+        version 0.2.
     """
 
+    scale_features_: FeatureMap | None = None
+
     def __init__(
-        self, basis: DenseFeatures, linear: LinearPosterior, alpha: float, noise: Noise, scale: LogScale
+        self,
+        basis: DenseFeatures,
+        linear: LinearPosterior,
+        alpha: float,
+        noise: Noise,
+        scale: LogScale,
+        scale_features: FeatureMap | None,
     ) -> None:
         self.landmarks_ = self.landmark_root_ = np.empty((0, 0))
         if isinstance(basis, LandmarkFeatures):
@@ -45,6 +56,7 @@ class Posterior:
         self.alpha_ = alpha
         self.level_, self.slope_, self.signal_, self.constant_, self.reach_ = noise
         self.scale_coef_, self.scale_intercept_, self.scale_low_, self.scale_high_ = scale
+        self.scale_features_ = scale_features
 
     @property
     def linear(self) -> LinearPosterior:
@@ -74,14 +86,20 @@ class Posterior:
 
     def variances(self, features: FeatureMap, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Variances of the function and of the noise at encoded rows, each of shape (n, K)."""
-        basis, parameters, scale, K = self.basis(features), self.noise, self.scale, len(self.level_)
+        basis, parameters, K = self.basis(features), self.noise, len(self.level_)
         function, noise = np.empty((X.shape[0], K)), np.empty((X.shape[0], K))
         for a in range(0, X.shape[0], BLOCK_ROWS):
             rows = X[a : a + BLOCK_ROWS].astype(np.float64)
             Z = basis.rows(rows)
             function[a : a + len(Z)] = parameters.function(self.forms(basis, rows, Z))
-            noise[a : a + len(Z)] = parameters.noise(scale(Z))
+            noise[a : a + len(Z)] = parameters.noise(self._sizes(rows, Z))
         return function, noise
+
+    def _sizes(self, X: Rows, Z: NDArray) -> NDArray[np.float64]:
+        """Logarithms of the sizes of errors at rows with features Z, shape (n, K)."""
+        if not len(self.scale_coef_):
+            return np.zeros((len(Z), len(self.level_)))
+        return self.scale(Z if self.scale_features_ is None else features_of(self.scale_features_, X))
 
     def sample(self, features: FeatureMap, X: Rows, n_samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Functions less their mean at encoded rows, shape (n, K, S), by pathwise conditioning.
@@ -105,6 +123,12 @@ class Posterior:
             size = np.sqrt(self.noise.function(forms) / forms[:, np.newaxis])
             result[a : a + len(Z)] = values.reshape(len(Z), K, n_samples) * size[:, :, np.newaxis]
         return result
+
+
+def features_of(features: FeatureMap, X: Rows) -> NDArray[np.float64]:
+    """Dense features of rows, shape (n, D)."""
+    assert features.dense is not None
+    return features.dense.rows(X)
 
 
 def function_forms(

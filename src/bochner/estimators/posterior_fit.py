@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from bochner.data.draws import draw_rows
 from bochner.data.hashes import row_hashes
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.estimators.posterior import Posterior, missed
+from bochner.estimators.posterior import Posterior, features_of, missed
 from bochner.estimators.ridge import Fitted
+from bochner.estimators.ridge.observations import Observations, observation_hashes
 from bochner.features.base import FeatureMap
 from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.landmarks import LandmarkFeatures, has_exact_kernel
@@ -34,6 +36,7 @@ SCALE_ROWS = 4096  # that tell the scale of the noise
 FEWEST_ERRORS = 2048  # of the model itself that tell it alone
 FEWEST_SCALE_ROWS = 50
 OWN_FEATURES = 4096  # whose moments are taken where no kernel stands behind them
+ScaleMap = Callable[[ArraySource], FeatureMap]
 
 
 class Summed(NamedTuple):
@@ -52,16 +55,16 @@ class Summed(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Errors of rows that a model has not seen, (n, K), features of the rows, (n, D), h, weights and hashes, (n,)."""
+    """Errors of observations that a model has not seen, (n, K), their inputs, (n, d), h, weights and hashes, (n,)."""
 
     errors: NDArray[np.float64]
-    Z: NDArray[np.float64]
+    X: NDArray[np.float64]
     forms: NDArray[np.float64]
     weight: NDArray[np.float64]
     hashes: NDArray[np.uint64]
 
 
-def fit_posterior(design: Design, fitted: Fitted, seed: int) -> Posterior:
+def fit_posterior(design: Design, fitted: Fitted, seed: int, scale: ScaleMap) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
 
     Parameters
@@ -72,6 +75,8 @@ def fit_posterior(design: Design, fitted: Fitted, seed: int) -> Posterior:
         by leave-one-out errors of the regression on the features of the posterior.
     seed : int
         Of landmarks and samples of rows.
+    scale : callable (rows whose targets are roots of errors) -> FeatureMap
+        Chooses the map of the size of errors.
     """
     features, rng = fitted.features, np.random.default_rng(seed)
     source = _summed(design.source, rng)
@@ -80,11 +85,10 @@ def fit_posterior(design: Design, fitted: Fitted, seed: int) -> Posterior:
     own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng)
     many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, source.n_rows / 2)
     learned = own if own is not None and many else _leave_one_out(summed, source)
-    noise, scale = _noise(learned, own or learned, rng)
-    return Posterior(summed.basis, summed.linear, fitted.alpha, noise, scale)
+    return Posterior(summed.basis, summed.linear, fitted.alpha, *_noise(learned, own or learned, rng, scale))
 
 
-def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int) -> Posterior:
+def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int, scale: ScaleMap) -> Posterior:
     """The posterior for other rows, with the landmarks and the noise of a former one.
 
     Where parts of the map have no kernel beside their features, which the rows have changed, noise is told again by
@@ -99,6 +103,7 @@ def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int
         Of the targets in the former one, over those of the other rows.
     seed : int
         Of samples of rows.
+    scale : callable (rows whose targets are roots of errors) -> FeatureMap
     """
     rng, features, alpha = np.random.default_rng(seed), design.features, former.alpha_
     source = _summed(design.source, rng)
@@ -107,10 +112,10 @@ def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int
     summed = _sum(design, source, basis, features, alpha)
     if not same:
         errors = _leave_one_out(summed, source)
-        return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng))
+        return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng, scale))
     level, slope, signal, constant, reach = former.noise
     noise = Noise(level + np.log(units), slope, signal * units**2, constant * units**2, reach)
-    return Posterior(basis, summed.linear, alpha, noise, former.scale)
+    return Posterior(basis, summed.linear, alpha, noise, former.scale, former.scale_features_)
 
 
 def _sum(design: Design, source: ArraySource, basis: DenseFeatures, features: FeatureMap, alpha: float) -> Summed:
@@ -125,9 +130,10 @@ def _sum(design: Design, source: ArraySource, basis: DenseFeatures, features: Fe
 
 
 def _summed(source: ArraySource, rng: np.random.Generator) -> ArraySource:
-    """Rows with weight, dense and in double precision; of many some, with weights that keep their sum."""
-    rows, factors = draw_rows(source.weights, SUMMED_ROWS, rng)
-    X, y, weight = source.take(rows).whole()
+    """Observations, dense and in double precision; of many some, with weights that keep their sum."""
+    observations = Observations.of(source)
+    rows, factors = draw_rows(observations.weight, SUMMED_ROWS, rng)
+    X, y, weight = observations.source(source, rows).whole()
     weight = weight if factors is None else weight * factors
     return ArraySource(_wide(X), y, weight * (source.total_weight / weight.sum()))
 
@@ -161,7 +167,7 @@ def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
     X, y, weight = source.whole()
     errors, forms = leave_one_out_errors(summed.linear, summed.moments, summed.Z, y, summed.weight)
     forms += missed(summed.basis, X, summed.Z) / summed.alpha
-    return Errors(errors, summed.Z, forms, weight, row_hashes(X))
+    return Errors(errors, X, forms, weight, observation_hashes(row_hashes(X), y))
 
 
 def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rng: np.random.Generator) -> Errors:
@@ -176,21 +182,27 @@ def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rn
     else:
         forms = forms_without(summed.moments, summed.alpha, Z, own, left_out.fold[kept])
     forms += missed(summed.basis, X, Z) / summed.alpha
-    return Errors((found.targets - found.predicted)[kept], Z, forms, found.weight[kept], row_hashes(X))
+    hashes = observation_hashes(row_hashes(X), found.targets[kept])
+    return Errors((found.targets - found.predicted)[kept], X, forms, found.weight[kept], hashes)
 
 
-def _noise(learned: Errors, judged: Errors, rng: np.random.Generator) -> tuple[Noise, LogScale]:
-    """Variances of noise and function by some errors, and the scale of the noise by these or others."""
+def _noise(
+    learned: Errors, judged: Errors, rng: np.random.Generator, scale: ScaleMap
+) -> tuple[Noise, LogScale, FeatureMap | None]:
+    """Variances of noise and function by some errors, and the scale of the noise, with its map, by these or others."""
     constant = noise_variance(judged.errors, judged.forms, judged.weight)
-    rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
+    flat = constant_noise(constant), no_scale(len(constant)), None
     if len(judged.errors) < FEWEST_SCALE_ROWS or not constant.all():
-        return constant_noise(constant), no_scale(judged.Z.shape[1], len(constant))
-    scale, left_out = fit_log_scale(learned.Z[rows], learned.errors[rows], learned.weight[rows])
-    g = scale(judged.Z)
+        return flat
+    rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
+    errors, X, weight = learned.errors[rows], learned.X[rows], learned.weight[rows]
+    features = scale(ArraySource(X, np.sqrt(np.abs(errors)), weight))
+    found, left_out = fit_log_scale(features_of(features, X), errors, weight)
+    g = found(features_of(features, judged.X))
     seen, place = _places(judged.hashes, learned.hashes[rows])
     g[seen] = left_out[place]
     noise = fit_noise(judged.errors, judged.forms, g, judged.weight, constant)
-    return noise, scale if noise.slope.any() else no_scale(*scale.coef.shape)
+    return (noise, found, features) if noise.slope.any() else flat
 
 
 def _places(hashes: NDArray, among: NDArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.data.table_statistic import TableStatistic
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
@@ -32,6 +34,7 @@ from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
+from bochner.tuning.budget import Budget
 
 
 def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
@@ -258,15 +261,20 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         rows = self._prepare(X, y, weight, targets)
         choice = self._choose(rows)
         design, task = self._plan(rows, choice)
+        crossed = cross_fitted(self, X, y, weight, rows.source, rows.seed, rows.budget) if self.uncertainty else None
+        if crossed is not None:
+            task = replace(task, calibrated=False, uncertain=False)
         with self._progress(rows) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
             found = self._by_loss(design, fitted, task, y)
+        if crossed is not None:
+            fitted = replace(fitted, **crossed._asdict())
         self._take(fitted, choice)
-        if self._wants("std"):
-            self.posterior_ = fit_posterior(design, fitted, rows.seed)
         self._keep_scale(y, mean, scale)
-        coef = fitted.coef if found is None else self._keep_loss(found, fitted)
-        self.spread_, self.coef_ = fitted.spread, coef
+        self.spread_ = self._spread_by(fitted.calibration, rows.budget)
+        if self._wants("std"):
+            self.posterior_ = fit_posterior(design, fitted, rows.seed, self._scale_map(rows.budget))
+        self.coef_ = fitted.coef if found is None else self._keep_loss(found, fitted)
         return self
 
     def _targets(
@@ -347,8 +355,11 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         targets = self._targets(y, weight, mean, scale)
         source, seed = self._other_rows(X, y, weight, targets, None if spread is None else spread.seed)
         if self.loss == "squared":
-            _, _, fitted = self._solve_again(source, seed, self.features_, self.alpha_, spread is not None)
-            self.spread_, coef = fitted.spread, fitted.coef
+            crossed = cross_fitted(self, X, y, weight, source, seed, Budget()) if spread is not None else None
+            uncertain = spread is not None and crossed is None
+            _, _, fitted = self._solve_again(source, seed, self.features_, self.alpha_, uncertain)
+            calibration = crossed.calibration if crossed is not None else fitted.calibration
+            self.spread_, coef = self._spread_by(calibration, Budget(), spread), fitted.coef
             if hasattr(self, "posterior_"):
                 self.posterior_ = self._posterior_again(X, y, weight, Standardised(mean, scale))
         else:

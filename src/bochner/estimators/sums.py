@@ -104,7 +104,7 @@ class Sums:
         """Solve for the rows that are summed, on a device where one is given."""
         moments = Moments.holding(self.matrix, self.n_rows, self.judges.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
-        task = RidgeTask(alpha, 0.0, self.seed, self.calibrated, uncertain=self.uncertain)
+        task = RidgeTask(alpha, 0.0, self.seed, self.calibrated, uncertain=self.uncertain, individual=self.uncertain)
         return solve_moments(moments, Design(self.judges.source, features, self.dtype, place=place), task)
 
 

@@ -45,6 +45,8 @@ class ExactSolution(NamedTuple):
     residual : float or None
     errors : array of shape (m, K) or None
         y - f of the rows that were asked for, by the model that is left without each; None of conjugate gradients.
+    left : array of shape (m,) or None
+        1 - w h of these rows, h their leverage.
     """
 
     coef: NDArray[np.float64]
@@ -52,6 +54,7 @@ class ExactSolution(NamedTuple):
     n_iter: int | None = None
     residual: float | None = None
     errors: NDArray[np.float64] | None = None
+    left: NDArray[np.float64] | None = None
 
 
 def solve_exact(
@@ -101,13 +104,13 @@ def solve_exact(
     lower = _factorised(features, X, ridge)
     solved = solve_cholesky(lower, targets)
     coef, intercept = _without_sum(solved)
-    errors = None
-    if scored is not None:
-        v = solved[:, -1]
-        diagonal = _inverse_diagonal(lower, scored)
-        left = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)  # of a row alone nothing is left
-        errors = coef[scored] / left[:, np.newaxis]
-    return ExactSolution(coef, intercept + mean, errors=errors)
+    if scored is None:
+        return ExactSolution(coef, intercept + mean)
+    v = solved[:, -1]
+    diagonal = _inverse_diagonal(lower, scored)
+    left = np.maximum(diagonal - v[scored] ** 2 / v.sum(), 1e-12 * diagonal)  # of a row alone nothing is left
+    errors = coef[scored] / left[:, np.newaxis]
+    return ExactSolution(coef, intercept + mean, errors=errors, left=np.minimum(ridge[scored] * left, 1.0))
 
 
 def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:

@@ -242,10 +242,13 @@ class KernelFactor(Factor):
         (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y - f and 1 - w h are alpha times
         these: without alpha nothing cancels where the rows are interpolated.
         """
-        eye, share = np.eye(len(self.y)), self.row_weight / self.weight
-        diagonal = self.inverse.forms(alphas, eye)
-        left = np.maximum(diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal)
-        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (left[:, :, np.newaxis] * self.root)
+        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (self.left(alphas)[:, :, np.newaxis] * self.root)
+
+    def left(self, alphas: NDArray) -> NDArray:
+        """What is left of a row's weight beside its leverage, 1 - w h, over alpha, shape (A, n)."""
+        share = self.row_weight / self.weight
+        diagonal = self.inverse.forms(alphas, np.eye(len(self.y)))
+        return np.maximum(diagonal - share / (self.lift + alphas[:, np.newaxis]), 1e-12 * diagonal)
 
 
 class DualFactor(KernelFactor, FeatureFactor):

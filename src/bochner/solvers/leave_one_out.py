@@ -5,7 +5,8 @@ row predicts
 
     f_i - w h / (1 - w h) (y_i - f_i),
 
-which follows from the rank-one update (Sherman and Morrison) and is exact.
+which follows from the rank-one update (Sherman and Morrison) and is exact. Where a row stands for several of equal
+inputs, of which one of weight u is left out, its own target takes the place of their mean, and u that of w.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SCORED_OUTPUTS = 16
 SCORED_VALUES = 1 << 22
+ALONE = 1e-12  # share of the weight of a row that others have, where there are none
 
 
 class LeaveOneOut(ABC):
@@ -150,6 +152,44 @@ class DualLeaveOneOut(LeaveOneOut):
 
     def predict(self, alpha: float) -> NDArray:
         return self.y - self._factor.leave_one_out(np.array([alpha]))[0]
+
+    def errors_of_parts(
+        self, alpha: float, number: NDArray[np.intp], y: NDArray, weight: NDArray
+    ) -> NDArray[np.float64]:
+        """Leave-one-out errors of the rows that the distinct ones stand for, shape (m, K).
+
+        Parameters
+        ----------
+        alpha : float
+        number : int array of shape (m,)
+            Of the distinct row that each is part of.
+        y : array of shape (m, K)
+        weight : array of shape (m,)
+        """
+        alphas = np.array([alpha])
+        whole = self._factor.leave_one_out(alphas)[0][number]
+        left = alpha * self._factor.left(alphas)[0][number]
+        return errors_of_parts(whole, left, y - self.y[number], weight / self._factor.row_weight[number])
+
+
+def errors_of_parts(whole: NDArray, left: NDArray, deviation: NDArray, share: NDArray) -> NDArray[np.float64]:
+    """Leave-one-out errors of parts of rows of equal inputs, shape (m, K), by those of whole rows.
+
+    Parameters
+    ----------
+    whole : array of shape (m, K)
+        Leave-one-out errors of the rows' mean targets.
+    left : array of shape (m,)
+        1 - w h of the rows, w their whole weight.
+    deviation : array of shape (m, K)
+        Targets of the parts less the mean ones.
+    share : array of shape (m,)
+        Weight of the part over that of its row.
+    """
+    others = np.maximum(1 - share, 0.0)
+    alone = others < ALONE
+    rest = np.where(alone, 1.0, others + share * left)[:, np.newaxis]
+    return np.where(alone[:, np.newaxis], whole, (deviation + left[:, np.newaxis] * whole) / rest)
 
 
 def leave_one_out(factor: FeatureFactor, rows: Callable[[], Design]) -> LeaveOneOut:

@@ -27,7 +27,7 @@ LIMITS = 0.01, 0.99  # quantiles of g on rows left out, beyond which it is not e
 SLOPE = 1.0, 0.5  # mean and deviation of its prior; that of log signal has deviation 1 about the constant noise
 BOUNDS = [(-10.0, 10.0), (0.0, 2.0), (-3.0, 3.0)]  # of level, slope and log signal; constant noise has level 0
 REACH = 0.99  # quantile of h of the rows left out
-GAIN = 4.0  # logarithm of the likelihood by which a scale must beat constant noise
+GAIN = 6.0  # logarithm of the likelihood by which a scale must beat constant noise: 28 draws of it gained up to 5.9
 SMALLEST = 1e-30  # variance
 
 
@@ -55,10 +55,10 @@ class LogScale(NamedTuple):
         return np.clip(g, self.low, self.high)
 
 
-def no_scale(n_features: int, n_outputs: int) -> LogScale:
-    """Return g = 0, of noise that is the same everywhere."""
+def no_scale(n_outputs: int) -> LogScale:
+    """Return g = 0 of no features, of noise that is the same everywhere."""
     zero = np.zeros(n_outputs)
-    return LogScale(np.zeros((n_features, n_outputs)), zero, zero, zero)
+    return LogScale(np.zeros((0, n_outputs)), zero, zero, zero)
 
 
 def log_sizes(errors: NDArray, weight: NDArray) -> NDArray[np.float64]:

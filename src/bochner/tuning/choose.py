@@ -25,6 +25,7 @@ from bochner.kernels.named import SEPARABLE
 from bochner.tuning.bins import SizedMetric, grids, search_size, why_no_map, with_linear_map
 from bochner.tuning.candidates import Known, candidates, features_that_pay, isotropic
 from bochner.tuning.comparison import Comparison, Entry, concatenate
+from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.metric.descent import Schedule
 from bochner.tuning.metric.learn import Learned, Lesson, learn, learning_sample, map_schedule, schedule
 from bochner.tuning.policy import POLICY
@@ -75,10 +76,11 @@ class Verdict:
 
 
 class Choice(NamedTuple):
-    """A model, and what the rows held out tell beside it, where there were such."""
+    """A model, what the rows held out tell beside it, and predictions of few rows by choices without them, if any."""
 
     model: Model
     verdict: Verdict | None = None
+    predictions: HeldOutPredictions | None = None
 
 
 def choose(problem: Problem) -> Choice:

@@ -61,6 +61,7 @@ class Policy:
     grown_share: float = 0.4  # of the time left, for that of more Fourier features
 
     # The learning of a metric.
+    most_learned_columns: int = 4_096  # encoded ones
     learned_rows: int = 100_000  # more showed the same metric
     learned_entries: int = 30_000_000  # of rows and basis columns, 120 MB
     fewest_steps: int = 20  # of the learning, however little time is left
@@ -130,6 +131,8 @@ class Policy:
     grown_seconds: float = 25.0  # of the Gram matrix
     limited_share: float = 0.4  # of a memory limit, for the Gram matrix of features whose number is chosen
     loaded_bytes: int = 150_000_000  # of the limit, that libraries and compiled code take before
+    scale_features: int = 512  # of the model of the size of errors
+    fewest_scale_rows: int = 600  # errors to learn its metric from: fewer show one where the noise is constant
     bin_bytes: int = 48  # of a bin of a row, and of what solvers and candidates side by side make of it
     pays: tuple[float, float] = (0.97, 0.90)  # gains by twice the features, for which twice or four times are taken
     hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
@@ -147,6 +150,12 @@ class Policy:
     quick_round: Range = (1_024, 128)  # the same, where one look is enough
     fewest_distinct: int = 5  # rows that tell a lengthscale
     least_share: float = 1e-100  # of the largest deviation: less is nothing
+
+    # Few rows, on which everything is chosen again without each fold, for the errors of new ones.
+    crossed_rows: int = 500  # distinct ones at most; of more a fifth of the rows is set aside
+    crossed_observations: int = 5_000  # rows of these, repeated measurements among them
+    crossed_folds: tuple[int, int] = (10, 5)  # of up to as many rows as are few, and of more
+    crossed_seconds: float = 0.05  # of a time limit, that must be left for each fold
 
     # Few rows of classes, by leave-one-out log loss.
     few_rows: int = 250  # distinct ones at most

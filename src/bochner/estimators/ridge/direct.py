@@ -7,8 +7,8 @@ import numpy as np
 from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.estimators.ridge.spread import Rows
-from bochner.estimators.ridge.spread_direct import spread_directly
+from bochner.estimators.ridge.spread import CalibrationRows
+from bochner.estimators.ridge.spread_direct import calibrate_directly, left_out
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.moments import Moments
 from bochner.solvers.factors import DualFactor, FeatureFactor, PrimalFactor, has_few_rows
@@ -44,15 +44,33 @@ def _n_alphas(task: RidgeTask) -> int:
 def _solve(factor: FeatureFactor, loo: LeaveOneOut, design: Design, task: RidgeTask) -> Fitted:
     """Choose the ridge term, and solve."""
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
-    held_out_predictions = None
-    if task.calibrated:
-        held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight, _left_out(design, loo))
+    predictions = calibration = None
+    if task.individual and (task.calibrated or task.uncertain):
+        rows = CalibrationRows.of(design.source, task.seed, task.held_out)
+        if task.calibrated:
+            predictions = _observed(design, factor, best, rows, task)
+        if task.uncertain:
+            calibration = calibrate_directly(design, factor, best, rows)
+    elif task.calibrated:
+        predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight, _left_out(design, loo))
     coef = factor.coef(best).astype(design.dtype)
-    spread = None
-    if task.uncertain:
-        spread = spread_directly(design, factor, best, Rows.of(design.source, task.seed, task.held_out))
-    path = best, alphas, scores, held_out_predictions
-    return Fitted(design.features, coef, factor.intercept(coef), *path, spread=spread)
+    path = best, alphas, scores, predictions
+    return Fitted(design.features, coef, factor.intercept(coef), *path, calibration=calibration)
+
+
+def _observed(
+    design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows, task: RidgeTask
+) -> HeldOutPredictions:
+    """Leave-one-out predictions of observations held out, if not too few; of some of many, drawn by weight."""
+    among = np.arange(len(rows.judge))
+    if task.held_out is not None and rows.judge.sum() >= SCORED_ROWS // 2:
+        among = np.flatnonzero(rows.judge)
+    drawn, factors = draw_rows(rows.weight[among], SCORED_ROWS, np.random.default_rng(task.seed))
+    some = among[drawn]
+    weight = rows.weight[some]
+    left = LeftOut(rows.rows_of(some).X, weight)
+    predicted = left_out(design, factor, alpha, rows, some)
+    return HeldOutPredictions(predicted, rows.targets[some], weight * (1.0 if factors is None else factors), left)
 
 
 def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource
+from bochner.data.sources import ArraySource, Block
 from bochner.design import Design
 from bochner.estimators.ridge.direct import solve_directly
-from bochner.estimators.ridge.spread import Rows, Spread, distinct_numbers
+from bochner.estimators.ridge.observations import distinct_numbers
+from bochner.estimators.ridge.spread import CalibrationRows
 from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.features.rows import exact_map
-from bochner.solvers.exact import centred_kernel, solve_exact
+from bochner.solvers.exact import ExactSolution, centred_kernel, solve_exact
 from bochner.solvers.factors import KernelFactor
-from bochner.solvers.leave_one_out import DualLeaveOneOut
+from bochner.solvers.leave_one_out import DualLeaveOneOut, errors_of_parts
 from bochner.solvers.path import Score
 from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 
@@ -41,28 +42,36 @@ def solve_exactly(design: Design, task: RidgeTask) -> Fitted:
     seen = _seen(design, source, task) if task.calibrated else None
     rows = None if seen is None else seen.rows
     found = solve_exact(kernel_rows, distinct, best, task.tol, task.seed, rows)
-    predictions = None
-    if seen is not None and found.errors is not None:
+    predictions = calibration = None
+    if seen is not None and found.errors is not None and task.individual:
+        calibration, predictions = _calibrated(design, task, distinct, seen, found)
+    elif seen is not None and found.errors is not None:
         left_out = LeftOut(X[seen.rows], weight[seen.rows])
         predicted, targets = y[seen.rows] - found.errors, y[seen.rows]
         predictions = HeldOutPredictions(predicted, targets, left_out.weight * seen.factors, left_out)
     elif seen is not None and design.features.is_dense:
         predictions = solve_directly(design, replace(task, alpha=best, uncertain=False)).held_out_predictions
-    spread = None
-    if task.uncertain and seen is not None and found.errors is not None:
-        spread = _spread(design, task, seen, y[seen.rows] - found.errors)
     path = best, alphas, scores, predictions
-    return Fitted(features, found.coef, found.intercept, *path, found.n_iter, found.residual, spread)
+    calibration = calibration if task.uncertain else None
+    return Fitted(features, found.coef, found.intercept, *path, found.n_iter, found.residual, calibration)
 
 
-def _spread(design: Design, task: RidgeTask, seen: _Seen, left_out: NDArray) -> Spread:
-    """One scale for all inputs, by leave-one-out predictions of some of the distinct rows, shape (m, K)."""
-    rows, number = Rows.of(design.source, task.seed, task.held_out), distinct_numbers(design.source)
-    if task.held_out is None:
-        rows = rows.judged_by(True)
-    predicted = np.full((number.max() + 1, left_out.shape[1]), np.nan)
-    predicted[seen.rows] = left_out
-    return rows.spread(predicted[number])
+def _calibrated(
+    design: Design, task: RidgeTask, distinct: Block, seen: _Seen, found: ExactSolution
+) -> tuple[CalibrationRows, HeldOutPredictions]:
+    """Leave-one-out predictions of the observations that some of the distinct rows stand for."""
+    rows, n, K = CalibrationRows.of(design.source, task.seed, task.held_out), *distinct.y.shape
+    rows = rows.judged_by_all() if rows.few else rows
+    errors, left, factors = np.full((n, K), np.nan), np.ones(n), np.ones(n)
+    errors[seen.rows], left[seen.rows], factors[seen.rows] = found.errors, found.left, seen.factors
+    number = distinct_numbers(design.source)[rows.observations.row]
+    share, deviation = rows.weight / distinct.weight[number], rows.targets - distinct.y[number]
+    rows = rows.with_predictions(rows.targets - errors_of_parts(errors[number], left[number], deviation, share))
+    some = np.flatnonzero(np.isfinite(rows.predicted).all(axis=1))
+    weight = rows.weight[some]
+    left_out = LeftOut(rows.rows_of(some).X, weight)
+    counted = weight * factors[number[some]]
+    return rows, HeldOutPredictions(rows.predicted[some], rows.targets[some], counted, left_out)
 
 
 def _alpha(counted: Design, source: ArraySource, task: RidgeTask) -> tuple[float, NDArray, NDArray | None]:

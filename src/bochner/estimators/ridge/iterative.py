@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design import Design
-from bochner.estimators.ridge.spread import Rows
-from bochner.estimators.ridge.spread_iterative import Folds, Grouped, Machine, spread_iteratively
+from bochner.estimators.ridge.spread import CalibrationRows
+from bochner.estimators.ridge.spread_iterative import Folds, Grouped, Machine, calibrate_iteratively, observed
 from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage
 from bochner.estimators.solver import Task, by_leverage
 from bochner.features.base import FeatureMap
@@ -62,22 +62,28 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     solution = found.solution
     if stop.tol:
         solution.warn(stop.tol)
-    least, n_iter, spread = float(penalty.terms.min()), stop.n_before or solution.n_iter, None
+    least, n_iter = float(penalty.terms.min()), stop.n_before or solution.n_iter
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.terms)
+    calibration, predictions = None, stop.predictions
+    if task.uncertain or (task.individual and predictions is not None):
+        held = held or HeldOut(ridge, task.seed, held_out)
+        grouped = Grouped(CalibrationRows.of(source, task.seed, task.held_out), number)
+        if predictions is not None:
+            predictions = observed(predictions, held.folds, grouped)
     if task.uncertain:
-        rows = Rows.of(source, task.seed, task.held_out)
-        folds = _folds(held or HeldOut(ridge, task.seed, held_out), stop, penalty, n_iter)
-        spread = spread_iteratively(Machine(ridge, penalty.terms), Grouped(rows, number), folds)
-        spread = spread.mapped(lambda coef: _of_map(coef, ridge, features))
+        assert held is not None
+        folds = _folds(held, stop, penalty, n_iter)
+        calibration = calibrate_iteratively(Machine(ridge, penalty.terms), grouped, folds)
+        calibration = calibration.mapped(lambda coef: _of_map(coef, ridge, features))
     coef = _of_map(solution.coef.T, ridge, features)
-    path = least, penalty.alphas, penalty.scores, stop.predictions
+    path = least, penalty.alphas, penalty.scores, predictions
     stage = None
     if isinstance(ridge.blocks, list):
         without = stop.without and [_of_map(one.T, ridge, features).T for one in stop.without]
         same = features is design.features or not isinstance(features, ConcatenatedFeatures)
         stage = Stage(ridge if same else ridge.weighted(features), held.folds if held else [], without)
-    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, spread, stage)
+    return Fitted(features, coef, found.intercept, *path, n_iter, solution.residual, calibration, stage)
 
 
 def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArray:

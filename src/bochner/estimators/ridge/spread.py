@@ -1,10 +1,10 @@
 """How far the targets of new rows lie from their predictions: a scale that follows the inputs, and scores.
 
-The scale sigma(x) is a second machine on the same features. Its target is the square root of |y - f(x)|, f a model
-that has not seen the row, and its ridge term a larger one, for errors are noisier than targets; the root is near to
-symmetric and needs no offset where errors vanish. Rows that calibrate are others than those that it is learned from.
-Their scores (y - f(x)) / sigma(x) tell by their quantiles how many scales the ends of an interval are away (Lei et al.,
-2018, section 5.2, "locally weighted").
+The scale sigma(x) is a model of its own, with a metric learned for it: what moves the noise need not move the mean. Its
+target is the square root of |y - f(x)|, f a model that has not seen the row; the root is near to symmetric and needs no
+offset where errors vanish. Rows that calibrate are others than those that it is learned from. Their scores
+(y - f(x)) / sigma(x) tell by their quantiles how many scales the ends of an interval are away (Lei et al., 2018,
+section 5.2, "locally weighted").
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.estimators.ridge.observations import Observations
+from bochner.features.base import FeatureMap
 from bochner.solvers.conformal import Scores, in_order
+from bochner.solvers.factors import factorise
+from bochner.solvers.leave_one_out import leave_one_out
+from bochner.solvers.path import choose_alpha
+from bochner.tuning.budget import Budget
+from bochner.tuning.error_scale import scale_map
 from bochner.tuning.split import rows_held_out
 
 FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
@@ -51,6 +60,8 @@ class Spread:
         Signed errors over the scale.
     seed : int
         By which rows calibrate.
+    features : FeatureMap or None
+        The map of the roots; None for that of the model, as in files of version 0.2.
     """
 
     centre: Affine | None
@@ -59,86 +70,121 @@ class Spread:
     limits: NDArray[np.float64]
     scores: Scores
     seed: int
+    features: FeatureMap | None = None
 
     def scale(self, roots: NDArray) -> NDArray[np.float64]:
         """Scale of shape (n, K) from its predicted roots."""
         return np.square(np.clip(roots, *self.bounds))
 
-    def mapped(self, change: Callable[[NDArray], NDArray]) -> Spread:
-        """The same, its coefficients changed."""
-        both = [one and replace(one, coef=change(one.coef)) for one in (self.centre, self.roots)]
-        return replace(self, centre=both[0], roots=both[1])
-
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of a fit as they came, also those that solvers take for one.
+class CalibrationRows:
+    """Observations, and predictions for them by models that have not seen them.
 
     Attributes
     ----------
-    targets : array of shape (n, K)
-    weight : array of shape (n,)
-    judge : bool array of shape (n,)
-        Rows that calibrate.
+    source : ArraySource
+        The rows of a fit as they came, also those that solvers take for one.
+    observations : Observations
+        Of these.
+    targets : array of shape (m, K)
+    judge : bool array of shape (m,)
+        Those that calibrate.
     seed : int
         By which these were held out.
+    predicted : array of shape (m, K)
+        NaN where there is no prediction.
+    centre : Affine or None
+        The model that has not seen those that calibrate, if it is one.
     """
 
+    source: ArraySource
+    observations: Observations
     targets: NDArray[np.float64]
-    weight: NDArray[np.float64]
     judge: NDArray[np.bool_]
     seed: int
+    predicted: NDArray[np.float64]
+    centre: Affine | None = None
 
     @classmethod
-    def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> Rows:
+    def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> CalibrationRows:
         """Those of a source, of which the ones calibrate that were held out, or others by their content."""
-        weight = np.ascontiguousarray(source.weights)
-        judge = rows_held_out(source.row_hashes(), weight, seed) if held_out is None else held_out
-        return cls(source.targets(source.y), weight, judge & (weight > 0), seed)
+        found = Observations.of(source)
+        some = source.take(found.row)
+        judge = rows_held_out(some.row_hashes(), found.weight, seed) if held_out is None else held_out[found.row]
+        targets = some.targets(some.y)
+        return cls(source, found, targets, judge, seed, np.full(targets.shape, np.nan))
 
     @property
-    def others(self) -> NDArray[np.bool_]:
-        """Rows that the scale may be learned from."""
-        return ~self.judge & (self.weight > 0)
+    def weight(self) -> NDArray[np.float64]:
+        """Weights of the observations."""
+        return self.observations.weight
 
-    def judged_by(self, judge: NDArray[np.bool_] | bool) -> Rows:
-        """The same, with other rows that calibrate, of those that have weight; with True all of them."""
-        return replace(self, judge=judge & (self.weight > 0))
+    def rows_of(self, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
+        """The rows of some of the observations, encoded, with the weights of these."""
+        return self.observations.source(self.source, some)
 
-    def spread(
-        self,
-        predicted: NDArray,
-        centre: Affine | None = None,
-        roots: Affine | None = None,
-        found: NDArray | None = None,
-        bounds: NDArray | None = None,
-    ) -> Spread:
-        """The spread by predictions for rows, (n, K), of models that have not seen them, NaN where there is none.
+    @property
+    def few(self) -> bool:
+        """Whether too few are left to learn a scale from, so that all calibrate."""
+        return int(np.count_nonzero(~self.judge)) < FEWEST_ROWS
 
-        Parameters
-        ----------
-        centre, roots, bounds
-            See `Spread`; one scale for all inputs by default.
-        found : array of shape (n, K), optional
-            Predicted roots of the rows.
-        """
-        rows = self.judge & np.isfinite(predicted).all(axis=1)
-        errors = self.targets[rows] - predicted[rows]
-        if found is None or bounds is None:
-            found, bounds = np.ones(predicted.shape), np.ones((2, predicted.shape[1]))
-        scores = in_order(errors / np.square(np.clip(found[rows], *bounds)), self.weight[rows])
-        return Spread(centre, roots, bounds, limits(self.targets, self.weight), scores, self.seed)
+    def judged_by_all(self) -> CalibrationRows:
+        """The same, all calibrating."""
+        return replace(self, judge=np.ones(len(self.judge), bool))
+
+    def with_predictions(self, predicted: NDArray, centre: Affine | None = None) -> CalibrationRows:
+        """The same with predictions, (m, K), by models that have not seen them."""
+        return replace(self, predicted=predicted, centre=centre)
+
+    def mapped(self, change: Callable[[NDArray], NDArray]) -> CalibrationRows:
+        """The same, the coefficients of the centre changed."""
+        return replace(self, centre=self.centre and replace(self.centre, coef=change(self.centre.coef)))
 
 
-def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
-    """For each row the number of its like among the distinct rows that have weight; shape (n,), 0 without weight."""
-    counted = np.flatnonzero(source.weights)
-    some = source.take(counted)
-    some = ArraySource(*some.whole(), content=some.content)
-    first_duplicate = some.first_duplicates(some.row_hashes())
-    number = np.zeros(source.n_rows, np.intp)
-    number[counted] = (np.cumsum(first_duplicate == np.arange(some.n_rows)) - 1)[first_duplicate]
-    return number
+def fit_spread(
+    rows: CalibrationRows, column_groups: NDArray, budget: Budget, features: FeatureMap | None = None
+) -> Spread:
+    """Learn the scale from errors of rows that do not calibrate, if they are not too few, and score those that do.
+
+    Parameters
+    ----------
+    rows : CalibrationRows
+    column_groups : int array of shape (d,)
+        Encoded columns of one number have one scale.
+    budget : Budget
+        The time that is left for a metric.
+    features : FeatureMap, optional
+        The map of the scale, where one has been chosen before.
+    """
+    seen = np.isfinite(rows.predicted).all(axis=1)
+    errors, limits = rows.targets - rows.predicted, limits_of(rows.targets, rows.weight)
+    learned = np.flatnonzero(seen & ~rows.judge)
+    judge = np.flatnonzero(seen & rows.judge)
+    bounds = np.ones((2, errors.shape[1]))
+    if len(learned) < FEWEST_ROWS:
+        scores = in_order(errors[judge], rows.weight[judge])
+        return Spread(rows.centre, None, bounds, limits, scores, rows.seed)
+    drawn, factors = draw_rows(rows.weight[learned], LEARNED_ROWS, np.random.default_rng(rows.seed))
+    learned = learned[drawn]
+    some = rows.rows_of(learned)
+    some = some if factors is None else some.weighted(factors)
+    roots, bounds = roots_of(errors[learned], some.weights)
+    some = ArraySource(some.X, roots, some.weights)
+    features = features or scale_map(some, column_groups, rows.seed, budget)
+    found = _regression(Design(some, features, np.float64))
+    spread = Spread(rows.centre, found, bounds, limits, Scores(errors, errors, 0.0), rows.seed, features)
+    design = Design(rows.rows_of(judge), features, np.float64)
+    scale = spread.scale(design.predict(found.coef, found.intercept))
+    return replace(spread, scores=in_order(errors[judge] / scale, rows.weight[judge]))
+
+
+def _regression(design: Design) -> Affine:
+    """Ridge regression with the penalty of the least leave-one-out error."""
+    factor = factorise(design, 2)
+    alpha = choose_alpha(factor, leave_one_out(factor, lambda: design))[0]
+    coef = factor.coef(alpha)
+    return Affine(coef, factor.intercept(coef))
 
 
 def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -149,7 +195,7 @@ def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
     return roots, np.maximum(np.quantile(counted, BOUNDS, axis=0), least)
 
 
-def limits(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+def limits_of(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
     """Least and greatest target, shape (2, K), where a hundredth of the weight and ten rows lie; else infinite.
 
     Such targets are counts, ratings or censored: what they cannot be is no part of an interval. A new row lies beyond

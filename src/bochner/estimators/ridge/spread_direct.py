@@ -1,10 +1,8 @@
-"""The spread of a machine's errors by the factorisation that it was solved by.
+"""Errors of rows left out of a machine, by the factorisation that it was solved by.
 
-The scale is learned with the inverse that is there: its coefficients are (G + a I)^-1 c, G of all rows and c the
-moments of the roots of some, in proportion. A factor for these rows alone would cost another fit. The errors of rows
-that it is learned from are those of rows left out too, y - f over 1 - w h, but where there are more rows than features
-the leverages h = z'(G + alpha I)^-1 z are estimates: means of (z'v)^2 over draws v = (G + alpha I)^-1 (A'e +
-alpha^(1/2) e'), whose covariance is (G + alpha I)^-1 for normal e and e'.
+Those of rows that calibrate are exact. Those that a scale is learned from are y - f over 1 - w h, but where there are
+more rows than features the leverages h = z'(G + alpha I)^-1 z are estimates: means of (z'v)^2 over draws
+v = (G + alpha I)^-1 (A'e + alpha^(1/2) e'), whose covariance is (G + alpha I)^-1 for normal e and e'.
 """
 
 from __future__ import annotations
@@ -14,17 +12,17 @@ from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
 from bochner.design import Design
-from bochner.estimators.ridge.spread import FEWEST_ROWS, LEARNED_ROWS, Affine, Rows, Spread, distinct_numbers, roots_of
+from bochner.estimators.ridge.observations import distinct_numbers
+from bochner.estimators.ridge.spread import LEARNED_ROWS, CalibrationRows
 from bochner.solvers.factors import DualFactor, FeatureFactor
 from bochner.solvers.leave_one_out import DualLeaveOneOut, PrimalLeaveOneOut
 
-SMOOTHING = 5.0  # times the ridge term, where another one costs little
 SCORED_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored, and their number times that of pairs
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
 
 
-def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: Rows) -> Spread:
-    """Learn the scale from errors of rows that are left out, and score others that calibrate, left out one by one.
+def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows) -> CalibrationRows:
+    """Predict rows that calibrate, left out one by one, and others that a scale may be learned from.
 
     Parameters
     ----------
@@ -33,38 +31,22 @@ def spread_directly(design: Design, factor: FeatureFactor, alpha: float, rows: R
     factor : FeatureFactor
         Of all of them.
     alpha : float
-    rows : Rows
+    rows : CalibrationRows
     """
-    few = np.count_nonzero(rows.others) < FEWEST_ROWS
+    few = rows.few
     if few:
-        rows = rows.judged_by(True)
+        rows = rows.judged_by_all()
     rng = np.random.default_rng(rows.seed)
     size = int(np.clip(SCORED_WORK // design.features.n_features_out**2, *SCORED_ROWS))
-    judge, others = _some(rows.judge, size, rng), _some(rows.others, LEARNED_ROWS, rng)
-    rows = rows.judged_by(np.isin(np.arange(len(rows.weight)), judge))
+    judge, others = _some(rows.judge, size, rng), _some(~rows.judge, LEARNED_ROWS, rng)
     predicted = np.full(rows.targets.shape, np.nan)
-    predicted[judge] = left_out(design, factor, alpha, judge)
-    if few:
-        return rows.spread(predicted)
-    if isinstance(factor, DualFactor):
-        errors = rows.targets[others] - left_out(design, factor, alpha, others)
-    else:
-        errors = _nearly_left_out(_of(design, others), factor, alpha, rng)
-    roots, bounds = roots_of(errors, rows.weight[others])
-    scale = _regression(_of(design, others), factor, alpha, roots)
-    found = np.full(rows.targets.shape, np.nan)
-    found[judge] = _of(design, judge).predict(scale.coef, scale.intercept)
-    return rows.spread(predicted, None, scale, found, bounds)
-
-
-def _regression(design: Design, factor: FeatureFactor, alpha: float, targets: NDArray) -> Affine:
-    """Ridge regression of other targets, (m, K), of some of the rows, by the factor of all."""
-    weight = design.source.weights
-    mean = weight @ targets / weight.sum()
-    smooth = SMOOTHING * alpha if factor.inverse.serves_paths else alpha
-    coef = factor.applied(smooth, _cross(design, factor, targets - mean) * (factor.weight / weight.sum()))
-    coef = coef.astype(design.dtype)
-    return Affine(coef, mean - factor.feature_mean @ coef)
+    predicted[judge] = left_out(design, factor, alpha, rows, judge)
+    if isinstance(factor, DualFactor) and not few:
+        predicted[others] = left_out(design, factor, alpha, rows, others)
+    elif not few:
+        errors = _nearly_left_out(_of(design, rows, others), factor, alpha, rng)
+        predicted[others] = rows.targets[others] - errors
+    return rows.with_predictions(predicted)
 
 
 def _nearly_left_out(design: Design, factor: FeatureFactor, alpha: float, rng: np.random.Generator) -> NDArray:
@@ -92,12 +74,15 @@ def _cross(design: Design, factor: FeatureFactor, targets: NDArray) -> NDArray[n
     return total
 
 
-def left_out(design: Design, factor: FeatureFactor, alpha: float, looked: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Leave-one-out predictions of rows, (m, K); equal ones that are looked at are left out together."""
+def left_out(
+    design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows, some: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Leave-one-out predictions of some of the observations, (m, K), exact."""
     if isinstance(factor, DualFactor):
-        return DualLeaveOneOut(factor).predict(alpha)[distinct_numbers(design.source)[looked]]
-    some = _of(design, looked)
-    return PrimalLeaveOneOut(some.distinct(), factor).predict(alpha)[distinct_numbers(some.source)]
+        own, number = rows.observations, distinct_numbers(design.source)
+        targets, number = rows.targets[some], number[own.row[some]]
+        return targets - DualLeaveOneOut(factor).errors_of_parts(alpha, number, targets, own.weight[some])
+    return PrimalLeaveOneOut(_of(design, rows, some), factor).predict(alpha)
 
 
 def _some(mask: NDArray[np.bool_], size: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -105,6 +90,6 @@ def _some(mask: NDArray[np.bool_], size: int, rng: np.random.Generator) -> NDArr
     return draw_rows(np.where(mask, 1.0, 0.0), size, rng)[0] if mask.any() else np.empty(0, np.intp)
 
 
-def _of(design: Design, rows: NDArray[np.intp]) -> Design:
-    """The design of some of the rows."""
-    return Design(design.source.take(rows), design.features, design.dtype)
+def _of(design: Design, rows: CalibrationRows, some: NDArray[np.intp]) -> Design:
+    """The design of some of the observations."""
+    return Design(rows.rows_of(some), design.features, design.dtype)

@@ -1,29 +1,35 @@
-"""The spread of a machine's errors by conjugate gradients on its stored features."""
+"""Errors of rows left out of a machine, by conjugate gradients on its stored features without their fold."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.hashes import uniform
-from bochner.estimators.ridge.spread import FEWEST_ROWS, LEARNED_ROWS, Affine, Rows, Spread, roots_of
+from bochner.estimators.ridge.spread import LEARNED_ROWS, Affine, CalibrationRows
 from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
+from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 from bochner.tuning.policy import POLICY
 
 N_FOLDS = 2  # of the rows that the scale is learned from; more change nothing
-SMOOTHING = 10.0  # times the ridge terms
 STEPS = 12  # iterations for bins, which are regularised by stopping
 TOL = 3e-2  # relative error, where there are no bins
 
 
 class Grouped(NamedTuple):
-    """Rows as they came, and the number of the design's row that each is part of, shape (n,)."""
+    """Observations, and the number of the design's row that each of the rows as they came is part of, shape (n,)."""
 
-    rows: Rows
+    rows: CalibrationRows
     number: NDArray[np.intp]
+
+    @property
+    def own(self) -> NDArray[np.intp]:
+        """Number of the design's row that each observation is part of."""
+        return self.number[self.rows.observations.row]
 
 
 class Folds(NamedTuple):
@@ -57,10 +63,10 @@ class Machine(NamedTuple):
     ridge: IterativeRidge
     penalty: NDArray
 
-    def solve(self, kept: NDArray, targets: NDArray | None = None, smoothing: float = 1.0) -> Found:
-        """Fit the rows of a mask, to their targets or other ones, with so many times the ridge terms."""
-        equations = self.ridge.equations(kept, targets)
-        penalty = np.tile(smoothing * self.penalty, (equations.shape[0], 1))
+    def solve(self, kept: NDArray) -> Found:
+        """Fit the rows of a mask."""
+        equations = self.ridge.equations(kept)
+        penalty = np.tile(self.penalty, (equations.shape[0], 1))
         most, tol = (POLICY.most_iterations, TOL) if self.ridge.is_dense else (STEPS, 0.0)
         return self._found(equations, self.ridge.solve(equations, penalty, tol, most).coef)
 
@@ -73,33 +79,54 @@ class Machine(NamedTuple):
         return Found(Affine(coef.T, intercept), self.ridge.predict(equations, coef))
 
 
-def spread_iteratively(machine: Machine, grouped: Grouped, folds: Folds) -> Spread:
-    """Learn the scale from errors of rows by machines without their fold, and score those that calibrate.
+def calibrate_iteratively(machine: Machine, grouped: Grouped, folds: Folds) -> CalibrationRows:
+    """Predict rows by machines without their fold: those that calibrate, and others that a scale may be learned from.
 
-    Where one fold calibrates, intervals are about the machine without it. Coefficients are those of the stored
+    Where one fold calibrates, intervals are about the machine without it. Its coefficients are those of the stored
     features, whose maps' scales are `machine.ridge.scales`.
     """
-    rows, number = grouped
+    rows = grouped.rows
     source = machine.ridge.design.source
     counted = source.weights > 0
     predicted, centre = np.full((source.n_rows, source.n_outputs), np.nan), None
     if len(folds.masks) == 1:
         judge = folds.masks[0] & counted
-        rows = rows.judged_by(judge[number])
+        rows = replace(rows, judge=judge[grouped.own])
         found = machine.solved(counted & ~judge, folds.coef)
         predicted[judge], centre = found.predicted[judge], found.linear
-        others = counted & ~judge
-        if np.count_nonzero(others) >= FEWEST_ROWS:
-            _predict_folds(machine, others, predicted, rows.seed)
+        if not rows.few:
+            _predict_folds(machine, counted & ~judge, predicted, rows.seed)
     elif folds.masks:
-        predicted[np.concatenate([np.flatnonzero(mask) for mask in folds.masks])] = folds.predicted
-        judge = np.bincount(number[rows.judge], minlength=source.n_rows) > 0
-        others = counted & ~judge
-        if np.count_nonzero(others) < FEWEST_ROWS:
-            rows = rows.judged_by(True)
-    if not folds.masks or np.count_nonzero(others) < FEWEST_ROWS:
-        return rows.spread(predicted[number], centre)
-    return _scaled(machine, Grouped(rows, number), predicted, others, centre)
+        predicted[_of_folds(folds.masks)] = folds.predicted
+        rows = rows.judged_by_all() if rows.few else rows
+    return rows.with_predictions(predicted[grouped.own], centre)
+
+
+def observed(predictions: HeldOutPredictions, masks: list[NDArray[np.bool_]], grouped: Grouped) -> HeldOutPredictions:
+    """Predictions for observations, by those for the design's rows that were held out in turn.
+
+    Parameters
+    ----------
+    predictions : HeldOutPredictions
+        Of one fold after the other.
+    masks : list of bool arrays
+        Of the folds.
+    grouped : Grouped
+    """
+    held_out, rows = _of_folds(masks), grouped.rows
+    place = np.full(len(masks[0]), -1)
+    place[held_out] = np.arange(len(held_out))
+    place = place[grouped.own]
+    some = np.flatnonzero(place >= 0)
+    place, weight = place[some], rows.weight[some]
+    fold = None if predictions.rows is None or predictions.rows.fold is None else predictions.rows.fold[place]
+    left_out = LeftOut(rows.rows_of(some).X, weight, fold)
+    return HeldOutPredictions(predictions.predicted[place], rows.targets[some], weight, left_out)
+
+
+def _of_folds(masks: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
+    """Numbers of the rows that were held out, one fold after the other."""
+    return np.concatenate([np.flatnonzero(mask) for mask in masks])
 
 
 def _predict_folds(machine: Machine, others: NDArray, predicted: NDArray, seed: int) -> None:
@@ -110,21 +137,3 @@ def _predict_folds(machine: Machine, others: NDArray, predicted: NDArray, seed: 
         left = others & (fold == k)
         if left.any() and (others & ~left).any():
             predicted[left] = machine.solve(others & ~left).predicted[left]
-
-
-def _scaled(machine: Machine, grouped: Grouped, predicted: NDArray, others: NDArray, centre: Affine | None) -> Spread:
-    """Fit the scale to the errors of rows that do not calibrate."""
-    rows, number = grouped
-    learned = others & np.isfinite(predicted).all(axis=1)
-    weight = np.where(learned[number], rows.weight, 0.0)
-    errors = np.where(weight[:, np.newaxis] > 0, rows.targets - predicted[number], 0.0)
-    roots, bounds = roots_of(errors, weight)
-    found = machine.solve(learned, _means(roots, weight, number, len(learned)), SMOOTHING)
-    return rows.spread(predicted[number], centre, found.linear, found.predicted[number], bounds)
-
-
-def _means(values: NDArray, weight: NDArray, number: NDArray, n: int) -> NDArray[np.float64]:
-    """Weighted means of values of the rows, (m, K), over those that are one row of the design; zero of none, (n, K)."""
-    total = np.bincount(number, weight, n)
-    sums = np.stack([np.bincount(number, weight * column, n) for column in values.T], axis=1)
-    return sums / np.where(total > 0, total, 1.0)[:, np.newaxis]

@@ -64,7 +64,7 @@ def solve_stream(design: Design, sample: ArraySource, task: RidgeTask, keep: Kee
         alphas=first.alphas / scale,
         scores=first.scores,
         held_out_predictions=first.held_out_predictions,
-        spread=first.spread,
+        calibration=first.calibration,
     )
 
 

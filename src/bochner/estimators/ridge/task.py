@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.estimators.ridge.spread import Spread
+from bochner.estimators.ridge.spread import CalibrationRows
 from bochner.features.base import FeatureMap
 from bochner.solvers.factors import Factor
 from bochner.solvers.iterative import IterativeRidge
@@ -33,7 +33,10 @@ class RidgeTask:
     calibrated : bool
         Whether predictions for rows by a model that has not seen them are wanted too.
     uncertain : bool
-        Whether the spread of the errors is, for intervals.
+        Whether such predictions for the rows that intervals go by are.
+    individual : bool
+        Whether predictions are of the rows as they came, copies as one, and not of equal inputs as one: where what
+        targets vary by among these is noise, and to be known.
     held_out : bool array of shape (n,) or None
         Rows that the features were not learned from, of which these predictions are, if they are not too few.
     verdict : Verdict or None
@@ -59,6 +62,7 @@ class RidgeTask:
     resumed: bool = False
     merges: bool = True
     uncertain: bool = False
+    individual: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
@@ -106,8 +110,8 @@ class Fitted:
         Mean squared error of each on rows left out.
     held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
-    spread : Spread or None
-        Of the errors, where it was requested.
+    calibration : CalibrationRows or None
+        Predictions for observations that intervals go by, where these were requested.
     n_iter : int or None
     residual : float or None
     stage : Stage or None
@@ -123,7 +127,7 @@ class Fitted:
     held_out_predictions: HeldOutPredictions | None
     n_iter: int | None = None
     residual: float | None = None
-    spread: Spread | None = None
+    calibration: CalibrationRows | None = None
     stage: Stage | None = None
 
 
