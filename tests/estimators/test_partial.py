@@ -75,6 +75,8 @@ def test_merged_parts_are_one_fit(tmp_path):
     here = in_parts(deepcopy(first), X[1200:], y[1200:])
     truth = in_parts(deepcopy(first), X, y).predict(X)
     back = load(tmp_path / "elsewhere.safetensors")
+    for part in (here, back):  # whose solution must not be that of the merged one
+        assert not np.allclose(part.predict(X), truth, atol=1e-8)
     for merged in (merge([here, back]), here + back, merge([back, here, first]), merge([merge([here]), back])):
         np.testing.assert_allclose(merged.predict(X), truth, atol=1e-8)
     assert not np.allclose(here.predict(X), truth, atol=1e-8)  # which is left as it was

@@ -8,7 +8,7 @@ from scipy.linalg import hadamard
 from sklearn.kernel_approximation import RBFSampler
 
 from bochner import FourierFeatures, load, save
-from bochner.features.sampling import normal_vectors
+from bochner.features.sampling import normal_vectors, unit_frequencies
 from bochner.features.structured import HAAR, SignedHadamard, cheaper, padded
 from bochner.kernels import Gabor, Gaussian, Hamming, Laplacian, Matern, Periodic, PowerExponential, Subspace
 from bochner.loops.hadamard import LANES, project
@@ -186,6 +186,17 @@ class TestLeverage:
     def test_any_rows(self, X):
         Z = FourierFeatures(Gaussian(), 21, sampling="leverage", random_state=0).fit_transform(X)
         assert np.isfinite(Z).all()
+
+
+def test_far_frequencies_of_heavy_tails_come_nearer():
+    """R (1 + log(1 + log(|w| / R))) beyond R = 10^5; coordinates of the Laplacian kernel's are of Cauchy's law."""
+    normal = np.array([[0.5, -1.0, 4.0, -4.5, 6.0, -7.0]])
+    raw = stats.cauchy.ppf(stats.norm.cdf(normal[:, :5]))  # which rounds beyond
+    found = unit_frequencies(Laplacian().spectral_measure(), normal, np.empty((0, 6)))[0]
+    np.testing.assert_allclose(found[:3], raw[0, :3], rtol=1e-9)
+    far = 1e5 * (1 + np.log(1 + np.log(np.abs(raw[0, 4]) / 1e5)))
+    np.testing.assert_allclose(found[4], far, rtol=1e-6)
+    assert found[4] < 1e6
 
 
 class TestHadamard:

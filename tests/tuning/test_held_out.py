@@ -77,6 +77,15 @@ class TestFolds:
         np.testing.assert_array_equal(row_hashes(sp.csr_array(X)), hashes)
         assert 0.1 < np.mean(mask[rows_held_out(hashes, np.ones(20_000), 1)]) < 0.3
 
+    def test_a_seed_holds_out_its_own_rows(self, one_fold):
+        X, Y = rows()
+        ridge = ridge_on(FOURIER, X, Y)
+        masks = [HeldOut(ridge, seed).folds[0] for seed in range(3)]
+        for seed, mask in enumerate(masks):
+            np.testing.assert_array_equal(mask, rows_held_out(row_hashes(X), np.ones(N), seed))
+        assert not np.array_equal(masks[0], masks[1])
+        assert not np.array_equal(masks[1], masks[2])
+
     @pytest.mark.parametrize("copies", [1, 2, 7])
     def test_equal_rows_are_held_out_together(self, copies, policy):
         X, Y = rows(100)
@@ -194,6 +203,23 @@ class TestScores:
         np.testing.assert_allclose(held_out_predictions.predicted, predictions[n_iter - 1], rtol=0, atol=1e-9)
         # Another number of columns makes BLAS sum in another order.
         np.testing.assert_allclose(held.scores(penalty), min(losses[:15]) / mask.sum(), rtol=1e-6)
+
+    def test_iterations_of_several_folds_are_their_median(self):
+        ridge = ridge_on(BINS, *rows())
+        folds, penalty = HeldOut(ridge, 0).folds, np.array([1e-3])
+        each = [HeldOut(ridge, 0, mask).trace(penalty, 0.0).n_iter for mask in folds]
+        found = HeldOut(ridge, 0).trace(penalty, 0.0).n_iter
+        assert found == sorted(each)[2]
+        assert found not in (each[0], min(each), max(each))
+
+    def test_folds_count_by_their_weight(self):
+        """One fold has nearly all of it, whose score is then that of all."""
+        X, Y = rows()
+        heavy = held_on(FOURIER, X, Y).folds[3]
+        ridge = ridge_on(FOURIER, X, Y, np.where(heavy, 1.0, 1e-6))
+        penalties = np.array([[1e-7], [1e-5]])
+        alone = HeldOut(ridge, 0, heavy).scores(penalties)
+        np.testing.assert_allclose(HeldOut(ridge, 0).scores(penalties), alone, rtol=1e-4)
 
     def test_what_has_settled_is_enough(self, one_fold, monkeypatch):
         """Fewer iterations, and what they leave is a small share of what the predictions are wrong by.
