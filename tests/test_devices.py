@@ -344,10 +344,14 @@ def test_quantiles_that_lie_on_a_device():
 
 
 def test_partial_fits_of_classes_on_a_device():
+    """Of two classes that have come, and one that has not yet."""
     X, y, _ = data()
-    model = machine(KernelMachineClassifier, **WAYS["given"])
-    model.partial_fit(on_strict(X), on_strict((y > 1).astype(int)), classes=np.array([0, 1, 2]))
-    assert to_host(model.predict_proba(on_strict(X))).shape == (N, 3)
+    model, other = (machine(KernelMachineClassifier, **WAYS["given"]) for _ in range(2))
+    labels, classes = (y > 1).astype(int), np.array([0, 1, 2])
+    model.partial_fit(on_strict(X), on_strict(labels), classes=classes)
+    found = to_host(model.predict_proba(on_strict(X)))
+    np.testing.assert_allclose(found, other.partial_fit(X, labels, classes=classes).predict_proba(X), atol=1e-6)
+    assert np.mean(found.argmax(axis=1) == labels) > 0.9
 
 
 def test_partial_fits_on_a_device():

@@ -25,8 +25,8 @@ MIXED = ConcatenatedFeatures([FOURIER, BINS])
 MAPS = pytest.mark.parametrize("features", [FOURIER, BINS, MIXED], ids=["fourier", "bins", "mixed"])
 
 
-def rows(n=N, K=1):
-    rng = np.random.default_rng(0)
+def rows(n=N, K=1, seed=0):
+    rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))
     return X, np.sin(X @ rng.standard_normal((3, K))) + 0.3 * rng.standard_normal((n, K))
 
@@ -268,15 +268,22 @@ class TestScores:
         ratio = held.scores(penalties) / each
         assert np.all((ratio > 0.3) & (ratio < 1.5 * 1.1))
 
-    def test_of_many_outputs_are_estimated_without_bias(self):
-        """By two random combinations: a factor of chi-squared kind with variance 2 / 2 in each direction at most."""
-        X, Y = rows(K=12)
-        held = held_on(FOURIER, X, Y)
-        penalties = np.array([[1.0], [30.0]])
-        each = np.sum([held_on(FOURIER, X, Y[:, k : k + 1]).scores(penalties) for k in range(12)], axis=0)
-        ratio = held.scores(penalties) / each
-        assert np.all(np.abs(ratio - 1) <= 1)
-        assert ratio[0] == pytest.approx(ratio[1], rel=0.5)
+    def test_of_many_outputs_are_estimated_without_bias(self, policy):
+        """By two combinations, which keep the sum of squares in the mean over independent outputs.
+
+        Ridge terms are so large that to stop early gains nothing.
+        """
+        ratios = []
+        for seed in range(25):
+            X, Y = rows(100, K=12, seed=seed)
+            ridge, penalties = ridge_on(FOURIER, X, Y), np.array([[20.0], [100.0]])
+            policy(traced_outputs=2)
+            found = HeldOut(ridge, seed).scores(penalties)
+            policy(traced_outputs=12)
+            ratios.append(found / HeldOut(ridge, seed).scores(penalties))
+        error = np.std(ratios, axis=0, ddof=1) / np.sqrt(len(ratios))
+        assert np.all(np.abs(np.mean(ratios, axis=0) - 1) <= 4 * error)
+        assert error.max() < 0.1
 
     def test_of_a_constant_target_are_zero(self):
         X, _ = rows()

@@ -7,12 +7,15 @@ from bochner.unsupervised.tails import log_tail, tail_table
 
 
 @pytest.mark.parametrize(
-    ("values", "weight"), [([2.0, 5.0, 1.0, 3.0, 2.0], np.ones(5)), ([5.0, 3.0, 2.0, 1.0, 9.0], [1.0, 1.0, 2.0, 1.0, 0.0])]
+    ("values", "weight"),
+    [([2.0, 5.0, 1.0, 3.0, 2.0], np.ones(5)), ([5.0, 3.0, 2.0, 1.0, 9.0], [1.0, 1.0, 2.0, 1.0, 0.0])],
 )
 def test_equal_values_are_one_knot_at_the_middle_of_their_ranks(values, weight):
     """Of five rows the greatest value is beyond half a row, and the two equal ones are beyond two and one."""
     table = tail_table(np.array(values), np.array(weight))
-    np.testing.assert_allclose(table, [[1, np.log(0.9)], [2, np.log(0.6)], [3, np.log(0.3)], [5, np.log(0.1)]], atol=4e-6)
+    np.testing.assert_allclose(
+        table, [[1, np.log(0.9)], [2, np.log(0.6)], [3, np.log(0.3)], [5, np.log(0.1)]], atol=4e-6
+    )
     np.testing.assert_allclose(np.exp(log_tail(table, np.array([2.0, 2.5]))), [0.6, np.sqrt(0.6 * 0.3)], rtol=1e-5)
 
 
