@@ -170,7 +170,8 @@ def test_heavy_rows_turn_the_principal_directions(kind):
 def test_heavy_rows_draw_landmarks():
     """Two clusters of many distinct rows each, of which one has nearly all the weight and most of the landmarks."""
     rng = np.random.default_rng(0)
-    rows = np.vstack([rng.uniform(-1, 1, (1000, 2)), rng.uniform(-1, 1, (1000, 2)) + [4.0, 0.0]])
+    rows = rng.uniform(-1, 1, (2000, 2))
+    rows[1000:, 0] += 4
     features = [AnchorFeatures(20, normalize=False, random_state=0).draw(2) for _ in range(2)]
     weight = np.repeat([1.0, 1e4], 1000)
     for fitted, own in zip(features, (weight, weight[::-1]), strict=True):

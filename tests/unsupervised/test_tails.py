@@ -6,10 +6,11 @@ import pytest
 from bochner.unsupervised.tails import log_tail, tail_table
 
 
-@pytest.mark.parametrize(
-    ("values", "weight"),
-    [([2.0, 5.0, 1.0, 3.0, 2.0], np.ones(5)), ([5.0, 3.0, 2.0, 1.0, 9.0], [1.0, 1.0, 2.0, 1.0, 0.0])],
-)
+FIVE = [2.0, 5.0, 1.0, 3.0, 2.0], np.ones(5)
+WEIGHTED = [5.0, 3.0, 2.0, 1.0, 9.0], [1.0, 1.0, 2.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(("values", "weight"), [FIVE, WEIGHTED], ids=["rows", "weights"])
 def test_equal_values_are_one_knot_at_the_middle_of_their_ranks(values, weight):
     """Of five rows the greatest value is beyond half a row, and the two equal ones are beyond two and one."""
     table = tail_table(np.array(values), np.array(weight))
