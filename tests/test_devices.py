@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import array_api_strict
 import numpy as np
@@ -326,6 +327,21 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
     with bochner.settings(device=named(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
         other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
     np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_features_that_are_written_in_place(paired, monkeypatch):
+    """As on devices whose arrays can be changed, here by NumPy, a few rows at a time."""
+    monkeypatch.setattr(waves, "TILE", 100)
+    X = data(n=50)[0]
+    features = FourierFeatures(Gaussian(0.5), 21, paired=paired, random_state=0).fit(X)
+    place = SimpleNamespace(library=SimpleNamespace(module=np), product=np.matmul)
+    made = waves.Waves(place, features.frequencies_, features.offsets_, features.bounds())
+    out = np.full((50, features.n_features_out), np.nan)
+    for amplitudes in (None, made.amplitudes):
+        made.write(X, out, amplitudes)
+        expected = features.transform(X) / (made.amplitudes if amplitudes is None else 1.0)
+        np.testing.assert_allclose(out, expected, atol=1e-12)
 
 
 def test_predictions_go_to_files_alone():

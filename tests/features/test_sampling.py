@@ -292,6 +292,7 @@ class TestStructured:
         assert sign_flips(Gaussian(), 784, n_components=16384, sampling="orthogonal") is None
         assert sign_flips(Gaussian(), 10, sampling="structured") is not None
         assert sign_flips(Gaussian(), 8, sampling="structured") is None
+        assert not cheaper(HAAR, HAAR)  # whose rotation alone is such a product
         assert cheaper(784, 8192, 2.0)
         assert not cheaper(10, 8192)
 

@@ -302,6 +302,7 @@ class TestChoice:
         ridge = ridge_on(FOURIER, X, Y)
         Z = matrix(ridge)
         np.testing.assert_allclose(alphas_to_try(ridge), SHARES * N * Z.var(axis=0).sum(), rtol=1e-12)
+        np.testing.assert_allclose(alphas_to_try(ridge, 7.0 * N), 7 * alphas_to_try(ridge), rtol=1e-12)
         assert np.all(alphas_to_try(ridge_on(FOURIER, np.ones((5, 3)), Y[:5])) > 0)
 
     def test_candidates_of_bins_are_in_the_unit_of_kernel_and_weights(self):
