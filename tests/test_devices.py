@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import array_api_strict
 import numpy as np
@@ -328,6 +329,21 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
     np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
 
 
+@pytest.mark.parametrize("paired", [False, True])
+def test_features_that_are_written_in_place(paired, monkeypatch):
+    """As on devices whose arrays can be changed, here by NumPy, a few rows at a time."""
+    monkeypatch.setattr(waves, "TILE", 100)
+    X = data(n=50)[0]
+    features = FourierFeatures(Gaussian(0.5), 21, paired=paired, random_state=0).fit(X)
+    place = SimpleNamespace(library=SimpleNamespace(module=np), product=np.matmul)
+    made = waves.Waves(place, features.frequencies_, features.offsets_, features.bounds())
+    out = np.full((50, features.n_features_out), np.nan)
+    for amplitudes in (None, made.amplitudes):
+        made.write(X, out, amplitudes)
+        expected = features.transform(X) / (made.amplitudes if amplitudes is None else 1.0)
+        np.testing.assert_allclose(out, expected, atol=1e-12)
+
+
 def test_predictions_go_to_files_alone():
     X, y, _ = data()
     model = machine(KernelMachineRegressor, **WAYS["given"]).fit(on_strict(X), on_strict(y))
@@ -344,10 +360,14 @@ def test_quantiles_that_lie_on_a_device():
 
 
 def test_partial_fits_of_classes_on_a_device():
+    """Of two classes that have come, and one that has not yet."""
     X, y, _ = data()
-    model = machine(KernelMachineClassifier, **WAYS["given"])
-    model.partial_fit(on_strict(X), on_strict((y > 1).astype(int)), classes=np.array([0, 1, 2]))
-    assert to_host(model.predict_proba(on_strict(X))).shape == (N, 3)
+    model, other = (machine(KernelMachineClassifier, **WAYS["given"]) for _ in range(2))
+    labels, classes = (y > 1).astype(int), np.array([0, 1, 2])
+    model.partial_fit(on_strict(X), on_strict(labels), classes=classes)
+    found = to_host(model.predict_proba(on_strict(X)))
+    np.testing.assert_allclose(found, other.partial_fit(X, labels, classes=classes).predict_proba(X), atol=1e-6)
+    assert np.mean(found.argmax(axis=1) == labels) > 0.9
 
 
 def test_partial_fits_on_a_device():

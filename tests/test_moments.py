@@ -70,7 +70,16 @@ def test_adding_leaves_the_parts_alone():
     total.matrix[:] = 0
     np.testing.assert_array_equal(one.matrix, before)
     assert (one + Moments(D, K, np.float32)).dtype == np.float64
+    assert (Moments(D, K, np.float32) + one).dtype == np.float64
     assert (Moments(D, K) + Moments(D, K)).dtype == np.float32
+
+
+def test_one_weight_of_all_rows_in_one_place_of_memory():
+    """As NumPy broadcasts a number: two, which is not one."""
+    Z, Y, _ = data()
+    found = moments_of(Z, Y, np.broadcast_to(2.0, N))
+    np.testing.assert_array_equal(found.matrix, moments_of(Z, Y, np.full(N, 2.0)).matrix)
+    np.testing.assert_allclose(found.matrix, 2 * moments_of(Z, Y).matrix, rtol=1e-12)
 
 
 def test_weights_are_repeated_rows():

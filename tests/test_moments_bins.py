@@ -50,6 +50,14 @@ def test_against_dense_products(kernel, weighted, shape):
     assert_moments(moments, features.transform(X).toarray(), y, weight)
 
 
+@KERNELS
+def test_one_weight_of_all_rows_in_one_place_of_memory(kernel):
+    X, y, _ = rows()
+    features, two = map_of(kernel), np.broadcast_to(2.0, N)
+    moments = Design(ArraySource(X, y, two), features, np.float64).moments()
+    assert_moments(moments, features.transform(X).toarray(), y, two)
+
+
 def test_rows_in_single_precision():
     """Bins are those of the rounded rows, and weights inside of them are rounded; all else is in double precision."""
     X, y, weight = rows()

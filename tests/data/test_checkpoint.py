@@ -283,13 +283,18 @@ class TestSignal:
         assert done.returncode == -signal.SIGTERM, done.stderr
         np.testing.assert_array_equal(load_file(path)["a"], [1, 1])
 
-    def test_calls_the_handler_that_was_there_before_and_gives_it_back(self, path):
+    @pytest.mark.parametrize("changes", [0, 2])
+    def test_calls_the_handler_that_was_there_before_and_gives_it_back(self, path, changes):
+        """At once, also after changes that are done."""
         seen = []
         former = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(os.path.exists(path)))
         try:
             own = signal.getsignal(signal.SIGTERM)
             held = Checkpoint(path, IDENTITY, every=1e6)
             with held.keeping(lambda: iter([("a", np.ones(2))])):
+                for _ in range(changes):
+                    with held.change():
+                        pass
                 signal.raise_signal(signal.SIGTERM)
                 assert seen == [True]
             assert signal.getsignal(signal.SIGTERM) is own

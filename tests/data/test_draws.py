@@ -31,6 +31,21 @@ def test_sums_are_unbiased():
     assert (np.abs(z) < 4).all()
 
 
+def test_a_place_that_rounds_beyond_the_last_row_is_its():
+    class Last:
+        """A generator of the largest number below one, which rounds to one when a whole number is added."""
+
+        def permutation(self, n):
+            return np.arange(n)
+
+        def uniform(self):
+            return 1 - 2.0**-53
+
+    rows, factors = draw_rows(np.arange(1.0, 8.0), 3, Last())
+    assert rows[-1] == 6
+    assert np.isfinite(factors).all()
+
+
 def test_sums_vary_less_than_of_a_uniform_draw():
     def spread(draw):
         return np.std([draw(np.random.default_rng(seed)) for seed in range(100)])

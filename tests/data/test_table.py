@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner.data.table import TableEncoder, TableStatistic
@@ -67,6 +68,13 @@ def test_every_library_gives_the_same_matrix(frame):
         "moment_day_sin", "moment_missing",
         "span_seconds", "span_missing", "hour_day_cos", "hour_day_sin", "hour_missing",
     ]  # fmt: skip
+
+
+def test_tags_tell_scikit_learn_what_is_taken():
+    tags = get_tags(TableEncoder())
+    inputs = tags.input_tags
+    assert (inputs.sparse, inputs.allow_nan, inputs.categorical, inputs.string) == (True, True, True, True)
+    assert tags.transformer_tags.preserves_dtype == ["float32"]
 
 
 def test_object_array_equals_frame():

@@ -75,6 +75,8 @@ def test_merged_parts_are_one_fit(tmp_path):
     here = in_parts(deepcopy(first), X[1200:], y[1200:])
     truth = in_parts(deepcopy(first), X, y).predict(X)
     back = load(tmp_path / "elsewhere.safetensors")
+    for part in (here, back):  # whose solution must not be that of the merged one
+        assert not np.allclose(part.predict(X), truth, atol=1e-8)
     for merged in (merge([here, back]), here + back, merge([back, here, first]), merge([merge([here]), back])):
         np.testing.assert_allclose(merged.predict(X), truth, atol=1e-8)
     assert not np.allclose(here.predict(X), truth, atol=1e-8)  # which is left as it was
@@ -145,9 +147,12 @@ def test_sparse_rows(tmp_path):
     y = np.asarray(X.sum(axis=1)).ravel()
     model = in_parts(regressor(features="fourier", n_components=100, alpha="auto").prepare(X[:800], y[:800]), X, y)
     save(model, tmp_path / "model.safetensors")
-    again = load(tmp_path / "model.safetensors").partial_fit(X[:10], y[:10])
-    assert model.score(X, y) > 0.9
-    assert again.score(X, y) > 0.9
+    again = load(tmp_path / "model.safetensors").partial_fit(X[:300], y[:300])
+    Z = model.features_.transform(model.encoder_.encode(X, np.float64))
+    for found, weight in ((model, np.ones(2000)), (again, 1.0 + (np.arange(2000) < 300))):
+        truth = Ridge(alpha=found.alpha_, solver="cholesky").fit(Z, y, weight).predict(Z)
+        np.testing.assert_allclose(found.predict(X), truth, atol=1e-6 * y.std())
+    assert not np.allclose(model.predict(X), again.predict(X), atol=1e-6 * y.std())
 
 
 def test_hashed_bins():
@@ -164,7 +169,12 @@ def test_learned_bins_are_hashed(monkeypatch):
     monkeypatch.setattr("bochner.estimators.streamed.HASHED_COLUMNS", 640)
     X, y, _ = rows()
     model = in_parts(KernelMachineRegressor(features="binning", random_state=0).prepare(X[:1500], y[:1500]), X, y)
-    assert model.score(X, y) > 0.9
+    Z = model.features_.transform(model.encoder_.encode(X, np.float64)).toarray()
+    assert Z.shape[1] == 640
+    truth = Ridge(alpha=model.alpha_, solver="cholesky").fit(Z, y)
+    np.testing.assert_allclose(model.predict(X), truth.predict(Z), atol=1e-6 * y.std())
+    new, expected = np.random.default_rng(1).uniform(size=(500, 4)), model.score(X, y)
+    assert model.score(new, np.sin(5 * new[:, 0]) + new[:, 1] * new[:, 2]) > expected - 0.02 > 0.9
 
 
 def test_what_cannot_be_summed_is_refused():

@@ -80,6 +80,20 @@ def test_sparse_rows_are_dense_ones(normalize):
     np.testing.assert_allclose(*found, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("n_directions", [3, None])
+@pytest.mark.parametrize("least", [0.2, -1.0])
+def test_sparse_rows_where_the_origin_is_not_zero(normalize, n_directions, least):
+    rows = np.where(X > 0.5, X + least, least)
+    features = AnchorFeatures(30, n_directions=n_directions, normalize=normalize, random_state=0).fit(rows)
+    U = rows - (rows.min(axis=0) if normalize else rows.mean(axis=0))
+    lengths = np.linalg.norm(U, axis=1, keepdims=True)
+    U = U if n_directions is None else U @ features.directions_
+    expected = np.divide(U, lengths, out=np.zeros_like(U), where=lengths > 0) if normalize else U
+    for kind in (np.asarray, sp.csr_array):
+        np.testing.assert_allclose(features.coordinates(kind(rows)), expected, rtol=0, atol=1e-7)
+
+
 def test_principal_directions():
     """Of wide rows, dense and sparse ones: those of PCA, and distances in them."""
     rows = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 60)) + 0.01 * RNG.standard_normal((400, 60))
@@ -134,6 +148,37 @@ def test_weights_of_rows():
     features[0].fit_sample(rows, weight)
     features[1].fit_sample(X, np.ones(300))
     np.testing.assert_array_equal(features[0].landmarks_, features[1].landmarks_)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_heavy_rows_turn_the_principal_directions(kind):
+    """The axes of a weighted covariance, of sparse rows that of products.
+
+    The first is along a column that varies less where all rows count the same.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 6)) * [3.0, 2.0, 0.1, 0.1, 0.1, 0.1]
+    weight = np.where((rows[:, 1] > 3) & (np.abs(rows[:, 0]) < 1), 50.0, 1.0)
+    features = AnchorFeatures(70, n_directions=2, normalize=False, random_state=0).draw(6)
+    features.fit_sample(kind(rows), weight)
+    products = np.cov(rows.T, aweights=weight) if kind is np.asarray else rows.T @ (rows * weight[:, np.newaxis])
+    axes = np.linalg.eigh(products)[1][:, -2:]
+    np.testing.assert_allclose(np.abs(features.directions_.T @ axes).max(axis=0), 1, atol=1e-6)
+    assert abs(axes[1, 1]) > 0.98
+
+
+def test_heavy_rows_draw_landmarks():
+    """Two clusters of many distinct rows each, of which one has nearly all the weight and most of the landmarks."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (2000, 2))
+    rows[1000:, 0] += 4
+    features = [AnchorFeatures(20, normalize=False, random_state=0).draw(2) for _ in range(2)]
+    weight = np.repeat([1.0, 1e4], 1000)
+    for fitted, own in zip(features, (weight, weight[::-1]), strict=True):
+        fitted.fit_sample(rows, own)
+    left = [(fitted.landmarks_[:, 0] + fitted.origin_[0] < 2).sum() for fitted in features]
+    assert left[0] <= 10
+    assert left[1] >= 10
 
 
 def test_stored_products():

@@ -485,6 +485,12 @@ class TestColumns:
         np.testing.assert_array_equal(Z.indices.reshape(-1, 2)[:, 0], np.arange(40_000)[::-1])
         assert features.transform(X + 0.25).nnz < 80_000
 
+    def test_counts_of_bins_stay_as_tables_grow(self):
+        """Each row comes twice, in 10,000 bins of each grid: none is alone."""
+        X = np.repeat(np.arange(10_000.0), 2)[:, np.newaxis]
+        features = BinningFeatures(Hat(0.5), 2, random_state=0).fit(X)
+        assert (features.n_features_out, features.singleton_share_) == (20_000, 0)
+
     def test_warns_where_most_rows_are_alone(self):
         X = normal(200, 3)
         message = r"^(\d+)% of the rows are alone in their bins \(1\.\d rows per bin\).*twice as large"

@@ -8,7 +8,7 @@ from scipy.linalg import hadamard
 from sklearn.kernel_approximation import RBFSampler
 
 from bochner import FourierFeatures, load, save
-from bochner.features.sampling import normal_vectors
+from bochner.features.sampling import normal_vectors, unit_frequencies
 from bochner.features.structured import HAAR, SignedHadamard, cheaper, padded
 from bochner.kernels import Gabor, Gaussian, Hamming, Laplacian, Matern, Periodic, PowerExponential, Subspace
 from bochner.loops.hadamard import LANES, project
@@ -184,8 +184,26 @@ class TestLeverage:
 
     @pytest.mark.parametrize("X", [np.zeros((1, 2)), np.zeros((5, 2)), sp.csr_array(np.eye(4)), normal(3000, 2)])
     def test_any_rows(self, X):
-        Z = FourierFeatures(Gaussian(), 21, sampling="leverage", random_state=0).fit_transform(X)
-        assert np.isfinite(Z).all()
+        """In the mean over seeds the features have the kernel as products."""
+        few = X[:4].toarray() if sp.issparse(X) else X[:4]
+        found = []
+        for seed in range(20 if X.shape[0] < 100 else 8):
+            Z = FourierFeatures(Gaussian(), 21, sampling="leverage", random_state=seed).fit(X).transform(few)
+            found.append(Z @ Z.T)
+        error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        assert np.all(np.abs(np.mean(found, axis=0) - Gaussian()(few)) <= 4.5 * error)
+        assert error.max() < 0.15
+
+
+def test_far_frequencies_of_heavy_tails_come_nearer():
+    """R (1 + log(1 + log(|w| / R))) beyond R = 10^5; coordinates of the Laplacian kernel's are of Cauchy's law."""
+    normal = np.array([[0.5, -1.0, 4.0, -4.5, 6.0, -7.0]])
+    raw = stats.cauchy.ppf(stats.norm.cdf(normal[:, :5]))  # which rounds beyond
+    found = unit_frequencies(Laplacian().spectral_measure(), normal, np.empty((0, 6)))[0]
+    np.testing.assert_allclose(found[:3], raw[0, :3], rtol=1e-9)
+    far = 1e5 * (1 + np.log(1 + np.log(np.abs(raw[0, 4]) / 1e5)))
+    np.testing.assert_allclose(found[4], far, rtol=1e-6)
+    assert found[4] < 1e6
 
 
 class TestHadamard:
@@ -274,6 +292,7 @@ class TestStructured:
         assert sign_flips(Gaussian(), 784, n_components=16384, sampling="orthogonal") is None
         assert sign_flips(Gaussian(), 10, sampling="structured") is not None
         assert sign_flips(Gaussian(), 8, sampling="structured") is None
+        assert not cheaper(HAAR, HAAR)  # whose rotation alone is such a product
         assert cheaper(784, 8192, 2.0)
         assert not cheaper(10, 8192)
 

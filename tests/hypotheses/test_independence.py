@@ -8,20 +8,18 @@ from scipy.stats import chi2
 
 from bochner import independence_test, load, save
 from bochner.data.sources import ArraySource
-from bochner.hypotheses.independence import _Test
+from bochner.data.table import TableEncoder
+from bochner.hypotheses.independence import RIDGES, _Test
 from bochner.hypotheses.maps import Axes, draw_map
 from bochner.hypotheses.pairs import Pairs, PairSums, permuted_covariances
 from bochner.hypotheses.quadratic import weighted_chi2_sf
 
 
-def test_level_by_permutation_is_exact():
-    found = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        X, y = rng.standard_cauchy((25, 2)), rng.standard_cauchy(25)
-        found.append(independence_test(X, y, n_permutations=39, n_components=20, random_state=seed).p_value)
-    for level in (0.05, 0.2):
-        assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 200)
+def test_level_by_permutation_is_exact(level):
+    def draw(rng):
+        return rng.standard_cauchy((25, 2)), rng.standard_cauchy(25)
+
+    level.is_exact(independence_test, "bochner.hypotheses.independence.combine", draw)
 
 
 def test_level_by_the_law_is_right_of_many_rows():
@@ -75,6 +73,26 @@ def test_statistic_is_that_of_kernel_matrices():
     test = _Test(pairs)
     np.testing.assert_allclose(60 * np.sum(test.cross**2), hsic, rtol=1e-8)
     np.testing.assert_allclose(test.sums.cross, (Zx - Zx.mean(0)).T @ (Zy - Zy.mean(0)) / 60, atol=1e-12)
+
+
+def test_shares_are_those_of_the_function_that_depends():
+    """g(x, y) = z(x)'C z(y) about the means, C the covariance of the features: its slopes at the pairs of rows."""
+    rng = np.random.default_rng(3)
+    X = rng.normal([0.0, 1.0, 3.0], size=(60, 3))
+    Y = np.column_stack([X[:, 0] * X[:, 1], rng.standard_normal(60)])
+    pairs = pairs_of(X, Y)
+    test, encoders = _Test(pairs), [TableEncoder().fit(Z) for Z in (X, Y)]
+    found = test.shares(RIDGES.index(np.inf), encoders)
+    centred = [one.rows(Z) - one.rows(Z).mean(axis=0) for one, Z in zip(pairs.maps, (X, Y), strict=True)]
+    C = centred[0].T @ centred[1] / 60
+    for rows, one, ways, shares in (
+        (X, pairs.maps[0], centred[1] @ C.T, found[0]),
+        (Y, pairs.maps[1], centred[0] @ C, found[1]),
+    ):
+        steps = 1e-5 * np.eye(rows.shape[1])
+        slopes = [np.sum((one.rows(rows + h) - one.rows(rows - h)) * ways, axis=1) for h in steps]
+        wanted = np.mean(np.square(slopes), axis=1) * rows.var(axis=0)
+        np.testing.assert_allclose(shares, wanted / wanted.sum(), rtol=1e-4)
 
 
 def test_permutations_stay_within_blocks():

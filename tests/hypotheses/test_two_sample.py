@@ -11,8 +11,8 @@ from bochner import two_sample_test
 from bochner.data.sources import ArraySource
 from bochner.hypotheses.evidence import combine
 from bochner.hypotheses.groups import group_sums
-from bochner.hypotheses.maps import column_slopes, draw_map
-from bochner.hypotheses.two_sample import MEMBERS
+from bochner.hypotheses.maps import Axes, column_slopes, draw_map
+from bochner.hypotheses.two_sample import MEMBERS, _values
 
 
 def blobs(rng, n, stretched):
@@ -21,26 +21,48 @@ def blobs(rng, n, stretched):
     return centres + (Z * np.sqrt([6.0, 1.0]) @ turn if stretched else Z)
 
 
-def test_level_is_exact_of_small_and_uneven_samples():
-    """P is uniform: of 200 draws the share is within 3 standard deviations at 5 and 20 %."""
-    found = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        X, Y = rng.standard_cauchy((9, 2)), rng.standard_cauchy((23, 2))
-        found.append(two_sample_test(X, Y, n_permutations=39, n_components=20, random_state=seed).p_value)
-    for level in (0.05, 0.2):
-        assert abs(np.mean(np.array(found) <= level) - level) < 3 * np.sqrt(level * (1 - level) / 200)
-
-
-def test_level_is_exact_where_groups_are_permuted(monkeypatch):
+@pytest.fixture
+def few_groups(monkeypatch):
     monkeypatch.setattr("bochner.hypotheses.groups.MOST_GROUPS", 16)
     monkeypatch.setattr("bochner.hypotheses.groups.FEWEST_GROUPS", 8)
-    found = []
-    for seed in range(150):
-        rng = np.random.default_rng(seed)
-        X, Y = rng.standard_normal((70, 1)), rng.standard_normal((45, 1))
-        found.append(two_sample_test(X, Y, n_permutations=39, n_components=20, random_state=seed).p_value)
-    assert abs(np.mean(np.array(found) <= 0.1) - 0.1) < 3 * np.sqrt(0.09 / 150)
+
+
+def test_level_is_exact_of_small_and_uneven_samples(level):
+    def draw(rng):
+        return rng.standard_cauchy((9, 2)), rng.standard_cauchy((23, 2))
+
+    level.is_exact(two_sample_test, "bochner.hypotheses.two_sample.combine", draw)
+
+
+def test_level_is_exact_where_groups_are_permuted(level, few_groups):
+    def draw(rng):
+        return rng.standard_normal((70, 1)), rng.standard_normal((45, 1))
+
+    level.is_exact(two_sample_test, "bochner.hypotheses.two_sample.combine", draw)
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_permuted_statistics_are_those_of_permuted_samples(size, request):
+    """Of groups of one row and of five: any of the permuted samples might have been the one that was seen."""
+    if size > 1:
+        request.getfixturevalue("few_groups")
+    rng = np.random.default_rng(6)
+    rows, n, m, B = rng.standard_normal((115, 2)), 70, 45, 4
+    maps = [draw_map(rows, member.widths, 1.0, 20, 0) for member in MEMBERS]
+
+    def values(X, Y):
+        sources = [ArraySource(Z, np.empty((len(Z), 0))) for Z in (X, Y)]
+        sums = group_sums(*sources, (n, m), maps, rows[:20])
+        axes = [Axes.of(covariance) for covariance in sums.covariances]
+        return _values(sums, axes, B, np.random.default_rng(7))
+
+    groups = np.arange(115).reshape(-1, size)
+    orders = np.random.default_rng(7).permuted(np.tile(np.arange(len(groups)), (B + 1, 1)), axis=1)
+    found = values(rows[:n], rows[n:])
+    for order, row in zip(orders[1:], found[1:], strict=True):
+        first = order < n // size
+        other = values(rows[groups[first].ravel()], rows[groups[~first].ravel()])[0]
+        np.testing.assert_allclose(row, other, rtol=1e-6)
 
 
 def test_finds_detail_that_one_width_overlooks():

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from bochner import AnchorFeatures
 from bochner.data.sources import ArraySource
 from bochner.design import Design
+from bochner.semisupervised.base import of_all_rows
 from bochner.semisupervised.graph import graph_of
 from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, left_out
 
@@ -107,6 +108,16 @@ def test_weights_are_equal_rows(way):
     for graph, smooth in zip(graphs, (one, other), strict=True):
         graph.out = left_out(graph, smooth, graph.targets)
     assert_allclose(graphs[0].out, graphs[1].out, atol=1e-7)
+
+
+def test_rows_beyond_the_first_shard_keep_their_numbers(monkeypatch):
+    whole, _ = graph_with()
+    monkeypatch.setattr("bochner.graph.SHARD_ROWS", 100)
+    cut, _ = graph_with()
+    assert len(cut.features) > len(whole.features) == 1
+    assert_array_equal(cut.number, KNOWN)
+    found, expected = (of_all_rows(graph, Spreading(0.9).fit(graph)) for graph in (cut, whole))
+    assert_allclose(found, expected, atol=1e-12)
 
 
 def test_deviation_is_that_of_all_rows():

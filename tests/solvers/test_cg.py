@@ -199,6 +199,20 @@ def test_the_error_bounds_the_true_one(tol):
     assert loose.error > tol
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bound_holds_down_to_rounding(seed):
+    """With the least eigenvalue known and a condition number of 1,000, down to 1,000 roundings.
+
+    There rounding takes the steps beyond the bound that the recurrence of Gauss and Radau carries on.
+    """
+    A, rhs, penalty = matrix(np.geomspace(1, 1000, 40), seed), normal(2, 40, seed=seed), np.zeros((2, 1))
+    x = dense(A, rhs, penalty)
+    for tol in (1e-10, 1e-12, 3e-13):
+        found = solve(operator_of(A), rhs, penalty, diagonal(1.0, np.ones(2)), tol, 500)
+        assert found.converged
+        assert (length(A, penalty, found.coef - x) / length(A, penalty, x)).max() <= tol
+
+
 def test_zero_right_hand_sides():
     A, penalty = matrix(np.geomspace(0.1, 10, 20)), np.full((3, 1), 0.5)
     rhs = normal(3, 20)

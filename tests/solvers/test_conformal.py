@@ -1,5 +1,8 @@
 """Corrected quantiles of scores against exact probabilities of order statistics."""
 
+from fractions import Fraction
+from math import ceil, floor
+
 import numpy as np
 import pytest
 from scipy.stats import beta
@@ -11,11 +14,14 @@ SCORES = RNG.standard_normal((99, 2))
 ONES = np.ones(99)
 
 
-@pytest.mark.parametrize("q", [0.01, 0.05, 0.25, 0.5, 0.9, 0.95, 0.99])
-def test_they_are_the_order_statistics_of_the_theorem(q):
-    found = in_order(SCORES, ONES).quantiles(np.array([q]))
-    rank = round(100 * q)  # a whole number for 99 rows, where upper and lower ends meet
-    np.testing.assert_array_equal(found[0], np.sort(SCORES, axis=0)[rank - 1])
+@pytest.mark.parametrize("n", [99, 48, 37])
+@pytest.mark.parametrize("q", ["0.03", "0.05", "0.25", "0.49", "0.5", "0.9", "0.95", "0.97"])
+def test_they_are_the_order_statistics_of_the_theorem(n, q):
+    """Of 99 rows all ranks (n + 1) q are whole numbers; of the others most, without the correction, are one off."""
+    rank = (n + 1) * Fraction(q)
+    rank = ceil(rank) if Fraction(q) >= Fraction(1, 2) else floor(rank)
+    found = in_order(SCORES[:n], ONES[:n]).quantiles(np.array([float(q)]))
+    np.testing.assert_array_equal(found[0], np.sort(SCORES[:n], axis=0)[rank - 1])
 
 
 def test_between_the_ranks_upper_ends_go_up_and_lower_ones_down():

@@ -116,6 +116,19 @@ def test_a_penalty_for_each_map_and_output(rows):
         np.testing.assert_allclose(coef[k], expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("features", [BINS, FOURIER], ids=["bins", "fourier"])
+def test_another_map_beside(rows, features):
+    """The ridge regression of both, also where the features of the other one are centred: here about 5."""
+    X, y = rows
+    part = LinearFeatures().fit(X + 5)
+    ridge = ridge_on(features, X + 5, y)
+    Z = np.hstack([dense(ridge.design.features.transform(X + 5)), 3.0 * part.transform(X + 5)])
+    coef, intercept = solved(ridge.beside(part, 9.0))
+    expected, b = exact.ridge(Z, y[:, None], ALPHA)
+    np.testing.assert_allclose(Z @ coef + intercept, Z @ expected + b, rtol=0, atol=1e-9)
+    assert len(ridge.maps) == 1
+
+
 def test_weights_of_maps_are_known_to_the_preconditioner(rows):
     """The sample is of all rows, so that whatever the weight one iteration solves it, and four more show it."""
     X, y = rows

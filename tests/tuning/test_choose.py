@@ -13,7 +13,7 @@ from bochner.data.hashes import row_hashes
 from bochner.data.sources import ArraySource
 from bochner.features.leaves import leaves
 from bochner.tuning.budget import Budget
-from bochner.tuning.candidates import Hybrid, Known, candidates
+from bochner.tuning.candidates import Hybrid, Known, ScaledBins, candidates
 from bochner.tuning.choose import choose
 from bochner.tuning.comparison import Comparison, Entry
 from bochner.tuning.judge import Trial
@@ -99,10 +99,35 @@ class TestProblem:
             found.append(problem.n_grids(0.1))
         assert found == [800, 50]
 
+    def test_more_time_has_more_grids(self, policy):
+        """As many as trials of so many grids would take a share of the time that is left."""
+        policy(timed_grids=(1, 10**6))
+        problem = problem_of(budget=Budget(1000.0))
+        each = 0.5 / problem.n_trial_grids * problem.split.n_solved / problem.judge.n_rows
+        for left in (10.0, 40.0):
+            now = dataclasses.replace(problem, budget=Budget(1000.0))
+            now.budget.start -= 1000 - left
+            expected = POLICY.timed_share * left / (each * POLICY.timed_trials)
+            assert now.n_grids(0.5) == pytest.approx(expected, rel=0.05, abs=1)
+        assert expected > 20
+
     def test_one_clock(self):
         texts = {path.name: path.read_text() for path in PACKAGE.rglob("*.py")}
         readers = [name for name, text in texts.items() if "perf_counter" in text or "CLOCK" in text]
         assert readers == ["budget.py"]
+
+    @pytest.mark.parametrize("n_grids", [20, 10_000])
+    def test_a_next_size_is_larger(self, n_grids, monkeypatch):
+        """Where the small size is the final one there is none."""
+        sizes = []
+        bins, entry = ScaledBins(), Entry("bins", 0, 0, None, None)
+        monkeypatch.setattr(bins, "_fit", lambda so_far, known, size: sizes.append(size) or entry)
+        compared, known = Comparison(problem_of()), Known({}, [], None, None, None, n_grids)
+        small = bins.small(compared, known)
+        assert (small.larger is None) == (n_grids == 20)
+        if small.larger:
+            small.larger()
+            assert sizes[1] > sizes[0]
 
     def test_every_constant_says_what_it_is(self):
         lines = (PACKAGE / "policy.py").read_text().splitlines()

@@ -174,8 +174,8 @@ class TestTargets:
         assert learned_of(-1e6 * self.y + 3).relevance_[[0, 4]].sum() > 0.8
 
     def test_a_constant_target(self):
-        relevance = learned_of(np.zeros(400)).relevance_
-        assert np.isfinite(relevance).all()
+        """It tells of no column, so that all of them, with the same law, keep about the same share."""
+        np.testing.assert_allclose(learned_of(np.zeros(400)).relevance_, 1 / 5, atol=0.02)
 
 
 @pytest.mark.usefixtures("quick")
@@ -237,7 +237,7 @@ class TestRows:
         X[:150, 0], X[0, 0], X[:, 1] = 1.0, 0.5, np.arange(300)
         basis = Basis(X, np.arange(2), "both", np.random.default_rng(0))
         np.testing.assert_array_equal(basis.numeric, [0, 1])
-        assert np.isfinite(learned_of(X[:, 0], X).relevance_).all()
+        assert learned_of(X[:, 0], X).relevance_[0] > 0.9
 
 
 @pytest.mark.parametrize(

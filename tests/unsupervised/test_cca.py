@@ -15,6 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelCCA, load, open_source, save
 from bochner.kernels import Gaussian
+from bochner.moments import Moments
+from bochner.unsupervised.canonical import choose_ridge
 
 DIGITS = load_digits().data
 LEFT, RIGHT = (half.reshape(len(DIGITS), -1) for half in np.split(DIGITS.reshape(-1, 8, 8), 2, axis=2))
@@ -29,16 +31,15 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-def dense(Z, U, alpha, weight=None):
-    """Correlations of the scores of linear regularised CCA, by the generalised symmetric eigenproblem of SciPy."""
-    C = np.cov(Z.T, U.T, bias=True, aweights=weight)
+def directions(Z, U, alpha):
+    """The first five pairs of linear regularised CCA, by the generalised symmetric eigenproblem of SciPy."""
+    C = np.cov(Z.T, U.T, bias=True)
     D = Z.shape[1]
     own = [C[:D, :D], C[D:, D:]]
     own = [part + alpha * np.trace(part) / len(part) * np.eye(len(part)) for part in own]
     _, vectors = scipy.linalg.eigh(C[:D, D:] @ np.linalg.solve(own[1], C[D:, :D]), own[0])
     a = vectors[:, ::-1][:, :5]
-    b = np.linalg.solve(own[1], C[D:, :D] @ a)
-    return np.array([np.corrcoef(Z @ p, U @ q)[0, 1] for p, q in zip(a.T, b.T, strict=True)])
+    return a, np.linalg.solve(own[1], C[D:, :D] @ a)
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.01, 1.0])
@@ -46,11 +47,35 @@ def test_equals_linear_correlations_of_the_features(alpha):
     model = KernelCCA(5, **MAPS, alpha=alpha, standardize=False).fit(LEFT, RIGHT)
     encoded = model.encoder_.transform(LEFT), model.y_encoder_.transform(RIGHT)
     Z, U = (f.transform(X.astype(float)) for f, X in zip((model.features_, model.y_features_), encoded, strict=True))
-    np.testing.assert_allclose(model.correlations_, dense(Z, U, alpha), atol=1e-6)
+    a, b = directions(Z, U, alpha)
+    expected = [np.corrcoef(Z @ p, U @ q)[0, 1] for p, q in zip(a.T, b.T, strict=True)]
+    np.testing.assert_allclose(model.correlations_, expected, atol=1e-6)
     scores, others = model.transform(LEFT, RIGHT)
     own = [np.corrcoef(p, q)[0, 1] for p, q in zip(scores.T, others.T, strict=True)]
     np.testing.assert_allclose(own, model.correlations_, atol=1e-9)
     np.testing.assert_allclose(model.score(LEFT, RIGHT), np.mean(own), atol=1e-9)
+
+
+def test_the_ridge_term_is_judged_on_the_other_half():
+    """Two tables of 30 columns have one factor in common; on its own half the least alpha would be the best."""
+    rng = np.random.default_rng(0)
+    factor, alphas = rng.standard_normal((300, 1)), np.array([1e-4, 1e-2, 1.0, 100.0])
+    Z, U = (np.hstack([factor, np.zeros((300, 29))]) + rng.standard_normal((300, 30)) for _ in range(2))
+    halves = [(Z[:150], U[:150]), (Z[150:], U[150:])]
+    expected = []
+    for alpha in alphas:
+        pairs = []
+        for own, other in (halves, halves[::-1]):
+            a, b = directions(*own, alpha)
+            pairs.append([np.corrcoef(other[0] @ p, other[1] @ q)[0, 1] for p, q in zip(a.T, b.T, strict=True)])
+        expected.append(np.mean(pairs))
+    moments = []
+    for own, other in halves:
+        A = np.hstack([own, other, np.ones((len(own), 1))])
+        moments.append(Moments.holding(A.T @ A, len(A), 30, np.float64))
+    alpha, scores = choose_ridge((moments[0], moments[1]), alphas, 5)
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
+    assert alpha == alphas[np.argmax(expected)] > alphas[0]
 
 
 def test_more_than_linear_correlations_on_other_rows():

@@ -55,8 +55,9 @@ def test_what_is_wanted(folder):
     assert open_dataset(data, Selection(exclude=("town", "x"))).schema.names == ["year"]
     source = open_dataset(data, schema=pa.schema([("x", pa.float32())]))
     assert source.schema.field("x").type == pa.float32()
-    with pytest.raises(SourceError, match="no column 'twon'; did you mean 'town'"):
-        open_dataset(data, Selection(exclude=("twon",)))
+    for wrong in (Selection(exclude=("twon",)), Selection(("twon",))):
+        with pytest.raises(SourceError, match=r"^no column 'twon'; did you mean 'town'\?$"):
+            open_dataset(data, wrong)
 
 
 def test_types_of_the_dataset_hold(tmp_path):

@@ -184,6 +184,14 @@ def test_commas_that_may_stand_between_thousands(tmp_path):
     assert rows(parts)["a"].to_pylist() == ["1,234", "12,345"]
 
 
+def test_points_and_commas_in_one_file(tmp_path):
+    """A second reading, with decimal commas, has no more columns of numbers: the first one stays."""
+    with pytest.warns(UserWarning, match="Column 'a' looks like numbers with commas"):
+        parts, schema = opened(written(tmp_path / "t.csv", "a;b\n1,5;2.5\n2,25;3.5\n"))
+    assert rows(parts).to_pydict() == {"a": ["1,5", "2,25"], "b": [2.5, 3.5]}
+    assert schema.types == [pa.string(), pa.float64()]
+
+
 def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
     monkeypatch.setattr(text_rows, "BLOCK_BYTES", 1 << 10)
     content = "a,b\n" + "1,x\n" * 2000 + "2," + "y" * 50_000 + "\n" + "3,z\n" * 2000
