@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.ridge.spread import Rows
 from bochner.estimators.ridge.spread_direct import spread_directly
@@ -46,7 +45,8 @@ def _solve(factor: FeatureFactor, loo: LeaveOneOut, design: Design, task: RidgeT
     best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
     held_out_predictions = None
     if task.calibrated:
-        held_out_predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight, _left_out(design, loo))
+        seen = loo if task.merges else _scored(design, factor, task, by_target=True)
+        held_out_predictions = HeldOutPredictions(seen.predict(best), seen.y, seen.weight, _left_out(design, seen))
     coef = factor.coef(best).astype(design.dtype)
     spread = None
     if task.uncertain:
@@ -62,18 +62,32 @@ def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
     return LeftOut(X, weight)
 
 
-def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLeaveOneOut:
-    """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one."""
+def _scored(design: Design, factor: FeatureFactor, task: RidgeTask, by_target: bool = False) -> PrimalLeaveOneOut:
+    """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight.
+
+    All copies of a row are left out with it, those that were not drawn too.
+
+    Parameters
+    ----------
+    by_target : bool, default=False
+        Whether only rows of the same target are copies; without, equal rows are one, of their mean target.
+    """
     source, held_out = design.source, task.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    if task.alpha == "loo" and design.source.n_rows > SCORED_ROWS:
-        return PrimalLeaveOneOut(Design(source, design.features, design.dtype), factor)
-    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(task.seed))
-    some = ArraySource(*source.take(rows).whole())
-    first_duplicate = some.first_duplicates(some.row_hashes())
-    distinct, leads = some.merged(first_duplicate, most=1.0)
-    counts = None
-    if factors is not None:
-        counts = np.bincount(first_duplicate, some.weights * factors, len(rows))[leads]
+    size = source.n_rows if task.alpha == "loo" else SCORED_ROWS
+    rows, factors = draw_rows(source.weights, size, np.random.default_rng(task.seed))
+    counts = np.zeros(source.n_rows)
+    counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)
+    hashes = source.row_hashes()
+    if len(rows) < source.n_rows:
+        copies = np.flatnonzero(np.isin(hashes, hashes[rows]))
+        source, hashes, counts = source.take(copies), hashes[copies], counts[copies]
+    first_duplicate = source.first_duplicates(hashes)
+    if by_target:
+        values = np.column_stack([first_duplicate, source.targets(source.y)])
+        _, first, group = np.unique(values, axis=0, return_index=True, return_inverse=True)
+        first_duplicate = first[np.ravel(group)]
+    distinct, leads = source.merged(first_duplicate, most=1.0)
+    counts = np.bincount(first_duplicate, counts, len(counts))[leads]
     return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)
