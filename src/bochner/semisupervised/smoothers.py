@@ -126,7 +126,7 @@ def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> NDArray[np.float
         return (f - h * e) / np.maximum(1 - h, 1e-6)
     found = f - h * e
     if smooth.reach is not None:
-        weight = graph.weight[:, np.newaxis]
+        weight, rest = graph.weight[:, np.newaxis], smooth.reach[:, np.newaxis] - h
         others = weight.sum() - weight
-        found += np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * (smooth.reach[:, np.newaxis] - h)
+        found += np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
     return found
