@@ -120,7 +120,7 @@ def fit_again(
 
 
 def number_loss(name: str, quantile: float, fitted: Fitted) -> Loss:
-    """The loss of a name, in units of the spread of the ridge regression's errors for rows held out, not for their means."""
+    """The loss of a name, in units of the spread of the ridge regression's errors for single rows held out."""
     if name == "poisson":
         return Poisson()
     seen, spread = fitted.held_out_predictions, np.ones((fitted.coef.shape[1], 1))
