@@ -10,6 +10,7 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.semisupervised.base import of_all_rows
 from bochner.semisupervised.graph import graph_of
+from bochner.semisupervised.marks import labelled
 from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, left_out
 
 N, M, K = 300, 40, 3
@@ -30,6 +31,14 @@ def graph_with(targets=Y, weight=None):
 def dense(Z):
     """S of all pairs of rows."""
     return Z @ np.diag(1 / Z.sum(axis=0)) @ Z.T
+
+
+def test_marks_of_rows_without_a_label():
+    """The number -1 in any type, None and NaN; a text of it is a class."""
+    for y in ([0.0, -1.0, None], [0, -1, np.nan], [0, np.float64(-1), None], ["a", -1.0, None]):
+        assert labelled(np.array(y, dtype=object)).tolist() == [True, False, False]
+    assert labelled(np.array([0.0, -1.0, np.nan])).tolist() == [True, False, False]
+    assert labelled(np.array(["a", "-1"])).all()
 
 
 def test_rows_of_the_graph_have_the_sum_one():

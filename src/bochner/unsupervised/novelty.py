@@ -231,11 +231,11 @@ class NoveltyDetector(OutlierMixin, RowModel):
         n_grids = len(self.bins_.values_)
         familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
         scores = self._combined(np.log(self.leverage_.forms(self.features_, rows)), -familiar)
-        known = getattr(self, "known_", None)  # models of earlier files have none
-        if known is not None and len(known):
+        known, left = (getattr(self, name, None) for name in ("known_", "known_scores_"))  # which earlier files lack
+        if known is not None and left is not None:
             hashes = row_hashes(rows)
             place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            scores = np.where(known[place] == hashes, self.known_scores_[place], scores)
+            scores = np.where(known[place] == hashes, left[place], scores)
         return scores
 
     @any_arrays
