@@ -119,3 +119,23 @@ def test_leave_one_out_errors_of_few_heavy_rows(seed):
     some, every = _scored(design, factor, RidgeTask("auto", 1e-2, seed)), PrimalLeaveOneOut(design, factor)
     assert some.design.source.n_rows == 4096
     np.testing.assert_allclose(some(alphas), every(alphas), rtol=0.1)
+
+
+@pytest.mark.parametrize("alpha", ["auto", "loo"])
+def test_rows_that_judge_are_left_out_with_all_their_copies(alpha):
+    """Those that were not drawn too; on 1,500 rows in four copies, as by rows of fourfold weight."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 2))
+    y = np.sin(2 * X[:, :1]) + 0.3 * rng.standard_normal((1500, 1))
+    features = FourierFeatures(Gaussian(1.0), 64, random_state=0).fit(X)
+    copies = rng.permutation(np.arange(1500).repeat(4))
+    design = Design(ArraySource(X[copies], y[copies]), features, np.float64)
+    weighted = Design(ArraySource(X, y, np.full(1500, 4.0)), features, np.float64)
+    factor = factorise(design, 2)
+    alphas = np.array([1e-3, 1.0, 100.0])
+    found, expected = _scored(design, factor, RidgeTask(alpha, 1e-2, 0)), PrimalLeaveOneOut(weighted, factor)
+    assert found.design.source.n_rows > 1400
+    np.testing.assert_allclose(found(alphas), expected(alphas), rtol=0.1 if alpha == "auto" else 1e-9)
+    rows = found.design.source.X
+    where = (rows[:, np.newaxis] == X).all(axis=2).argmax(axis=1)
+    np.testing.assert_allclose(found.predict(1.0), expected.predict(1.0)[where], atol=1e-10)

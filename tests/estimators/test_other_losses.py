@@ -3,12 +3,22 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegressor, QuantileRegressor
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance, roc_auc_score
 
-from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, LinearFeatures, load, save
-from bochner.kernels import Gaussian
+from bochner import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    LinearFeatures,
+    load,
+    save,
+)
+from bochner.kernels import Gaussian, Laplacian
 
 
 def scaled(load_data):
@@ -224,3 +234,104 @@ def test_classes_that_the_features_separate(K):
     X, y = np.concatenate([X, X[:1]]), np.append(y, K - 1)
     model = KernelMachineClassifier(features=features, loss="logistic", alpha=1e-4, random_state=0).fit(X, y)
     assert model.loss_reason_ == "as given"
+
+
+def repeated(n_copies, loss, n=96):
+    """Places that each have so many rows, with targets and weights of their own, in any order."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n // n_copies, 2)).repeat(n_copies, axis=0)
+    f = 0.5 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1])
+    y = {
+        "poisson": lambda: rng.poisson(np.exp(1 + f)).astype(float),
+        "logistic": lambda: (rng.uniform(size=n) < expit(2 * f)).astype(int),
+        "squared_hinge": lambda: (rng.uniform(size=n) < expit(2 * f)).astype(int),
+    }.get(loss, lambda: f + 0.3 * rng.standard_t(2, n))()
+    order = rng.permutation(n)
+    return X[order], y[order], rng.integers(1, 4, n)
+
+
+LOSSES = {  # of targets and fitted values, and their derivatives by the second
+    "huber": lambda y, f, d: (
+        np.where(abs(y - f) <= d, (y - f) ** 2 / 2, d * (abs(y - f) - d / 2)),
+        np.clip(f - y, -d, d),
+    ),
+    "quantile": lambda y, f, h: (0.3 * (y - f) + h * np.logaddexp(0, (f - y) / h), expit((f - y) / h) - 0.3),
+    "poisson": lambda y, f, _: (np.exp(f) - y * f, np.exp(f) - y),
+    "logistic": lambda y, f, _: (np.logaddexp(0, f) - y * f, expit(f) - y),
+    "squared_hinge": lambda y, f, _: (
+        np.maximum(0, 1 - (2 * y - 1) * f) ** 2,
+        -2 * (2 * y - 1) * np.maximum(0, 1 - (2 * y - 1) * f),
+    ),
+}
+
+
+@pytest.mark.parametrize("n_copies", [1, 2, 8])
+@pytest.mark.parametrize("features", [FourierFeatures(Gaussian(1.0), 20), BinningFeatures(Laplacian(2.0), 4)])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_row_keeps_its_target_among_rows_of_the_same_place(loss, features, n_copies):
+    """The minimum by SciPy, over the features as they are; integer weights are as many copies."""
+    (X, y, weight), alpha = repeated(n_copies, loss), 0.5
+    given = {"features": features, "loss": loss, "alpha": alpha, "tol": 1e-7, "random_state": 0}
+    kind = KernelMachineClassifier if loss in ("logistic", "squared_hinge") else KernelMachineRegressor
+    if loss == "quantile":
+        given["quantile"] = 0.3
+    model = kind(**given).fit(X, y, sample_weight=weight)
+    parameter, target, scores = None, y, model.decision_function if kind is KernelMachineClassifier else model.predict
+    found = np.log(model.predict(X)) if loss == "poisson" else scores(X)
+    if loss in ("huber", "quantile"):
+        mean, scale = model.target_mean_[0], model.target_scale_[0]
+        target, found = (y - mean) / scale, (found - mean) / scale
+        parameter = float(np.squeeze(model._fitted_loss.delta if loss == "huber" else model._fitted_loss.width))
+    Z = model.features_.transform(model.encoder_.transform(X))
+    Z = np.asarray(Z.todense()) if hasattr(Z, "todense") else Z
+
+    def objective(p):
+        value, slope = LOSSES[loss](target, Z @ p[:-1] + p[-1], parameter)
+        gradient = np.append((weight * slope) @ Z + alpha * p[:-1], weight @ slope)
+        return weight @ value + alpha / 2 * p[:-1] @ p[:-1], gradient
+
+    least = minimize(objective, np.zeros(Z.shape[1] + 1), jac=True, options={"gtol": 1e-7, "maxiter": 2000}).x
+    np.testing.assert_allclose(found, Z @ least[:-1] + least[-1], atol=1e-5)
+    again = kind(**given).fit(X.repeat(weight, axis=0), y.repeat(weight))
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_copies", [1, 2, 8])
+def test_the_scale_of_errors_is_that_of_single_rows(n_copies):
+    """Noise of deviation 0.3, in however many rows each place has: means over places would be less noisy."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(320 // n_copies, 2)).repeat(n_copies, axis=0)
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=320)
+    for solver in ("direct", "cg"):
+        given = {"kernel": "gaussian", "n_components": 64, "solver": solver, "random_state": 0}
+        model = KernelMachineRegressor(loss="huber", **given).fit(X, y)
+        delta = float(model._fitted_loss.delta[0, 0] * model.target_scale_[0])
+        assert 0.8 < delta / (1.345 * 0.3) < (1.25 if solver == "direct" else 1.5)
+
+
+def test_counts_of_repeated_rows_on_bins():
+    """Of thousands of rows, at the fit and at a refit: each with its own count."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 2))[rng.permutation(np.arange(1100).repeat(5))]
+    mean = np.exp(1 + 0.5 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1]))
+    y = rng.poisson(mean)
+    model = KernelMachineRegressor(features=BinningFeatures(Laplacian(2.0), 30), loss="poisson", random_state=0)
+    assert np.corrcoef(model.fit(X, y).predict(X), mean)[0, 1] > 0.97
+    assert np.corrcoef(model.refit(X, y).predict(X), mean)[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "poisson", "logistic", "squared_hinge"])
+def test_copies_choose_what_weights_choose(loss):
+    """Ridge penalties, steps, scales of errors, links and curves: copies of a row do not judge one another."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    f = 0.5 * X[:, 0] + 0.5 * np.sin(2 * X[:, 1])
+    classifies = loss in ("logistic", "squared_hinge")
+    y = f + 0.3 * rng.normal(size=120) > 0 if classifies else rng.poisson(np.exp(1 + f))
+    model = KernelMachineClassifier if classifies else KernelMachineRegressor
+    given = {"features": "fourier", "n_components": 40, "loss": loss, "random_state": 0}
+    weighted = model(**given).fit(X, y, sample_weight=np.full(120, 10.0))
+    copies = model(**given).fit(X.repeat(10, axis=0), y.repeat(10))
+    assert copies.alpha_ == pytest.approx(weighted.alpha_, rel=1e-6)
+    predict = "predict_proba" if classifies else "predict"
+    np.testing.assert_allclose(getattr(copies, predict)(X), getattr(weighted, predict)(X), rtol=1e-6)

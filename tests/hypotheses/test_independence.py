@@ -1,5 +1,7 @@
 """Independence: the level is right by permutations and by the law, and the statistics are what slow sums say."""
 
+from itertools import permutations
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -205,3 +207,14 @@ def test_columns_of_one_unit_are_not_scaled():
     assert auto.statistic != pytest.approx(scaled.statistic, rel=1e-2)
     with pytest.raises(ValueError, match="standardize must be"):
         independence_test(pixels, y, standardize="yes")
+
+
+def test_permutations_that_are_equal_are_ties():
+    """Two columns of zeros and ones: 17 of 35 permutations are as far from even."""
+    x, y = np.repeat([0.0, 1.0], 4), np.array([0.0, 0, 0, 1, 0, 1, 1, 1])
+    both = [x @ y[list(rows)] for rows in permutations(range(8))]
+    exact = np.mean(np.abs(np.array(both) - 2) >= 1)
+    assert exact == pytest.approx(17 / 35)
+    for seed in range(8):
+        found = independence_test(x, y, null="permutation", n_permutations=1999, random_state=seed).p_value
+        assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / 2000)

@@ -1,5 +1,7 @@
 """Two samples: the level is exact whatever the rows are, and the statistics are what slow sums say."""
 
+from itertools import combinations
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -206,3 +208,35 @@ def test_display_shows_the_statistic_among_the_permuted():
     with pytest.raises(ValueError, match="max_columns"):
         type(display).from_test(found, max_columns=0)
     plt.close(display.figure_)
+
+
+def splits(pooled, n):
+    """Every split of the rows into a sample of n and the others."""
+    rows = np.arange(len(pooled))
+    for first in combinations(rows, n):
+        yield pooled[list(first)], pooled[np.setdiff1d(rows, first)]
+
+
+def test_permutations_that_are_equal_are_ties():
+    """4 of 5 against 1 of 5: 52 of the 252 splits differ as much, whatever rounding makes of their statistics."""
+    X, Y = np.array([[0.0], [1], [1], [1], [1]]), np.array([[0.0], [0], [1], [0], [0]])
+    pooled = np.concatenate([X, Y])
+    gaps = [abs(A.mean() - B.mean()) for A, B in splits(pooled, 5)]
+    exact = np.mean(np.array(gaps) >= 0.6 - 1e-12)
+    assert exact == pytest.approx(52 / 252)
+    for seed in range(20):
+        found = two_sample_test(X, Y, n_permutations=1999, random_state=seed).p_value
+        assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / 2000)
+
+
+def test_evidence_of_all_splits_is_that_of_exact_numbers():
+    """Several statistics of three values, as they are and with rounding errors: the same ranks for each split."""
+    pooled = np.array([0, 0, 1, 1, 1, 2, 2, 2])
+    exact = np.array(
+        [[abs(A.sum() - B.sum()), (A == 2).sum() ** 2 + (B == 1).sum() ** 2] for A, B in splits(pooled, 4)]
+    )
+    noise = 1 + 1e-13 * np.random.default_rng(0).standard_normal(exact.shape)
+    for k in range(len(exact)):
+        order = np.append(k, np.delete(np.arange(len(exact)), k))
+        p_values = [combine(one[order], np.array([0.5, 0.5])).p_value for one in (exact.astype(float), exact * noise)]
+        assert p_values[0] == p_values[1]

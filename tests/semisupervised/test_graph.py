@@ -10,6 +10,7 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.semisupervised.base import of_all_rows
 from bochner.semisupervised.graph import graph_of
+from bochner.semisupervised.marks import labelled
 from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, left_out
 
 N, M, K = 300, 40, 3
@@ -32,9 +33,12 @@ def dense(Z):
     return Z @ np.diag(1 / Z.sum(axis=0)) @ Z.T
 
 
-def values(graph, smooth):
-    rows = sp.vstack(graph.features) @ sp.diags_array(graph.root)
-    return rows @ smooth.v + smooth.own * Y
+def test_marks_of_rows_without_a_label():
+    """The number -1 in any type, None and NaN; a text of it is a class."""
+    for y in ([0.0, -1.0, None], [0, -1, np.nan], [0, np.float64(-1), None], ["a", -1.0, None]):
+        assert labelled(np.array(y, dtype=object)).tolist() == [True, False, False]
+    assert labelled(np.array([0.0, -1.0, np.nan])).tolist() == [True, False, False]
+    assert labelled(np.array(["a", "-1"])).all()
 
 
 def test_rows_of_the_graph_have_the_sum_one():
@@ -45,7 +49,7 @@ def test_rows_of_the_graph_have_the_sum_one():
 def test_spreading_is_that_of_all_rows():
     graph, Z = graph_with()
     expected = np.linalg.solve(np.eye(N) - 0.9 * dense(Z), Y)
-    assert_allclose(values(graph, Spreading(0.9).fit(graph)), expected, atol=1e-8)
+    assert_allclose(of_all_rows(graph, Spreading(0.9).fit(graph)), expected, atol=1e-8)
     assert_allclose(expected.sum(axis=0), Y.sum(axis=0) / (1 - 0.9))  # so that class masses are as of the labels
 
 
@@ -54,9 +58,7 @@ def test_poisson_is_that_of_all_rows():
     sources = np.zeros((N, K))
     sources[KNOWN] = Y[KNOWN] - Y[KNOWN].mean(axis=0)
     expected = np.linalg.solve(np.eye(N) - 0.99 * dense(Z), sources)
-    found = values(graph, Poisson(0.99).fit(graph))
-    found[KNOWN] -= Y[KNOWN].mean(axis=0)
-    assert_allclose(found, expected, atol=1e-8)
+    assert_allclose(of_all_rows(graph, Poisson(0.99).fit(graph)), expected, atol=1e-8)
 
 
 def test_ridge_is_that_on_eigenvectors_of_all_rows():
@@ -66,29 +68,33 @@ def test_ridge_is_that_on_eigenvectors_of_all_rows():
     penalty = 0.5 * len(KNOWN) * ((1 - lam) / (1 - lam[-1]) + 1e-4)
     B = U[KNOWN]
     expected = U @ np.linalg.solve(B.T @ B + np.diag(penalty), B.T @ Y[KNOWN])
-    assert_allclose(values(graph, SmoothRidge(12, 0.5).fit(graph)), expected, atol=1e-7)
+    assert_allclose(of_all_rows(graph, SmoothRidge(12, 0.5).fit(graph)), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("weight", [None, RNG.uniform(0.1, 3, N)], ids=["equal", "weighted"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
-def test_values_left_out_are_those_of_other_fits(way):
-    graph, _ = graph_with()
+def test_values_left_out_are_those_of_other_fits(way, weight):
+    """Of all rows with a target, in several classes: the value of each by a fit to the others alone."""
+    graph, _ = graph_with(weight=weight)
     found = left_out(graph, way.fit(graph), graph.targets)
-    for i in (0, 7):
-        other, _ = graph_with()
-        kept = np.arange(len(other.weight)) != i
-        if way.name == "poisson":  # whose mean stays
-            mean = other.targets.mean(axis=0)
-            other.targets = np.where(kept[:, None], other.targets, mean)
-            v = 0.99 * other.spread(0.99, other.labelled.T @ (other.targets - mean))
-            expected = other.labelled @ v
-            own = graph.labelled.toarray()[i] @ (0.99 * graph.spread(0.99, graph.labelled.toarray()[i][:, None]))
-            assert_allclose(found[i], expected[i] - own * mean, atol=1e-7)
-            continue
-        other.labelled, other.targets = other.labelled[kept], other.targets[kept]
-        penalty = len(kept) / kept.sum()
-        other.weight = other.weight[kept]
-        again = way if way.name == "spreading" else SmoothRidge(12, 0.5 * penalty)
+    other, _ = graph_with(weight=weight)
+    for i in range(len(graph.weight)):
+        kept = np.arange(len(graph.weight)) != i
+        other.labelled, other.targets, other.weight = (
+            part[kept] for part in (graph.labelled, graph.targets, graph.weight)
+        )
+        vars(other).pop("back", None)
+        penalty = graph.weight.sum() / other.weight.sum()  # whose product with the weights stays
+        again = way if way.name != "ridge" else SmoothRidge(12, 0.5 * penalty)
         assert_allclose(found[i], (graph.labelled @ again.fit(other).v)[i], atol=1e-6)
+
+
+def test_one_place_with_a_target_has_nothing_left():
+    targets = np.zeros((N, K))
+    targets[0, 0] = 1
+    graph, _ = graph_with(targets)
+    for way in WAYS[:2]:
+        assert_allclose(left_out(graph, way.fit(graph), graph.targets), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)

@@ -192,3 +192,19 @@ def test_great_weights_make_no_difference_of_rounding_count():
     X = ring(200)
     scores = NoveltyDetector(random_state=0, **SMALL).fit(X, sample_weight=np.full(200, 1e12)).score_samples(X + 100)
     assert scores.min() > -1e6
+
+
+@pytest.mark.parametrize(("n", "d"), [(200, 2), (200, 10), (5000, 10)])
+def test_contamination_holds_on_new_rows_too(n, d, tmp_path):
+    """The share of the rows of the fit, and nearly that of new ones, also of few rows in many columns."""
+    flagged, new = [], []
+    for seed in range(4 if n < 1000 else 1):
+        rng = np.random.default_rng(seed)
+        X, others = rng.standard_normal((n, d)), rng.standard_normal((2000, d))
+        detector = NoveltyDetector(contamination=0.05, random_state=seed).fit(X)
+        flagged.append((detector.predict(X) < 0).mean())
+        new.append((detector.predict(others) < 0).mean())
+    np.testing.assert_allclose(flagged, 0.05, atol=1 / n)
+    assert 0.02 < np.mean(new) < 0.09
+    save(detector, tmp_path / "detector.safetensors")
+    np.testing.assert_allclose(load(tmp_path / "detector.safetensors").score_samples(X), detector.score_samples(X))

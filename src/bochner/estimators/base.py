@@ -20,7 +20,7 @@ from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
 from bochner.estimators.checks import threads_of
-from bochner.estimators.exclusions import BINNED, CRITERIA
+from bochner.estimators.exclusions import BINNED, CRITERIA, NUMBER_LOSSES
 from bochner.estimators.interpretation import Interpretation, metric_of
 from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
@@ -51,7 +51,6 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "binning": BinningFeatures,
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
-UNMERGED = ("huber", "quantile")  # losses that equal rows of one mean target do not have
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
@@ -148,7 +147,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         self.metric_ = metric_of(features, draw(features, self.encoder_, source, seed), seed)
         self.kernel_ = getattr(features, "kernel", None)
         alpha, held_out, chosen, calibrated = self.alpha, None, False, self._is_calibrated
-        uncertain, merges = self._wants("intervals"), self.loss not in UNMERGED
+        uncertain, merges = self._wants("intervals"), self.loss not in NUMBER_LOSSES
         if choice is not None:
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
@@ -198,7 +197,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
         resumed = bool(n_iter and self.report_)
-        merges = self.loss not in UNMERGED
+        merges = self.loss not in NUMBER_LOSSES
         task = RidgeTask(
             alpha,
             self.tol,

@@ -107,7 +107,7 @@ def curve_of(
     """The curve of scores and probabilities where that is better than the link for rows left out; else None."""
     if n_classes < 2 or predictions is None:
         return None
-    scores, targets, weight = by_class(predictions)
+    scores, targets, weight = by_class(predictions.distinct())
     return curve_if_better(scores, (targets + 1) / 2, weight, probabilities(scores, link, largest=largest))
 
 

@@ -162,6 +162,7 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
     alone = held_out_at(stage, Beginning("columns", point, [point]), loss)
     link = fit_temperature(*by_class(alone))
+    alone, seen = alone.distinct(), seen.distinct()
     two, two_noise = _mean(log_losses(alone, link, np.inf), alone.weight)
     one, one_noise = _mean(log_losses(seen, squared.link), seen.weight)
     if two - one <= float(np.hypot(one_noise, two_noise)):
@@ -270,8 +271,8 @@ def _linear_part(design: Design, seed: int) -> LinearFeatures:
 
 def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> ClassFit:
     """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more."""
-    after = other.held_out_predictions
-    assert after is not None
+    assert other.held_out_predictions is not None
+    before, after = before.distinct(), other.held_out_predictions.distinct()
     one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
     gain, noise = _mean(one - two, before.weight)

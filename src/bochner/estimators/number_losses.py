@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bochner.design import Design
 from bochner.estimators.reweighted import LossTask, at_ridge, fit_loss, stored
 from bochner.estimators.ridge import Fitted, RidgeTask, Stage
+from bochner.features.distances import median
 from bochner.solvers.losses import Huber, Loss, Poisson, Quantile
 from bochner.tuning.policy import POLICY
 
@@ -119,12 +120,13 @@ def fit_again(
 
 
 def number_loss(name: str, quantile: float, fitted: Fitted) -> Loss:
-    """The loss of a name, in units of the spread of the ridge regression's errors for rows held out."""
+    """The loss of a name, in units of the spread of the ridge regression's errors for single rows held out."""
     if name == "poisson":
         return Poisson()
     seen, spread = fitted.held_out_predictions, np.ones((fitted.coef.shape[1], 1))
     if seen is not None:
-        spread = np.median(np.abs(seen.targets - seen.predicted), axis=0)[:, np.newaxis] / NORMAL_MEDIAN
+        sizes = np.abs(seen.targets - seen.predicted).T / NORMAL_MEDIAN
+        spread = np.array([[median(own, seen.weight)] for own in sizes])
     spread = np.where(spread > 0, spread, 1.0)
     return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
 

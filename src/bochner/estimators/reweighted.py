@@ -24,7 +24,7 @@ from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Loss
 from bochner.solvers.newton import NewtonSolution, Reweighted, minimise, precondition
-from bochner.tuning.held_out import HeldOutPredictions
+from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 from bochner.tuning.policy import POLICY
 from bochner.tuning.split import folds, rows_held_out
 from bochner.tuning.trace import average
@@ -257,8 +257,9 @@ def held_out_predictions(stage: Stage, fitted: list[NDArray]) -> HeldOutPredicti
     y = np.concatenate([block.y for block in stage.ridge.blocks])
     weight = np.concatenate([block.weight for block in stage.ridge.blocks])
     predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
-    targets = np.concatenate([y[mask] for mask in stage.masks])
-    return HeldOutPredictions(predicted, targets, np.concatenate([weight[mask] for mask in stage.masks]))
+    rows = np.concatenate([np.flatnonzero(mask) for mask in stage.masks])
+    X = stage.ridge.design.source.take(rows).whole().X
+    return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
 
 
 def _try(stage: Stage, wanted: LossTask, beginning: Beginning, penalty: float) -> _Trial:

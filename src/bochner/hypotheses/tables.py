@@ -24,7 +24,7 @@ from bochner.estimators.tables import Stream, engine_of, given
 from bochner.hypotheses.inputs import as_table
 from bochner.settings import current
 
-DTYPE = np.dtype(np.float32)
+DOUBLE_ROWS = 5_000  # of which permutations often have the same statistic, which rounding is not to tell apart
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,16 @@ class Table:
         """Shares of the columns, shape (n_columns,), the sums of those of the encoded ones."""
         return np.bincount(encoder.sources(), encoded, len(self.names)).astype(np.float64)
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the encoded rows."""
+        return np.dtype(np.float64 if self.n_rows <= DOUBLE_ROWS else np.float32)
+
     def source(self, encoder: TableEncoder) -> Source:
         """All rows, encoded block by block."""
         if self.stream is None or self.overview is None:
-            return rows_to_map(encoder, self.X, DTYPE)
-        read, seen = partial(encoder.encode, dtype=DTYPE), self.overview
+            return rows_to_map(encoder, self.X, self.dtype)
+        read, seen = partial(encoder.encode, dtype=self.dtype), self.overview
         checksums = None if seen.checksums is None else tuple(seen.checksums)
         held = ArraySource(np.empty((1, 0)), np.empty((1, 0)))
         return StreamSource(self.stream.table, self.stream.roles, read, as_it_is, tuple(seen.counts), checksums, held)
@@ -79,7 +84,7 @@ class Table:
         """At most `size` rows, drawn at random and encoded."""
         n = self.X.shape[0]
         rows = np.sort(rng.choice(n, min(size, n), replace=False))
-        return encoder.encode(rows_of(self.X, rows), DTYPE)
+        return encoder.encode(rows_of(self.X, rows), self.dtype)
 
 
 def open_table(X: Any, name: str, seed: int, column: str | None = None) -> Table:

@@ -106,7 +106,7 @@ def of_all_rows(graph: Graph, smooth: Smooth) -> NDArray[np.float64] | None:
     if graph.features is None:
         return None
     found = np.concatenate([np.asarray(Z @ coefficients(graph, smooth)) for Z in graph.features])
-    found[graph.number] += smooth.own * graph.given
+    found[graph.number] += smooth.own * (graph.given - smooth.origin)
     return found
 
 

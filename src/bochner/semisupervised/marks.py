@@ -20,7 +20,7 @@ def labelled(y: NDArray) -> NDArray[np.bool_]:
         return ~(missing_targets(y) | (y == UNLABELLED))
     known = ~missing_targets(y)
     if y.dtype == object:
-        is_mark = (isinstance(label, int | np.integer) and label == UNLABELLED for label in y)
+        is_mark = (isinstance(label, int | float | np.number) and label == UNLABELLED for label in y)
         known &= ~np.fromiter(is_mark, bool, len(y))
     return known
 

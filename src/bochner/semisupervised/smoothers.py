@@ -20,17 +20,23 @@ class Smooth(NamedTuple):
     ----------
     v : array of shape (m, K)
     own : float
-        What is added to f in a row with a target Y: Y times this.
+        What is added to f in a row with a target Y: Y less the origin, times this.
     influence : array of shape (l,) or None
         d f_i / d Y_i of the rows with a target, the part by `own` left out; None where they are too many.
     shrinks : bool
         Whether a value left out changes its prediction as in least squares, by e h / (1 - h); else by Y h.
+    origin : array of shape (K,) or float
+        Mean of the targets where these are taken from it.
+    reach : array of shape (l,) or None
+        Sum over j of d f_i / d Y_j at a fixed origin, where the targets have one.
     """
 
     v: NDArray[np.float64]
     own: float
     influence: NDArray[np.float64] | None
     shrinks: bool
+    origin: NDArray[np.float64] | float = 0.0
+    reach: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,14 +52,15 @@ class Spreading:
     def fit(self, graph: Graph) -> Smooth:
         """The function of the targets of a graph."""
         v = self.alpha * graph.spread(self.alpha, graph.back)
-        return Smooth(v, 1.0, _influence(graph, self.alpha), shrinks=False)
+        return Smooth(v, 1.0, _influence(graph, self.alpha)[0], shrinks=False)
 
 
 @dataclass(frozen=True)
 class Poisson:
     """L u = sum_j (y_j - mean) delta_j, L = I - S: sources and sinks of a flow (Calder et al., 2020).
 
-    S is taken a little smaller than it is, so that parts of the graph without a target tell nothing.
+    S is taken a little smaller than it is, so that parts of the graph without a target tell nothing. As by `Spreading`,
+    u = y - mean + a A (I - a A'A)^-1 A'(y - mean).
     """
 
     alpha: float
@@ -64,7 +71,8 @@ class Poisson:
         mean = np.average(graph.targets, axis=0, weights=graph.weight)
         back = graph.back - np.outer(graph.labelled.T @ graph.weight, mean)
         v = self.alpha * graph.spread(self.alpha, back)
-        return Smooth(v, 1.0, _influence(graph, self.alpha), shrinks=False)
+        influence, reach = _influence(graph, self.alpha)
+        return Smooth(v, 1.0, influence, False, mean, reach)
 
 
 @dataclass(frozen=True)
@@ -93,20 +101,32 @@ class SmoothRidge:
 Smoother = Spreading | Poisson | SmoothRidge
 
 
-def _influence(graph: Graph, alpha: float) -> NDArray[np.float64] | None:
+def _influence(graph: Graph, alpha: float) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Derivatives of the values of rows with a target by that of each, and their sums over all targets."""
     rows = graph.labelled
     if rows.shape[0] > MOST_INFLUENCES:
-        return None
-    found = graph.spread(alpha, rows.T.toarray())
+        return None, None
+    found = alpha * graph.spread(alpha, rows.T.toarray())
     own: NDArray[np.float64] = np.ravel(rows.multiply(found.T).sum(axis=1))
-    return np.asarray(alpha * graph.weight * own)
+    return graph.weight * own, rows @ (found @ graph.weight)
 
 
 def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> NDArray[np.float64] | None:
-    """What the function would be in each row with a target, without this target; of shape (l, K)."""
+    """What the function would be in each row with a target, without this target; of shape (l, K).
+
+    Exactly, with the ridge term as it is. By Poisson learning, f_i = sum_j G_ij (y_j - m) with G = a A M A'diag(w), the
+    mean of the others is m' = m - w_i (y_i - m) / (sum of w - w_i), and the value
+
+        sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i) G_ij.
+    """
     if smooth.influence is None:
         return None
-    f, h = graph.labelled @ smooth.v, smooth.influence[:, np.newaxis]
-    if not smooth.shrinks:
-        return f - h * targets
-    return (f - h * targets) / np.maximum(1 - h, 1e-6)
+    f, h, e = graph.labelled @ smooth.v, smooth.influence[:, np.newaxis], targets - smooth.origin
+    if smooth.shrinks:
+        return (f - h * e) / np.maximum(1 - h, 1e-6)
+    found = f - h * e
+    if smooth.reach is not None:
+        weight, rest = graph.weight[:, np.newaxis], smooth.reach[:, np.newaxis] - h
+        others = weight.sum() - weight
+        found += np.divide(weight * e, others, out=np.zeros_like(e), where=others > 0) * rest
+    return found

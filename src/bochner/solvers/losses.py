@@ -1,7 +1,7 @@
 """What errors cost: convex losses of fitted values, with the derivatives that Newton's method takes.
 
-Targets Y and fitted values F have shape (K, n), one row for each output. Targets of equal rows may have been averaged:
-a loss whose value is linear in the target, given the fitted value, is none the worse for it (`averages`).
+Targets Y and fitted values F have shape (K, n), one row for each output. Those of classes may be means over equal rows:
+their losses are linear in the target, given the fitted value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ class Loss(ABC):
     """A convex loss."""
 
     coupled: ClassVar[bool] = False  # whether the fitted values of a row depend on one another's curvature
-    averages: ClassVar[bool] = True  # whether rows that are equal may be one, of their mean target
 
     @abstractmethod
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
@@ -115,7 +114,6 @@ class Huber(Loss):
     """
 
     delta: float | NDArray
-    averages: ClassVar[bool] = False
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         size = np.abs(Y - F)
@@ -149,7 +147,6 @@ class Quantile(Loss):
 
     q: float
     width: float | NDArray
-    averages: ClassVar[bool] = False
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         U = Y - F

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.hashes import row_hashes
 from bochner.design import Design
 from bochner.features.dense import Rows
 from bochner.features.stored import StoredRows
@@ -52,6 +53,19 @@ class HeldOutPredictions(NamedTuple):
     targets: NDArray
     weight: NDArray
     rows: LeftOut | None = None
+
+    def distinct(self) -> HeldOutPredictions:
+        """Equal rows as one, of their weight and mean target: a copy is no evidence of its own."""
+        if self.rows is None:
+            return self
+        _, first, group = np.unique(row_hashes(self.rows.X), return_index=True, return_inverse=True)
+        if len(first) == len(group):
+            return self
+        total = np.bincount(group, self.weight)
+        sums = np.stack([np.bincount(group, self.weight * column) for column in self.targets.T], axis=1)
+        targets = np.where(total[:, np.newaxis] > 0, sums, self.targets[first])
+        targets /= np.where(total > 0, total, 1.0)[:, np.newaxis]
+        return HeldOutPredictions(self.predicted[first], targets, total)
 
 
 class HeldOutRun(NamedTuple):

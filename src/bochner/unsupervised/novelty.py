@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.hashes import row_hashes
 from bochner.data.streams.lazily import Call
 from bochner.data.streams.opening import is_streamed
 from bochner.estimators.streamed_predictions import named_columns, predicted
@@ -49,8 +50,9 @@ class NoveltyDetector(OutlierMixin, RowModel):
     Parameters
     ----------
     contamination : "auto" or float, default="auto"
-        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half. With "auto" the rows of
-        the fit are taken as normal, and `false_alarms` is the share of new rows like them that is set apart.
+        Share of the rows of the fit that `predict` sets apart, above 0 and at most one half. Up to 16,384 rows are
+        known again and scored as if left out, so that new rows like them are set apart as often. With "auto" the rows
+        of the fit are taken as normal, and `false_alarms` is the share of new rows like them that is set apart.
     false_alarms : float, default=0.02
         Above 0 and at most one half, for contamination="auto". The rows of the fit stand for new ones, each scored as
         if it had been left out.
@@ -79,6 +81,10 @@ class NoveltyDetector(OutlierMixin, RowModel):
         count / (count + 0.1) of each bin.
     leverage_table_, bin_table_ : arrays of shape (m, 2)
         Suspicion, and the logarithm of the share of the rows that are at least as suspicious.
+    known_ : array of shape (n,) or None
+        Hashes of the rows of the fit, ascending, where `contamination` is a number and these are at most 16,384.
+    known_scores_ : array of shape (n,) or None
+        Their scores, each as if the row had been left out.
     encoder_ : TableEncoder
     n_features_in_ : int
 
@@ -140,7 +146,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
             Files, folders and collections are read in three passes: a look, the features, the bins.
         y : ignored
         sample_weight : array of shape (n,), or str, optional
-            A weight of w counts as w equal rows; a name is that of a column.
+            A weight of w counts as w equal rows, up to the noise of the pairs of rows that choose the lengthscales; a
+            name is that of a column.
 
         Returns
         -------
@@ -160,7 +167,12 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
         left = self._left_out(sample, weight, counts)
         self.leverage_table_, self.bin_table_ = (tail_table(own, weight) for own in left)
-        scores = self._combined(*left) if share is None else self.score_encoded(sample)
+        self.known_ = self.known_scores_ = None
+        known = share is None or rows.n_rows <= REFERENCE_ROWS
+        scores = self._combined(*left) if known else self.score_encoded(sample)
+        if known and share is not None:
+            self.known_, first = np.unique(row_hashes(sample), return_index=True)
+            self.known_scores_ = scores[first]
         self.offset_ = share_below(scores, weight, float(self.false_alarms) if share is None else share)
         return self
 
@@ -218,7 +230,13 @@ class NoveltyDetector(OutlierMixin, RowModel):
         rows = rows.astype(self._dtype, copy=False)
         n_grids = len(self.bins_.values_)
         familiar = self.bins_.dot(rows, self.familiarity_)[:, 0].astype(np.float64) / np.sqrt(n_grids)
-        return self._combined(np.log(self.leverage_.forms(self.features_, rows)), -familiar)
+        scores = self._combined(np.log(self.leverage_.forms(self.features_, rows)), -familiar)
+        known, left = (getattr(self, name, None) for name in ("known_", "known_scores_"))  # which earlier files lack
+        if known is not None and left is not None:
+            hashes = row_hashes(rows)
+            place = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+            scores = np.where(known[place] == hashes, left[place], scores)
+        return scores
 
     @any_arrays
     def score_samples(self, X: Any) -> NDArray[np.float64]:

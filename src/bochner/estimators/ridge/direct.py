@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.ridge.spread import CalibrationRows
 from bochner.estimators.ridge.spread_direct import calibrate_directly, left_out
@@ -81,17 +80,22 @@ def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
 
 
 def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLeaveOneOut:
-    """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one."""
+    """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one.
+
+    All rows of equal inputs are left out together, those that were not drawn too.
+    """
     source, held_out = design.source, task.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    if task.alpha == "loo" and design.source.n_rows > SCORED_ROWS:
-        return PrimalLeaveOneOut(Design(source, design.features, design.dtype), factor)
-    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(task.seed))
-    some = ArraySource(*source.take(rows).whole())
-    first_duplicate = some.first_duplicates(some.row_hashes())
-    distinct, leads = some.merged(first_duplicate, most=1.0)
-    counts = None
-    if factors is not None:
-        counts = np.bincount(first_duplicate, some.weights * factors, len(rows))[leads]
+    size = source.n_rows if task.alpha == "loo" else SCORED_ROWS
+    rows, factors = draw_rows(source.weights, size, np.random.default_rng(task.seed))
+    counts = np.zeros(source.n_rows)
+    counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)
+    hashes = source.row_hashes()
+    if len(rows) < source.n_rows:
+        copies = np.flatnonzero(np.isin(hashes, hashes[rows]))
+        source, hashes, counts = source.take(copies), hashes[copies], counts[copies]
+    first_duplicate = source.first_duplicates(hashes)
+    distinct, leads = source.merged(first_duplicate, most=1.0)
+    counts = np.bincount(first_duplicate, counts, len(counts))[leads]
     return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)

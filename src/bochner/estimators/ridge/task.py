@@ -48,7 +48,7 @@ class RidgeTask:
     chosen : bool
         Whether a single ridge term was chosen before, by rows held out.
     merges : bool
-        Whether equal rows may be one, of their mean target.
+        Whether equal rows may be one, of their mean target; another loss of numbers asks for that of each.
     """
 
     alpha: object
