@@ -28,6 +28,7 @@ from bochner.scores import (
     judged_event,
 )
 from conformal import adaptive_sets, fitted_and_held_out, least_sets, quantile_intervals
+from coverage_levels import coverage
 from datasets import Split, categorised, load
 from forest import LENGTHSCALES
 from report import Row
@@ -273,6 +274,7 @@ def logistic() -> list[Row]:
 
 
 PARTS: dict[str, Callable[[], list[Row]]] = {
+    "coverage": coverage,
     "cpu_act": cpu_act,
     "process": process,
     "california_housing": partial(intervals, "california_housing"),
