@@ -706,9 +706,9 @@ def test_no_column_to_learn_from(folder, refused):
         ("", "empty"),
         ("x,y\n", "no rows"),
         ("x,x,y\n1,2,3\n", "column names repeat: 'x'"),
-        ("x,y\n1,2\n3\n", "row 3"),
+        ("x,y\n1,2\n3\n", "line 3: "),
         ("x,y\né,2\n".encode("latin-1"), "UTF-8"),
-        ("x,price\n1,2\ninf,3\n", "column 'x', row"),
+        ("x,price\n1,2\ninf,3\n", "column 'x', line 3; "),
         ("x,Price \n1,2\n", "did you mean 'Price '?"),
         ("x,y\n1,2\n", "its columns are 'x', 'y'"),
     ],
@@ -778,9 +778,10 @@ def test_notes_on_columns(folder, done):
     table = TABLE.append_column("id", pa.array([f"u{k}" for k in range(N)])).append_column("", pa.array(range(N)))
     csv.write_csv(table, "t.csv")
     notes = done("fit", "t.csv", "--target", "price", *FAST)["notes"]
-    assert len(notes) == 2
-    assert "--exclude 'id'" in notes[0]
-    assert "is a row number" in notes[1]
+    assert len(notes) == 3
+    assert notes[0] == "Column 8 has no name; give it one."
+    assert "--exclude 'id'" in notes[1]
+    assert "is a row number" in notes[2]
     report = done("fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST)
     assert (report["notes"], report["columns"]) == ([], 5)
 

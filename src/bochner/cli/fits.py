@@ -16,7 +16,7 @@ from bochner.cli.fitting import Fit, asked_task, estimator_of
 from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import check_output, write_model
 from bochner.cli.streams import fit_source
-from bochner.cli.tables import open_table
+from bochner.cli.tables import open_table, refuse_infinite
 from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.streams.base import TableSource
 from bochner.data.table import TableEncoder
@@ -32,7 +32,15 @@ def fit(arguments: Fit) -> dict[str, Any]:
     notes: list[str] = []
     if arguments.target in arguments.exclude:
         raise CommandError(f"column '{arguments.target}' is the target; it cannot be excluded")
-    table = open_table(arguments.data, notes.append, sample=arguments.run.sample, exclude=arguments.exclude)
+    table = open_table(
+        arguments.data,
+        notes.append,
+        sample=arguments.run.sample,
+        exclude=arguments.exclude,
+        named=[arguments.target],
+        target=arguments.target,
+        classes=asked_task(arguments) == "classification",
+    )
     if isinstance(table, TableSource):
         report = fit_source(arguments, table)
         return report | {"notes": notes + report["notes"]}
@@ -44,6 +52,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
         )
     X = _input_columns(table, arguments)
     with errors_of(arguments.data):
+        refuse_infinite(X, arguments.data)
         TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
     notes += _notes(X, target)
     if target.missing:

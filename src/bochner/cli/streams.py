@@ -22,6 +22,7 @@ from bochner.cli.target import Target, infer_task, kind_of_type, read_target
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
+from bochner.data.streams.rows import finite_batches
 from bochner.loops.clock import CLOCK
 from bochner.persistence import describe, load, save
 
@@ -191,7 +192,7 @@ def look_at_target(source: TableSource, arguments: Fit) -> Targets:
     targets = Targets(name, "integer" if kind == "number" else kind, counts=Counter())
     for part in source.parts:
         first = 0
-        for batch in part.read():
+        for batch in finite_batches(part):
             table = batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
             targets.add(read_target(table, name, part.name, first), table.num_rows)
             first += table.num_rows
