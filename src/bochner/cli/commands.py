@@ -30,7 +30,7 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
     options.check(saved)
-    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or ())
+    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
     start, written = CLOCK.seconds(), list[str]()
 
     def columns_of(X: Any) -> dict[str, Any]:
@@ -110,7 +110,8 @@ def true_rows(
         cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
         raise CommandError(f"{saved.path}: column '{printable(name)}' is an input of the model, not its target{cure}")
     saved = replace(saved, target=name)
-    table = open_table(data, notes.append, saved.text_columns, named=[*(saved.columns or ()), name])
+    named = [*(saved.columns or ()), name]
+    table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
     n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
         if isinstance(table, TableSource):

@@ -23,6 +23,7 @@ from bochner.data.table import TableEncoder
 from bochner.loops.clock import CLOCK
 
 FEW_ROWS, DISTINCT = 20, 0.9
+CLASSES = "if it holds classes, use --task classification"
 
 
 def fit(arguments: Fit) -> dict[str, Any]:
@@ -38,8 +39,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
         sample=arguments.run.sample,
         exclude=arguments.exclude,
         named=[arguments.target],
-        target=arguments.target,
-        classes=asked_task(arguments) == "classification",
+        refused={} if asked_task(arguments) == "classification" else {arguments.target: CLASSES},
     )
     if isinstance(table, TableSource):
         report = fit_source(arguments, table)

@@ -23,6 +23,7 @@ from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
 from bochner.data.streams.rows import finite_batches
+from bochner.data.streams.schemas import bare
 from bochner.loops.clock import CLOCK
 from bochner.persistence import describe, load, save
 
@@ -109,6 +110,8 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     if source.names == [arguments.target]:
         raise CommandError(f"{arguments.data}: no column to learn from: there is none besides the target")
     _check_checkpoint(arguments)
+    if asked_task(arguments) == "classification" and isinstance(source.schema, pa.Schema):
+        source = replace(source, schema=bare(source.schema))  # text is meant, even if most of it is numbers
     with errors_of(arguments.data):
         targets = look_at_target(source, arguments)
         task, reason = _task(arguments, targets)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
-from bochner.data.files import CLASSES, COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
+from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
 from bochner.data.streams.base import Batch, SourceError, TableSource
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.kept import Rule, kept_rows
@@ -35,8 +36,7 @@ def open_table(
     sample: int | None = None,
     exclude: Collection[str] = (),
     named: Collection[str] = (),
-    target: str | None = None,
-    classes: bool = False,
+    refused: Mapping[str, str] = MappingProxyType({}),
 ) -> pa.Table | TableSource:
     """A table in memory, or a source where it is too large for that, has no names, or is to be sampled.
 
@@ -54,21 +54,15 @@ def open_table(
         Columns that are left out, where the table stays where it is or has several files.
     named : collection of str
         Columns that are no index of the rows.
-    target : str, optional
-        A column of CSV files that is refused where it is text because of few values.
-    classes : bool, default=False
-        Whether it is not, as it holds classes.
+    refused : mapping of str to str
+        Columns of CSV files that are refused where they are text because of few values, with a cure or nothing.
     """
     if sample is None and _is_small_file(path):
-        numbers = None if classes else target
-        return read_table(path, as_text=as_text, numbers=numbers, named=named, exclude=exclude, note=note)
-    schema = _text_schema(path, as_text)
-    source = open_files(path, exclude, named, schema=schema, sample=sample)
-    if target is not None and (why := source.why_text(target)):
-        if not classes:
-            raise CommandError(f"{path}: column '{target}' {why}; {CLASSES}")
-        schema = pa.schema([*(schema or ()), pa.field(target, pa.string())])
-        source = open_files(path, exclude, named, schema=schema, sample=sample)
+        return read_table(path, as_text=as_text, refused=refused, named=named, exclude=exclude, note=note)
+    source = open_files(path, exclude, named, schema=_text_schema(path, as_text), sample=sample)
+    for name, cure in refused.items():
+        if why := source.why_text(name):
+            raise CommandError(f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}")
     if source.sample is not None or source.names is None:
         return source
     n_rows = source.n_rows

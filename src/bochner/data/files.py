@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +56,6 @@ FOREIGN = {
     b"\x93NUMPY": "a NumPy array",
 }
 PARQUET = b"PAR1"
-CLASSES = "if it holds classes, use --task classification"
 EXPORT = "write it as CSV or Parquet"
 
 
@@ -90,7 +90,7 @@ def read_table(
     path: str | os.PathLike[str],
     *,
     as_text: Collection[str] = (),
-    numbers: str | None = None,
+    refused: Mapping[str, str] = MappingProxyType({}),
     named: Collection[str] = (),
     exclude: Collection[str] = (),
     note: Callable[[str], None] = lambda text: None,
@@ -107,8 +107,8 @@ def read_table(
     path : str or path-like
     as_text : collection of str
         Columns of a CSV whose values are text, whatever they look like.
-    numbers : str, optional
-        A column of a CSV that is refused where it is text because of few of its values.
+    refused : mapping of str to str
+        Columns of a CSV that are refused where they are text because of few of their values, with a cure or nothing.
     named : collection of str
         Columns that are no index.
     exclude : collection of str
@@ -143,7 +143,7 @@ def read_table(
     elif content in ("text", *COMPRESSED):
         if kind == "parquet":
             note("The name says Parquet, but this is a CSV file, and was read as one.")
-        wanted = Wanted(as_text, numbers, named, exclude, note)
+        wanted = Wanted(as_text, refused, named, exclude, note)
         table = _read_csv(path, kind == "tsv", content if content in COMPRESSED else None, wanted)
     elif content == "safetensors":
         raise TableFileError(f"{path}: this is a model, not a table; a CSV or Parquet file is expected here")
@@ -181,7 +181,7 @@ class Wanted:
     """What is wanted of a CSV; see `read_table`."""
 
     as_text: Collection[str]
-    numbers: str | None
+    refused: Mapping[str, str]
     named: Collection[str]
     exclude: Collection[str]
     note: Callable[[str], None]
@@ -222,8 +222,9 @@ def _inferred(table: pa.Table, text: TextRange, wanted: Wanted) -> pa.Table:
     types = {field.name: field.type for field in table.schema}
     doubtful = [name for name in doubtful if name not in wanted.exclude]
     remarks = Remarks.of(values, types, doubtful, lambda row: f"line {text.line(row + 1)}")
-    if wanted.numbers in remarks.reasons:
-        raise TableFileError(f"{text.path}: column {wanted.numbers!r} {remarks.reasons[wanted.numbers]}; {CLASSES}")
+    for name, why in remarks.reasons.items():
+        if name in wanted.refused:
+            raise TableFileError(f"{text.path}: column {name!r} {'; '.join(filter(None, (why, wanted.refused[name])))}")
     index = [name for name in numbered_columns(table.column_names, values) if name not in wanted.named]
     for sentence in remarks.sentences(index, wanted.exclude):
         wanted.note(sentence)

@@ -18,9 +18,9 @@ UNNAMED = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # what pandas calls it when it h
 def index_columns(schema: pa.Schema) -> list[str]:
     """Columns of a Parquet or Arrow file that were the index of a data frame of pandas."""
     try:
-        said = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
-    except (ValueError, AttributeError):
-        said = []
+        said = list(json.loads((schema.metadata or {})[b"pandas"])["index_columns"])
+    except (KeyError, TypeError, ValueError):
+        said = []  # not written by pandas, or by one of long ago
     return [name for name in schema.names if name in said or NAMELESS.fullmatch(name)]
 
 

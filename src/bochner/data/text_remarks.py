@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bochner.data.delimited import listed
-from bochner.data.text_values import Values
+from bochner.data.text_values import Values, why_text
 
 COMMAS = "write a decimal point, and nothing between thousands"
 
@@ -51,12 +51,8 @@ class Remarks:
         place : callable
             Line of a row in words.
         """
-        few = {}
-        for name, one in values.items():
-            if pa.types.is_string(types[name]) and one.few_odd:
-                kind, odd = one.few_odd
-                reason = f"is text because of {odd.described(place)}"
-                few[name] = f"{reason}; write {kind} there, or nothing"
+        texts = {name: one for name, one in values.items() if pa.types.is_string(types[name])}
+        few = {name: why for name, one in texts.items() if (why := why_text(one.odd, place))}
         return cls(types, few, [name for name in doubtful if name not in few])
 
     @property

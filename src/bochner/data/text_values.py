@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,11 @@ KINDS: dict[str, tuple[str, Callable[[pa.DataType], bool]]] = {
     "dates": (TIMES, pa.types.is_temporal),
 }
 BLOCK = 1 << 20
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Odd:
         import pyarrow.compute as pc
 
         n, values = len(column), len(column) - column.null_count
-        if not pa.types.is_string(column.type):
+        if not is_text(column.type):
             odd = 0 if KINDS[kind][1](column.type) else values
             row = pc.index(column.is_valid(), True).as_py() if odd else None
             return cls(n, values, odd, None if row is None else (row, str(column[row])))
@@ -58,8 +63,8 @@ class Odd:
         fits = np.asarray(early).copy()
         fits[rows] = pc.fill_null(pc.match_substring_regex(column.filter(early), pattern), True)
         odd = n - int(fits.sum())
-        row = int(fits.argmin())
-        return cls(n, values, odd, (row, column[row].as_py()) if odd else None)
+        first = int(fits.argmin()) if odd else 0
+        return cls(n, values, odd, (first, column[first].as_py()) if odd else None)
 
     def __add__(self, other: Odd) -> Odd:
         first = self.first
@@ -104,7 +109,7 @@ class Numbering:
         """That of an Arrow column of whole numbers, or of text."""
         import pyarrow.compute as pc
 
-        if pa.types.is_string(column.type):
+        if is_text(column.type):
             try:
                 column = pc.utf8_trim_whitespace(column).cast(pa.int64())
             except pa.ArrowInvalid:
@@ -166,7 +171,18 @@ class Values:
         odd = {kind: found + other.odd[kind] for kind, found in self.odd.items()}
         return Values(self.commas + other.commas, odd, self.numbering + other.numbering)
 
-    @property
-    def few_odd(self) -> tuple[str, Odd] | None:
-        """The kind of all values but few, and these; None where there is none."""
-        return next(((kind, found) for kind, found in self.odd.items() if found.are_few), None)
+
+def why_text(odd: Mapping[str, Odd], place: Callable[[int], str]) -> str:
+    """Why a column of text is no column of another kind, where few values are odd, and the cure; else empty.
+
+    Parameters
+    ----------
+    odd : dict of str to Odd
+        By kinds.
+    place : callable
+        The place of a row in words.
+    """
+    for kind, found in odd.items():
+        if found.are_few:
+            return f"is text because of {found.described(place)}; write {kind} there, or nothing"
+    return ""

@@ -19,6 +19,7 @@ from bochner.data.streams.opening import is_streamed, open_selected, open_source
 from bochner.data.streams.overview import gathered
 from bochner.data.streams.roles import Roles, Rows
 from bochner.data.streams.selection import Selection
+from bochner.data.streams.tables import caution_text
 from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine
 from bochner.engines.chosen import chosen
@@ -146,8 +147,8 @@ def _refuse_text_by_mistake(table: TableSource, named: Roles) -> None:
     """Raise ValueError where a target is text because of few values."""
     for name in named.target or ():
         if why := table.why_text(name):
-            cure = f"open the file with schema=pyarrow.schema({{{name!r}: pyarrow.string()}})"
-            raise ValueError(f"The target {name!r} {why}; if it holds classes, {cure}.")
+            cure = f"open_source(..., schema=pyarrow.schema({{{name!r}: pyarrow.string()}}))"
+            raise ValueError(f"The target {name!r} {why}; if it holds classes, open the file with {cure}.")
 
 
 def _collected(X: Any, y: Any, sample_weight: Any) -> Stream:
@@ -179,6 +180,8 @@ def roles(y: Any, sample_weight: Any = None) -> Roles:
 
 def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
     """Arrays and frames, columns that are named taken out."""
+    if is_frame(X):
+        caution_text(X)
     names = [name for name in (y, sample_weight) if isinstance(name, str)]
     if not names or not is_frame(X):
         return Given(X, y, sample_weight)

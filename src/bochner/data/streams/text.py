@@ -136,7 +136,7 @@ def parts(
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
         remarks = _remarks(spans, seen, doubtful)
         index = selection.index(_numbered(spans, seen))
-        for sentence in remarks.sentences(index):
+        for sentence in remarks.sentences(index, selection.columns or selection.named):
             warn(sentence)
         selection, reasons = selection.without(index), remarks.reasons
         checked = pa.schema([(name, types[name]) for name in checked.names])

@@ -143,10 +143,11 @@ def spans_of(path: Path) -> list[TextSpan]:
     file = whole.file
     with whole.problems():
         without = whole.text.names_again()
-    cuts = [0, file.size] if whole.compression or file.size < 2 * SPAN_BYTES else _cuts(file)
+    if whole.compression or file.size < 2 * SPAN_BYTES:
+        return [replace(whole, without=without)]
     return [
         replace(whole, start=start, stop=stop, without=tuple(row for row in without if start <= row.start < stop))
-        for start, stop in pairwise(cuts)
+        for start, stop in pairwise(_cuts(file))
     ]
 
 
