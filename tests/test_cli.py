@@ -719,6 +719,73 @@ def test_faulty_tables(folder, refused, content, match):
     assert match in line
 
 
+ROWS = "".join(f"{x / 7:.3f},{x % 5},{x / 3:.3f}\n" for x in range(60))
+
+
+def test_columns_that_are_text_because_of_few_values(folder, done, refused):
+    fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}0x10,1,2.5\n"), "--target", "y", *FAST)
+    why = "Column 'x' is text because of 1 of 61 values, first '0x10' in line 62; write numbers there, or nothing."
+    assert done(*fit)["notes"] == [why]
+    assert done(*fit, "--sample", "50")["notes"] == [why]
+    assert done(*fit, "--exclude", "x")["notes"] == []
+    done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
+    line = refused("predict", "m", "t.csv", "--out", "p.csv")
+    assert line == f"error: t.csv: c{why[1:-1]}\n"
+    assert "'0x10' in line 62" in refused("evaluate", "m", "t.csv")
+
+
+@pytest.mark.parametrize("more", [(), ("--sample", "50")])
+def test_a_target_that_is_text_because_of_few_values(folder, done, refused, more):
+    fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}1.5,1,?\n"), *FAST, *more, "--target")
+    for task in ("auto", "regression"):
+        line = refused(*fit, "y", "--task", task).splitlines()[-1]
+        assert "column 'y' is text because of 1 of 61 values, first '?' in line 62; " in line
+        assert line.endswith("if it holds classes, use --task classification")
+    fit = ("fit", write("k.csv", f"x,k,y\n1.5,?,2.5\n1.4,?,2.5\n{ROWS}"), *FAST, *more, "--target")
+    assert done(*fit, "k", "--task", "classification")["task"] == "classification"
+
+
+@pytest.mark.parametrize("more", [(), ("--sample", "50")])
+def test_names_that_come_again_and_row_numbers(folder, done, more):
+    lines = ["", *(f"{k}," for k in np.random.default_rng(0).permutation(120))]
+    content = [f",x,k,y\n{ROWS}x,k,y\n{ROWS}".splitlines()[k] for k in range(122)]
+    numbered = [content[0], *(lines[k] + row for k, row in enumerate(content[1:61], 1)), content[0]]
+    numbered += [lines[k] + row for k, row in enumerate(content[62:], 61)]
+    path = write("t.csv", "\n".join(numbered) + "\n")
+    report = done("fit", path, "--target", "y", "--out", "m", *FAST, *more)
+    assert (report["task"], report["rows"], report["columns"]) == ("regression", 120, 2)
+    assert report["notes"] == [
+        "Column 1, which has no name, numbers the rows, and is left out.",
+        "Line 62 repeats the column names, and is left out.",
+    ]
+    done("predict", "m", write("new.csv", f"x,k,y\n{ROWS}"), "--out", "p.csv")
+    assert done("predict", "m", path, "--out", "p.csv")["rows"] == 120
+
+
+@pytest.mark.parametrize(
+    ("command", "row", "match"),
+    [
+        (("fit", "t.csv", "--target", "y"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+        (("fit", "t.csv", "--target", "y"), "1,1,inf", "column 'y' is infinite in line 64; "),
+        (
+            ("fit", "t.csv", "--target", "k", "--task", "regression"),
+            "1,many,1",
+            "line 6 of column 'k' is 'three'",
+        ),
+        (("fit", "t.csv", "--target", "y"), "1,1", "line 64: 3 fields expected, 2 found"),
+        (("predict", "m", "t.csv", "--out", "p.csv"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+        (("evaluate", "m", "t.csv"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+    ],
+)
+def test_every_message_counts_the_lines_of_the_file(folder, done, refused, command, row, match):
+    """Blank lines are lines of the file, though no rows."""
+    if "m" in command:
+        done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
+    words = ROWS.replace(",3,", ",three,").replace(",4,", ",four,") if "many" in row else ROWS
+    write("t.csv", f"x,k,y\n\n{words}1,1,2\n{row}\n")
+    assert match in refused(*command)
+
+
 def test_models_and_tables_swapped_or_missing(folder, done, refused):
     fit_model(done, "price")
     assert "is a model, not a table" in refused("fit", "model.safetensors", "--target", "x")

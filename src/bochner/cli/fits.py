@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +55,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
     with errors_of(arguments.data):
         refuse_infinite(X, arguments.data)
         TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
-    notes += _notes(X, target)
+    notes += _notes(X, target, [name for name in X.column_names if any(_says_why(note, name) for note in notes)])
     if target.missing:
         X = X.take(pa.array(target.rows))
     report = {
@@ -125,12 +126,17 @@ def _input_columns(table: pa.Table, arguments: Fit) -> pa.Table:
     return X
 
 
-def _notes(X: pa.Table, target: Target) -> list[str]:
-    """Remarks on columns that do not look like features, and on a strange target."""
+def _says_why(note: str, name: str) -> bool:
+    """Whether a note tells why a column is text."""
+    return note.startswith(f"Column {name!r} is text because")
+
+
+def _notes(X: pa.Table, target: Target, explained: Collection[str]) -> list[str]:
+    """Remarks on columns that do not look like features, and on a strange target; none on text that is explained."""
     notes = []
     for name, column in zip(X.column_names, X.columns, strict=True):
         kind, n = column.type, len(column) - column.null_count
-        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and n >= FEW_ROWS:
+        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and n >= FEW_ROWS and name not in explained:
             distinct = pc.count_distinct(column).as_py()
             if distinct > DISTINCT * n:
                 what = f"is text with {distinct:,} different values in {n:,} rows, like an identifier"

@@ -17,7 +17,7 @@ from bochner.cli.facts import model_facts
 from bochner.cli.fitting import Fit, asked_task, estimator_of
 from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import check_output, write_model
-from bochner.cli.tables import joined, judging_rows
+from bochner.cli.tables import joined, judging_rows, noted
 from bochner.cli.target import Target, infer_task, kind_of_type, read_target
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.kept import Rule, kept_rows
@@ -191,7 +191,8 @@ def look_at_target(source: TableSource, arguments: Fit) -> Targets:
     if source.names is not None:
         assert isinstance(source.schema, pa.Schema)
         kind = kind_of_type(source.schema.field(name).type)
-        source = open_source(path, columns=[name], schema=pa.schema([source.schema.field(name)]))
+        with noted(lambda text: None):  # again
+            source = open_source(path, columns=[name], schema=pa.schema([source.schema.field(name)]))
     targets = Targets(name, "integer" if kind == "number" else kind, counts=Counter())
     for part in source.parts:
         first = 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -59,7 +61,8 @@ def open_table(
     """
     if sample is None and _is_small_file(path):
         return read_table(path, as_text=as_text, refused=refused, named=named, exclude=exclude, note=note)
-    source = open_files(path, exclude, named, schema=_text_schema(path, as_text), sample=sample)
+    with noted(note):
+        source = open_files(path, exclude, named, schema=_text_schema(path, as_text), sample=sample)
     for name, cure in refused.items():
         if why := source.why_text(name):
             raise CommandError(f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}")
@@ -69,6 +72,17 @@ def open_table(
     if n_rows is None or not _gathers(n_rows, len(source.names)):
         return source
     return gathered_table(source, path)
+
+
+@contextmanager
+def noted(note: Callable[[str], None]) -> Iterator[None]:
+    """Tell of what is warned inside."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        if issubclass(one.category, UserWarning):
+            note(str(one.message))
 
 
 def open_files(path: Path, exclude: Collection[str] = (), named: Collection[str] = (), **others: Any) -> TableSource:
