@@ -34,14 +34,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
     notes: list[str] = []
     if arguments.target in arguments.exclude:
         raise CommandError(f"column '{arguments.target}' is the target; it cannot be excluded")
-    table = open_table(
-        arguments.data,
-        notes.append,
-        sample=arguments.run.sample,
-        exclude=arguments.exclude,
-        named=[arguments.target],
-        refused={} if asked_task(arguments) == "classification" else {arguments.target: CLASSES},
-    )
+    table = _opened(arguments, notes)
     if isinstance(table, TableSource):
         report = fit_source(arguments, table)
         return report | {"notes": notes + report["notes"]}
@@ -72,6 +65,18 @@ def fit(arguments: Fit) -> dict[str, Any]:
     }
     with errors_of(arguments.data):
         return report | _scored_and_saved(arguments, X, target, notes)
+
+
+def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
+    """The table, refused where its target is text because of few values, unless it holds classes."""
+    return open_table(
+        arguments.data,
+        notes.append,
+        sample=arguments.run.sample,
+        exclude=arguments.exclude,
+        named=[arguments.target],
+        refused={} if asked_task(arguments) == "classification" else {arguments.target: CLASSES},
+    )
 
 
 def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[str]) -> dict[str, Any]:
