@@ -40,6 +40,8 @@ class Commas:
 
         if not pa.types.is_string(column.type):
             return cls(is_number(column.type) or pa.types.is_null(column.type))
+        if pc.all(pc.less(column, ":")).as_py() is False:  # a value begins with no digit, sign, point or blank
+            return cls(numbers=False)
         matches = [
             pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
             for pattern in (WITH_COMMAS, WITHOUT_COMMAS, THOUSANDS)

@@ -88,7 +88,7 @@ class TextRange:
         if len(fields) < 2 or all(map(NUMBER.fullmatch, fields)):
             return ()
         with self._all() as stream:
-            if not _holds(stream, (b"\n" + first.content, BOM + first.content), first.start + len(first.text)):
+            if not _holds(stream, first.content, first.start + len(first.text)):
                 return ()
         with self._all() as stream:
             rows = rows_of(stream, self.separator)
@@ -154,15 +154,15 @@ def _ends_open(line: bytes, open_quote: bool, opening: re.Pattern[bytes]) -> boo
         place, open_quote = found.end(), not open_quote
 
 
-def _holds(stream: Any, marks: Sequence[bytes], after: int) -> bool:
-    """Whether any of some marks is in a stream behind a position, or the end of the line before."""
-    stream.read(max(after - 1, 0))
-    longest, rest = max(map(len, marks)), b""
+def _holds(stream: Any, mark: bytes, after: int) -> bool:
+    """Whether a mark is in a stream behind a position."""
+    stream.read(after)
+    rest = b""
     while chunk := stream.read(CHUNK):
         block = rest + chunk
-        if any(mark in block for mark in marks):
+        if mark in block:
             return True
-        rest = block[-longest:]
+        rest = block[-len(mark) :]
     return False
 
 
