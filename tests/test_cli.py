@@ -706,9 +706,9 @@ def test_no_column_to_learn_from(folder, refused):
         ("", "empty"),
         ("x,y\n", "no rows"),
         ("x,x,y\n1,2,3\n", "column names repeat: 'x'"),
-        ("x,y\n1,2\n3\n", "row 3"),
+        ("x,y\n1,2\n3\n", "line 3: "),
         ("x,y\né,2\n".encode("latin-1"), "UTF-8"),
-        ("x,price\n1,2\ninf,3\n", "column 'x', row"),
+        ("x,price\n1,2\ninf,3\n", "column 'x', line 3; "),
         ("x,Price \n1,2\n", "did you mean 'Price '?"),
         ("x,y\n1,2\n", "its columns are 'x', 'y'"),
     ],
@@ -717,6 +717,73 @@ def test_faulty_tables(folder, refused, content, match):
     line = refused("fit", write("t.csv", content), "--target", "price", *FAST)
     assert line.startswith("error: t.csv: ")
     assert match in line
+
+
+ROWS = "".join(f"{x / 7:.3f},{x % 5},{x / 3:.3f}\n" for x in range(60))
+
+
+def test_columns_that_are_text_because_of_few_values(folder, done, refused):
+    fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}0x10,1,2.5\n"), "--target", "y", *FAST)
+    why = "Column 'x' is text because of 1 of 61 values, first '0x10' in line 62; write numbers there, or nothing."
+    assert done(*fit)["notes"] == [why]
+    assert done(*fit, "--sample", "50")["notes"] == [why]
+    assert done(*fit, "--exclude", "x")["notes"] == []
+    done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
+    line = refused("predict", "m", "t.csv", "--out", "p.csv")
+    assert line == f"error: t.csv: c{why[1:-1]}\n"
+    assert "'0x10' in line 62" in refused("evaluate", "m", "t.csv")
+
+
+@pytest.mark.parametrize("more", [(), ("--sample", "50")])
+def test_a_target_that_is_text_because_of_few_values(folder, done, refused, more):
+    fit = ("fit", write("t.csv", f"x,k,y\n{ROWS}1.5,1,?\n"), *FAST, *more, "--target")
+    for task in ("auto", "regression"):
+        line = refused(*fit, "y", "--task", task).splitlines()[-1]
+        assert "column 'y' is text because of 1 of 61 values, first '?' in line 62; " in line
+        assert line.endswith("if it holds classes, use --task classification")
+    fit = ("fit", write("k.csv", f"x,k,y\n1.5,?,2.5\n1.4,?,2.5\n{ROWS}"), *FAST, *more, "--target")
+    assert done(*fit, "k", "--task", "classification")["task"] == "classification"
+
+
+@pytest.mark.parametrize("more", [(), ("--sample", "50")])
+def test_names_that_come_again_and_row_numbers(folder, done, more):
+    lines = ["", *(f"{k}," for k in np.random.default_rng(0).permutation(120))]
+    content = [f",x,k,y\n{ROWS}x,k,y\n{ROWS}".splitlines()[k] for k in range(122)]
+    numbered = [content[0], *(lines[k] + row for k, row in enumerate(content[1:61], 1)), content[0]]
+    numbered += [lines[k] + row for k, row in enumerate(content[62:], 61)]
+    path = write("t.csv", "\n".join(numbered) + "\n")
+    report = done("fit", path, "--target", "y", "--out", "m", *FAST, *more)
+    assert (report["task"], report["rows"], report["columns"]) == ("regression", 120, 2)
+    assert report["notes"] == [
+        "Column 1, which has no name, numbers the rows, and is left out.",
+        "Line 62 repeats the column names, and is left out.",
+    ]
+    done("predict", "m", write("new.csv", f"x,k,y\n{ROWS}"), "--out", "p.csv")
+    assert done("predict", "m", path, "--out", "p.csv")["rows"] == 120
+
+
+@pytest.mark.parametrize(
+    ("command", "row", "match"),
+    [
+        (("fit", "t.csv", "--target", "y"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+        (("fit", "t.csv", "--target", "y"), "1,1,inf", "column 'y' is infinite in line 64; "),
+        (
+            ("fit", "t.csv", "--target", "k", "--task", "regression"),
+            "1,many,1",
+            "line 6 of column 'k' is 'three'",
+        ),
+        (("fit", "t.csv", "--target", "y"), "1,1", "line 64: 3 fields expected, 2 found"),
+        (("predict", "m", "t.csv", "--out", "p.csv"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+        (("evaluate", "m", "t.csv"), "inf,1,2", "infinity: column 'x', line 64; drop"),
+    ],
+)
+def test_every_message_counts_the_lines_of_the_file(folder, done, refused, command, row, match):
+    """Blank lines are lines of the file, though no rows."""
+    if "m" in command:
+        done("fit", write("good.csv", f"x,k,y\n{ROWS}"), "--target", "y", "--out", "m", *FAST)
+    words = ROWS.replace(",3,", ",three,").replace(",4,", ",four,") if "many" in row else ROWS
+    write("t.csv", f"x,k,y\n\n{words}1,1,2\n{row}\n")
+    assert match in refused(*command)
 
 
 def test_models_and_tables_swapped_or_missing(folder, done, refused):
@@ -778,9 +845,10 @@ def test_notes_on_columns(folder, done):
     table = TABLE.append_column("id", pa.array([f"u{k}" for k in range(N)])).append_column("", pa.array(range(N)))
     csv.write_csv(table, "t.csv")
     notes = done("fit", "t.csv", "--target", "price", *FAST)["notes"]
-    assert len(notes) == 2
-    assert "--exclude 'id'" in notes[0]
-    assert "is a row number" in notes[1]
+    assert len(notes) == 3
+    assert notes[0] == "Column 8 has no name; give it one."
+    assert "--exclude 'id'" in notes[1]
+    assert "is a row number" in notes[2]
     report = done("fit", "t.csv", "--target", "price", "--exclude", "id", "--exclude", "", *FAST)
     assert (report["notes"], report["columns"]) == ([], 5)
 

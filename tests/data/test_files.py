@@ -98,9 +98,9 @@ def test_columns_that_are_text_stay_text(tmp_path):
         ("a,b", "no rows"),
         ("\n\n", "no rows"),
         ("a,b,a,b,c\n1,2,3,4,5\n", "'a', 'b'; give each column"),
-        ("a,b\n1,2\n3\n", r"row 3 \(the row of names is 1\): 2 fields expected, 1 found"),
-        ("a,b\n1,2\n3,4,5\n", "row 3 .* 2 fields expected, 3 found"),
-        ("a,b\n1,x\n2,é\n".encode("latin-1"), "row 2 of column 'b': text that is not UTF-8"),
+        ("a,b\n1,2\n3\n", "line 3: 2 fields expected, 1 found"),
+        ("a,b\n1,2\n3,4,5\n", "line 3: 2 fields expected, 3 found"),
+        ("a,b\n1,x\n2,é\n".encode("latin-1"), "line 3, column 'b': text that is not UTF-8"),
         ("a,é\n1,x\n".encode("latin-1"), "column names: text that is not UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-16; write it as CSV"),
         (b"PK\x03\x04....", "Excel workbook"),
@@ -123,7 +123,7 @@ def test_what_is_no_table(tmp_path, content, match):
 
 def test_row_far_down_is_named(tmp_path):
     path = written(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 300_000 + "1,2,3\n")
-    with pytest.raises(TableFileError, match="row 300002 "):
+    with pytest.raises(TableFileError, match="line 300002: "):
         read_table(path)
 
 

@@ -19,6 +19,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import bochner
+from bochner import FourierFeatures, KernelMachineRegressor
 from bochner.data.table import TableEncoder, TableStatistic
 
 FRAMES = {
@@ -712,3 +714,26 @@ def test_frames_of_numbers_are_encoded_at_once(library, kinds, monkeypatch):
 def test_integers_beyond_64_bits():
     frame = pl.DataFrame({"a": pl.Series(range(6), dtype=pl.Int128), "b": np.arange(6.0)})
     np.testing.assert_allclose(np.diff(TableEncoder().fit_transform(frame)[:, 0]), 1 / np.std(np.arange(6)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("fit", [TableEncoder().fit, FourierFeatures().fit, KernelMachineRegressor().fit])
+def test_more_columns_than_there_is_memory_for(fit):
+    X = sp.csr_matrix((5, 2 * 10**9))
+    match = "A table of 2,000,000,000 columns needs 320 GB and .* are free.*FeatureHasher"
+    with bochner.settings(memory_limit="4 GB"), pytest.raises(MemoryError, match=match):
+        fit(X, np.arange(5.0))
+
+
+@pytest.mark.parametrize("kind", ["frame", "array", "strings"])
+def test_half_of_a_surrogate_pair_is_named(kind):
+    values = np.array(["x", "y", "a\ud800", "z"], dtype=object).reshape(-1, 1)
+    X = {"frame": pd.DataFrame(values, columns=["town"], dtype=object), "array": values, "strings": values.astype(str)}[
+        kind
+    ]
+    name = "town" if kind == "frame" else "x0"
+    match = rf"column '{name}', row 2: 'a\\ud800' holds half of a surrogate pair; replace"
+    with pytest.raises(ValueError, match=match):
+        TableEncoder().fit(X)
+    if kind == "frame":
+        with pytest.raises(ValueError, match="column 'town', row 2"):
+            bochner.open_source(X)

@@ -15,7 +15,7 @@ from bochner.cli.peak import peak_bytes
 from bochner.cli.predictions import PredictionOptions, predictions
 from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.streams import split_target
-from bochner.cli.tables import joined, judging_rows, open_table
+from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
 from bochner.cli.target import Target, read_target
 from bochner.data.files import write_table
 from bochner.data.streams.base import Batch, TableSource
@@ -30,11 +30,14 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
     options.check(saved)
-    table = open_table(data, notes.append, saved.text_columns)
+    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
     start, written = CLOCK.seconds(), list[str]()
 
     def columns_of(X: Any) -> dict[str, Any]:
-        columns = predictions(saved, saved.inputs(X, data), options)
+        inputs = saved.inputs(X, data)
+        if isinstance(table, pa.Table):
+            refuse_infinite(inputs, data)
+        columns = predictions(saved, inputs, options)
         written[:] = columns
         return columns
 
@@ -107,10 +110,15 @@ def true_rows(
         cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
         raise CommandError(f"{saved.path}: column '{printable(name)}' is an input of the model, not its target{cure}")
     saved = replace(saved, target=name)
-    table = open_table(data, notes.append, saved.text_columns)
+    named = [*(saved.columns or ()), name]
+    table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
     n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
-        rows = _judging(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
+        if isinstance(table, TableSource):
+            rows = _judging(table, name, data, notes)
+        else:
+            rows = Batch(table)
+            refuse_infinite(saved.inputs(table, data), data)
         return saved, *_truth(saved, rows, name, data), n_rows
 
 

@@ -84,14 +84,15 @@ def guarded(traceback: bool) -> Iterator[None]:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print what bochner warns its users of, once for each place that it comes from."""
-    places: set[tuple[str, int]] = set()
+    """Print what bochner warns its users of, each text once, whatever its numbers."""
+    shown: set[str] = set()
 
     def show(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
     ) -> None:
-        if (filename, lineno) not in places:
-            places.add((filename, lineno))
+        text = "".join(c for c in str(message) if not c.isdigit())
+        if text not in shown:
+            shown.add(text)
             typer.echo(f"warning: {printable(message)}", err=True)
 
     with warnings.catch_warnings():

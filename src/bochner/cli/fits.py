@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +17,14 @@ from bochner.cli.fitting import Fit, asked_task, estimator_of
 from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import check_output, write_model
 from bochner.cli.streams import fit_source
-from bochner.cli.tables import open_table
+from bochner.cli.tables import open_table, refuse_infinite
 from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.streams.base import TableSource
 from bochner.data.table import TableEncoder
 from bochner.loops.clock import CLOCK
 
 FEW_ROWS, DISTINCT = 20, 0.9
+CLASSES = "if it holds classes, use --task classification"
 
 
 def fit(arguments: Fit) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def fit(arguments: Fit) -> dict[str, Any]:
     notes: list[str] = []
     if arguments.target in arguments.exclude:
         raise CommandError(f"column '{arguments.target}' is the target; it cannot be excluded")
-    table = open_table(arguments.data, notes.append, sample=arguments.run.sample, exclude=arguments.exclude)
+    table = _opened(arguments, notes)
     if isinstance(table, TableSource):
         report = fit_source(arguments, table)
         return report | {"notes": notes + report["notes"]}
@@ -44,8 +46,9 @@ def fit(arguments: Fit) -> dict[str, Any]:
         )
     X = _input_columns(table, arguments)
     with errors_of(arguments.data):
+        refuse_infinite(X, arguments.data)
         TableEncoder().fit(X)  # refuses what cannot be encoded by its row in the file, not in a part of it
-    notes += _notes(X, target)
+    notes += _notes(X, target, [name for name in X.column_names if any(_says_why(note, name) for note in notes)])
     if target.missing:
         X = X.take(pa.array(target.rows))
     report = {
@@ -62,6 +65,18 @@ def fit(arguments: Fit) -> dict[str, Any]:
     }
     with errors_of(arguments.data):
         return report | _scored_and_saved(arguments, X, target, notes)
+
+
+def _opened(arguments: Fit, notes: list[str]) -> pa.Table | TableSource:
+    """The table, refused where its target is text because of few values, unless it holds classes."""
+    return open_table(
+        arguments.data,
+        notes.append,
+        sample=arguments.run.sample,
+        exclude=arguments.exclude,
+        named=[arguments.target],
+        refused={} if asked_task(arguments) == "classification" else {arguments.target: CLASSES},
+    )
 
 
 def _scored_and_saved(arguments: Fit, X: pa.Table, target: Target, notes: list[str]) -> dict[str, Any]:
@@ -116,12 +131,17 @@ def _input_columns(table: pa.Table, arguments: Fit) -> pa.Table:
     return X
 
 
-def _notes(X: pa.Table, target: Target) -> list[str]:
-    """Remarks on columns that do not look like features, and on a strange target."""
+def _says_why(note: str, name: str) -> bool:
+    """Whether a note tells why a column is text."""
+    return note.startswith(f"Column {name!r} is text because")
+
+
+def _notes(X: pa.Table, target: Target, explained: Collection[str]) -> list[str]:
+    """Remarks on columns that do not look like features, and on a strange target; none on text that is explained."""
     notes = []
     for name, column in zip(X.column_names, X.columns, strict=True):
         kind, n = column.type, len(column) - column.null_count
-        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and n >= FEW_ROWS:
+        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) and n >= FEW_ROWS and name not in explained:
             distinct = pc.count_distinct(column).as_py()
             if distinct > DISTINCT * n:
                 what = f"is text with {distinct:,} different values in {n:,} rows, like an identifier"

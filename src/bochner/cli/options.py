@@ -83,11 +83,13 @@ def _size(size: str | None) -> str | None:
 
 def _columns(context: typer.Context, incomplete: str) -> list[str]:
     """Columns of the table that begin so, for the completion of a shell, which shows no errors."""
+    from bochner.cli.tables import noted
     from bochner.data.streams.opening import open_source
 
     given = [context.params.get("data"), *context.args]  # an option without its value leaves the rest unread
     try:
-        names = open_source(next(path for path in given if path)).names or []
+        with noted(lambda text: None):
+            names = open_source(next(path for path in given if path)).names or []
     except (OSError, ValueError, StopIteration):
         return []
     return [name for name in names if name.startswith(incomplete)]

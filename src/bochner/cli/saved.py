@@ -56,6 +56,11 @@ class SavedModel:
         labels = self.task == "classification" and self.model.classes_.dtype.kind in "OU"
         return text + ([self.target] if labels and self.target is not None else [])
 
+    @property
+    def other_columns(self) -> dict[str, str]:
+        """Columns that are no text to the model, each with an empty text."""
+        return dict.fromkeys(set(self.columns or []) - set(self.text_columns), "")
+
     def inputs(self, table: Any, path: Path) -> Any:
         """The columns that the model needs, in its order; CommandError for those that are missing."""
         names = self.columns

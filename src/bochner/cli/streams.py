@@ -17,11 +17,13 @@ from bochner.cli.facts import model_facts
 from bochner.cli.fitting import Fit, asked_task, estimator_of
 from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import check_output, write_model
-from bochner.cli.tables import joined, judging_rows
+from bochner.cli.tables import joined, judging_rows, noted
 from bochner.cli.target import Target, infer_task, kind_of_type, read_target
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.kept import Rule, kept_rows
 from bochner.data.streams.opening import open_source
+from bochner.data.streams.rows import finite_batches
+from bochner.data.streams.schemas import bare
 from bochner.loops.clock import CLOCK
 from bochner.persistence import describe, load, save
 
@@ -108,6 +110,8 @@ def fit_source(arguments: Fit, source: TableSource) -> dict[str, Any]:
     if source.names == [arguments.target]:
         raise CommandError(f"{arguments.data}: no column to learn from: there is none besides the target")
     _check_checkpoint(arguments)
+    if asked_task(arguments) == "classification" and isinstance(source.schema, pa.Schema):
+        source = replace(source, schema=bare(source.schema))  # text is meant, even if most of it is numbers
     with errors_of(arguments.data):
         targets = look_at_target(source, arguments)
         task, reason = _task(arguments, targets)
@@ -187,11 +191,12 @@ def look_at_target(source: TableSource, arguments: Fit) -> Targets:
     if source.names is not None:
         assert isinstance(source.schema, pa.Schema)
         kind = kind_of_type(source.schema.field(name).type)
-        source = open_source(path, columns=[name], schema=pa.schema([source.schema.field(name)]))
+        with noted(lambda text: None):  # again
+            source = open_source(path, columns=[name], schema=pa.schema([source.schema.field(name)]))
     targets = Targets(name, "integer" if kind == "number" else kind, counts=Counter())
     for part in source.parts:
         first = 0
-        for batch in part.read():
+        for batch in finite_batches(part):
             table = batch.X if isinstance(batch.X, pa.Table) else pa.table({name: batch.y})
             targets.add(read_target(table, name, part.name, first), table.num_rows)
             first += table.num_rows

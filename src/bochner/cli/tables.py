@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
 from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
-from bochner.data.streams.base import Batch, TableSource
+from bochner.data.streams.base import Batch, SourceError, TableSource
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.kept import Rule, kept_rows
-from bochner.data.streams.opening import open_source
+from bochner.data.streams.opening import open_selected
+from bochner.data.streams.row_errors import infinite_value
 from bochner.data.streams.rows import stacked
-from bochner.data.streams.text_rows import whole_span
+from bochner.data.streams.selection import Selection
+from bochner.data.streams.text_rows import line_of, whole_span
 from bochner.engines.chosen import chosen
 from bochner.estimators.described import estimated_rows
 from bochner.estimators.sizes import gathers
@@ -31,6 +37,8 @@ def open_table(
     as_text: Collection[str] = (),
     sample: int | None = None,
     exclude: Collection[str] = (),
+    named: Collection[str] = (),
+    refused: Mapping[str, str] = MappingProxyType({}),
 ) -> pa.Table | TableSource:
     """A table in memory, or a source where it is too large for that, has no names, or is to be sampled.
 
@@ -46,10 +54,18 @@ def open_table(
         First rows that stand for all.
     exclude : collection of str
         Columns that are left out, where the table stays where it is or has several files.
+    named : collection of str
+        Columns that are no index of the rows.
+    refused : mapping of str to str
+        Columns of CSV files that are refused where they are text because of few values, with a cure or nothing.
     """
     if sample is None and _is_small_file(path):
-        return read_table(path, as_text=as_text, note=note)
-    source = open_files(path, exclude, sample=sample, schema=_text_schema(path, as_text))
+        return read_table(path, as_text=as_text, refused=refused, named=named, exclude=exclude, note=note)
+    with noted(note):
+        source = open_files(path, exclude, named, schema=_text_schema(path, as_text), sample=sample)
+    for name, cure in refused.items():
+        if why := source.why_text(name):
+            raise CommandError(f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}")
     if source.sample is not None or source.names is None:
         return source
     n_rows = source.n_rows
@@ -58,12 +74,40 @@ def open_table(
     return gathered_table(source, path)
 
 
-def open_files(path: Path, exclude: Collection[str] = (), **others: Any) -> TableSource:
+@contextmanager
+def noted(note: Callable[[str], None]) -> Iterator[None]:
+    """Tell of what is warned inside."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        if issubclass(one.category, UserWarning):
+            note(str(one.message))
+
+
+def open_files(path: Path, exclude: Collection[str] = (), named: Collection[str] = (), **others: Any) -> TableSource:
     """A source of files, without some columns, which may be in some of the files only."""
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
     with errors_of(path):
-        return open_source(path, exclude=exclude, **others)
+        return open_selected(path, Selection(exclude=tuple(sorted(exclude)), named=tuple(named)), **others)
+
+
+def refuse_infinite(X: Any, path: Path) -> None:
+    """Raise CommandError at the first infinite value of all rows of a table that has names."""
+    if isinstance(X, pa.Table) and (infinite := infinite_value(X)):
+        raise CommandError(f"{path}: {infinite.at(place_of(path, infinite.row))}")
+
+
+def place_of(path: str | os.PathLike[str], row: int) -> str:
+    """Where a row of a table is, in words: the line in files of text; rows count from 0."""
+    try:
+        files = files_of(path)
+        if kind_of(files[0]) in ("csv", "tsv"):
+            return line_of(files, row)
+    except (OSError, SourceError):
+        pass
+    return f"row {row + 1}"
 
 
 def gathered_table(source: TableSource, path: Path) -> pa.Table:

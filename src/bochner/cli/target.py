@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bochner.cli.errors import CommandError, missing_column, printable
+from bochner.cli.tables import place_of
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
 
@@ -103,8 +104,8 @@ def _plain(column: Any) -> Any:
 
 def _finite(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
     if not np.isfinite(values).all():
-        row = int(rows[np.argmin(np.isfinite(values))]) + 1
-        raise CommandError(f"{path}: column '{name}' is infinite in row {row}; a target must be finite")
+        place = place_of(path, int(rows[np.argmin(np.isfinite(values))]))
+        raise CommandError(f"{path}: column '{name}' is infinite in {place}; a target must be finite")
     return values
 
 
@@ -155,7 +156,7 @@ def _numbers(target: Target, path: Any) -> NDArray:
             finite = False
         if not finite:
             raise CommandError(
-                f"{path}: row {row + 1} of column '{target.name}' is '{value}'; regression needs numbers: "
+                f"{path}: {place_of(path, int(row))} of column '{target.name}' is '{value}'; regression needs numbers: "
                 "fix it, or use --task classification"
             )
     return target.values.astype(np.float64)

@@ -202,6 +202,8 @@ def _read_array(values: np.ndarray, name: str, expected: str | None) -> tuple[st
         return _read_objects(values, name, as_text=True)
     try:
         array = pa.array(values, from_pandas=True)
+    except UnicodeEncodeError:
+        raise lone_surrogate(values, name) from None
     except (pa.ArrowException, TypeError, OverflowError):
         return _read_objects(values, name)
     return _read_series(nw.from_native(pa.chunked_array([array]), series_only=True), name)
@@ -223,6 +225,21 @@ def _read_objects(values: np.ndarray, name: str, as_text: bool = False) -> tuple
     codes = np.full(len(values), -1)
     codes[known] = [labels.setdefault(str(value), len(labels)) for value in values[known]]
     return "mixed", (codes, list(labels))
+
+
+def lone_surrogate(values: np.ndarray, name: str) -> ValueError:
+    """What is wrong with a column of objects that has text which UTF-8 cannot encode, and the cure."""
+    row = next(row for row, value in enumerate(values) if isinstance(value, str) and not _is_utf8(value))
+    cure = "replace it, for example by text.encode('utf-8', 'replace').decode()"
+    return ValueError(f"column {name!r}, row {row}: {values[row]!r} holds half of a surrogate pair; {cure}")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_missing(value: Any) -> bool:

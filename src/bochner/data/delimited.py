@@ -1,8 +1,9 @@
-"""How tables are written as text: separators, decimal commas, and what is wrong with a row."""
+"""How tables are written as text: separators, decimal commas, and what is wrong with a line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,8 @@ class Commas:
 
         if not pa.types.is_string(column.type):
             return cls(is_number(column.type) or pa.types.is_null(column.type))
+        if pc.all(pc.less(column, ":")).as_py() is False:  # a value begins with no digit, sign, point or blank
+            return cls(numbers=False)
         matches = [
             pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
             for pattern in (WITH_COMMAS, WITHOUT_COMMAS, THOUSANDS)
@@ -86,8 +89,8 @@ def csv_options(separator: str, decimal_point: str, types: Mapping[str, pa.DataT
     }
 
 
-def csv_problem(error: Exception, names: Sequence[str] = (), rows_above: int = 0) -> str:
-    """What Arrow found wrong with a CSV, and the cure; rows count from 1, that of the names.
+def csv_problem(error: Exception, names: Sequence[str], line_of: Callable[[int], int]) -> str:
+    """What Arrow found wrong with a CSV, and the cure; with the line of the file, that of the names being 1.
 
     Parameters
     ----------
@@ -95,35 +98,52 @@ def csv_problem(error: Exception, names: Sequence[str] = (), rows_above: int = 0
         Raised by `pyarrow.csv` in one thread.
     names : sequence of str
         Of the columns of the file.
-    rows_above : int
-        Rows of the file above those that were read.
+    line_of : callable
+        Line of a row, which counts from 0 where Arrow began to read.
     """
     text = first_line(error).removeprefix("CSV parse error: ")
-    place, text = _place(text, names, rows_above)
+    place, text = _place(text, names, line_of)
     if "UTF8" in text:
         return not_utf8(place or text.partition(":")[0])
     if "mpty CSV file" in text:
         return "the table has no rows below its column names"
     if place and text.startswith("Expected "):
         counts = text.removeprefix("Expected ").partition(":")[0].replace(" columns, got ", " fields expected, ")
-        return f"{place}: {counts} found; quote fields that hold the separator, or fix the row"
+        return f"{place}: {counts} found; quote fields that hold the separator, or fix the line"
     if text.startswith("CSV conversion error to "):
         kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
         text = f"{value} for {kind}; fix it, or give another type in schema="
     return f"{place}: {text}" if place else text
 
 
-def _place(text: str, names: Sequence[str], rows_above: int) -> tuple[str, str]:
+def _place(text: str, names: Sequence[str], line_of: Callable[[int], int]) -> tuple[str, str]:
     """Where an error is in words, and what else its message says."""
-    column, row = "", ""
+    column, line = "", ""
     if text.startswith("In CSV column #"):
         number, _, text = text.removeprefix("In CSV column #").partition(": ")
         known = int(number) < len(names)
-        column = f" of column {names[int(number)]!r}" if known else f" of column number {int(number) + 1}"
+        column = f"column {names[int(number)]!r}" if known else f"column number {int(number) + 1}"
     if text.startswith("Row #"):
         number, _, text = text.removeprefix("Row #").partition(": ")
-        row = f"row {int(number) + rows_above}"
-    return (row + column).removeprefix(" of ") + (" (the row of names is 1)" if row else ""), text
+        line = f"line {line_of(int(number) - 1)}"
+    return ", ".join(filter(None, (line, column))), text
+
+
+def names_problem(names: Sequence[str]) -> str:
+    """What is wrong with the names of columns where some are equal, and the cure; empty where none are."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if "" in twice:
+        numbers = [str(k) for k, name in enumerate(names, 1) if name == ""]
+        return f"columns {', '.join(numbers[:-1])} and {numbers[-1]} have no name; give each column a name of its own"
+    return f"column names repeat: {listed(twice)}; give each column a name of its own" if twice else ""
+
+
+def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:
+    """Names in quotes, the first of many."""
+    shown = [repr(name) for name in names]
+    if len(shown) > limit:
+        return f"{', '.join(shown[:limit])} and {len(shown) - limit} more"
+    return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def not_utf8(place: str) -> str:

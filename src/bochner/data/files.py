@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Collection
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from bochner.data.delimited import (
     HEAD,
-    Commas,
     csv_options,
     csv_problem,
     first_line,
     is_number,
+    names_problem,
     not_utf8,
     separator_of,
     text_head,
     with_commas,
 )
+from bochner.data.frame_index import index_columns, index_left_out, numbered_columns, unnamed_first
 from bochner.data.replacing import replacing
+from bochner.data.text_lines import TextRange, names_left_out
+from bochner.data.text_remarks import Remarks
+from bochner.data.text_values import Values
 
 __all__ = [
     "COMPRESSED",
@@ -83,21 +87,35 @@ def kind_by_content(head: bytes) -> str:
 
 
 def read_table(
-    path: str | os.PathLike[str], *, as_text: Collection[str] = (), note: Callable[[str], None] = lambda text: None
+    path: str | os.PathLike[str],
+    *,
+    as_text: Collection[str] = (),
+    refused: Mapping[str, str] = MappingProxyType({}),
+    named: Collection[str] = (),
+    exclude: Collection[str] = (),
+    note: Callable[[str], None] = lambda text: None,
 ) -> pa.Table:
     """Read a CSV or Parquet file.
 
-    In a CSV the first row names the columns; types follow from the values; empty fields, NA, NaN, null and their like
-    are missing. A tab, semicolon or bar is taken for the separator where the first row has one and no comma; then
-    numbers may have decimal commas.
+    In a CSV the first row names the columns, and is left out where it is repeated; types follow from the values; empty
+    fields, NA, NaN, null and their like are missing. A tab, semicolon or bar is taken for the separator where the first
+    row has one and no comma; then numbers may have decimal commas. The index of a data frame is left out: columns that
+    a Parquet file says are one, and first columns of a CSV without a name that number the rows.
 
     Parameters
     ----------
     path : str or path-like
     as_text : collection of str
         Columns of a CSV whose values are text, whatever they look like.
+    refused : mapping of str to str
+        Columns of a CSV that are refused where they are text because of few of their values, with a cure or nothing.
+    named : collection of str
+        Columns that are no index.
+    exclude : collection of str
+        Columns of which nothing is noted, as they are not used.
     note : callable
-        Is told, in a sentence, what a user should know: that a name is misleading, that a separator is unusual.
+        Is told, in a sentence, what a user should know: that a name is misleading, that a separator is unusual, that a
+        column is text because of few values, what is left out.
 
     Returns
     -------
@@ -115,19 +133,18 @@ def read_table(
         raise TableFileError(f"{path}: a pipe or device cannot be read twice; write its content to a file first")
     with open(path, "rb") as file:
         head = file.read(HEAD)
-    content, named = kind_by_content(head), kind_by_name(path)
+    content, kind = kind_by_content(head), kind_by_name(path)
     if not head:
         raise TableFileError(f"{path}: the file is empty; give a table with a row of column names")
     if content == "parquet":
-        if named != "parquet":
+        if kind != "parquet":
             note("This is a Parquet file despite its name, and was read as one.")
-        table = _read_parquet(path)
+        table = _read_parquet(path, named, note)
     elif content in ("text", *COMPRESSED):
-        if named == "parquet":
+        if kind == "parquet":
             note("The name says Parquet, but this is a CSV file, and was read as one.")
-        table = _read_csv(
-            path, "tsv" if named == "tsv" else None, content if content in COMPRESSED else None, as_text, note
-        )
+        wanted = Wanted(as_text, refused, named, exclude, note)
+        table = _read_csv(path, kind == "tsv", content if content in COMPRESSED else None, wanted)
     elif content == "safetensors":
         raise TableFileError(f"{path}: this is a model, not a table; a CSV or Parquet file is expected here")
     else:
@@ -136,9 +153,8 @@ def read_table(
 
 
 def _checked(table: pa.Table, path: Any) -> pa.Table:
-    twice = [name for name, count in Counter(table.column_names).items() if count > 1]
-    if twice:
-        raise TableFileError(f"{path}: column names repeat: {_listed(twice)}; give each column a name of its own")
+    if problem := names_problem(table.column_names):
+        raise TableFileError(f"{path}: {problem}")
     if not table.num_columns:
         raise TableFileError(f"{path}: the table has no columns")
     if not table.num_rows:
@@ -146,63 +162,82 @@ def _checked(table: pa.Table, path: Any) -> pa.Table:
     return table
 
 
-def _listed(names: Collection[str], limit: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in list(names)[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
-
-
-def _read_parquet(path: Any) -> pa.Table:
+def _read_parquet(path: Any, named: Collection[str], note: Callable[[str], None]) -> pa.Table:
     from pyarrow.parquet import ParquetFile
 
     try:
         with ParquetFile(path) as file:
-            return file.read()
+            table = file.read()
     except (pa.ArrowException, OSError) as error:
         raise TableFileError(f"{path}: damaged Parquet file ({first_line(error)}); copy or write it again") from error
+    index = [name for name in index_columns(table.schema) if name not in named]
+    for sentence in index_left_out(index):
+        note(sentence)
+    return table.drop_columns(index)
 
 
-def _read_csv(
-    path: Any, named: str | None, compression: str | None, as_text: Collection[str], note: Callable
-) -> pa.Table:
-    separator = "\t" if named == "tsv" else separator_of(checked_head(path, compression))
-    if separator != "," and named != "tsv":
-        note(f"Fields are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
-    parse = partial(_parse, path, separator, compression)
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of a CSV; see `read_table`."""
+
+    as_text: Collection[str]
+    refused: Mapping[str, str]
+    named: Collection[str]
+    exclude: Collection[str]
+    note: Callable[[str], None]
+
+
+def _read_csv(path: Any, is_tsv: bool, compression: str | None, wanted: Wanted) -> pa.Table:
+    separator = "\t" if is_tsv else separator_of(checked_head(path, compression))
+    if separator != "," and not is_tsv:
+        wanted.note(f"Fields are separated by {'tabs' if separator == chr(9) else repr(separator)}.")
+    text = TextRange(os.fspath(path), compression, separator)
     try:
-        return _refuse_binary(_decimals(parse(as_text), parse, separator, as_text, note), path)
+        text = replace(text, without=text.names_again())
+        table = _refuse_binary(_inferred(_parse(text, wanted.as_text), text, wanted), text)
     except UnicodeDecodeError:
         raise TableFileError(f"{path}: {not_utf8('the column names')}") from None
     except (pa.ArrowException, OSError):
-        pass  # read in one thread, Arrow tells the row
+        table = None  # read in one thread, Arrow tells the row
     try:
-        return _refuse_binary(parse(as_text, threads=False), path)
+        table = _refuse_binary(_parse(text, wanted.as_text, threads=False), text) if table is None else table
     except (pa.ArrowException, OSError) as error:
-        raise TableFileError(f"{path}: {csv_problem(error)}") from error
-
-
-def _decimals(table: pa.Table, parse: Callable, separator: str, as_text: Collection[str], note: Callable) -> pa.Table:
-    """The table, its numbers with decimal commas read as such, where commas separate neither fields nor thousands."""
-    columns = zip(table.column_names, table.columns, strict=True)
-    commas = {name: Commas.of(column) for name, column in columns if name not in as_text}
-    found, doubtful = with_commas(commas, separator)
-    if len(doubtful) < len(found):
-        again, before = parse([*as_text, *doubtful], decimal_point=","), _number_columns(table)
-        if before < _number_columns(again):
-            note("Numbers have decimal commas.")
-            table = again
-        doubtful = [name for name in found if name not in _number_columns(table)]
-    if doubtful:
-        note(doubtful_commas(doubtful))
+        raise TableFileError(f"{path}: {csv_problem(error, (), text.line)}") from error
+    if text.without:
+        wanted.note(names_left_out([row.line for row in text.without]))
     return table
 
 
-def doubtful_commas(names: Collection[str]) -> str:
-    """What to say of columns that may be numbers with commas."""
-    what, are, were = ("Columns", "look", "were") if len(names) > 1 else ("Column", "looks", "was")
-    return (
-        f"{what} {_listed(names)} {are} like numbers with commas, and {were} read as text; write a decimal "
-        "point, and nothing between thousands."
-    )
+def _inferred(table: pa.Table, text: TextRange, wanted: Wanted) -> pa.Table:
+    """The table, its numbers with decimal commas read as such, without an index; what else it is is noted."""
+    point, values = ".", _values(table, ".", wanted)
+    found, doubtful = with_commas({name: one.commas for name, one in values.items()}, text.separator)
+    if len(doubtful) < len(found):
+        again, before = _parse(text, [*wanted.as_text, *doubtful], decimal_point=","), _number_columns(table)
+        if before < _number_columns(again):
+            wanted.note("Numbers have decimal commas.")
+            table, point = again, ","
+            values = _values(table, point, wanted)
+        doubtful = [name for name in found if name not in _number_columns(table)]
+    types = {field.name: field.type for field in table.schema}
+    doubtful = [name for name in doubtful if name not in wanted.exclude]
+    remarks = Remarks.of(values, types, doubtful, lambda row: f"line {text.line(row + 1)}")
+    for name, why in remarks.reasons.items():
+        if name in wanted.refused:
+            raise TableFileError(f"{text.path}: column {name!r} {'; '.join(filter(None, (why, wanted.refused[name])))}")
+    index = [name for name in numbered_columns(table.column_names, values) if name not in wanted.named]
+    for sentence in remarks.sentences(index, wanted.exclude):
+        wanted.note(sentence)
+    return table.drop_columns(index)
+
+
+def _values(table: pa.Table, decimal_point: str, wanted: Wanted) -> dict[str, Values]:
+    first = unnamed_first(table.column_names)
+    return {
+        name: Values.none().add(column, decimal_point, name in first)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if name not in (*wanted.as_text, *wanted.exclude)
+    }
 
 
 def _number_columns(table: pa.Table) -> set[str]:
@@ -223,29 +258,23 @@ def checked_head(path: str | os.PathLike[str], compression: str | None) -> bytes
     return head
 
 
-def _parse(
-    path: Any,
-    separator: str,
-    compression: str | None,
-    as_text: Collection[str],
-    threads: bool = True,
-    decimal_point: str = ".",
-) -> pa.Table:
+def _parse(text: TextRange, as_text: Collection[str], threads: bool = True, decimal_point: str = ".") -> pa.Table:
     from pyarrow import csv
 
-    options = csv_options(separator, decimal_point, {name: pa.string() for name in as_text})
-    with pa.input_stream(os.fspath(path), compression=compression) as stream:
+    options = csv_options(text.separator, decimal_point, {name: pa.string() for name in as_text})
+    with text.opened() as stream:
         return csv.read_csv(stream, read_options=csv.ReadOptions(use_threads=threads), **options)
 
 
-def _refuse_binary(table: pa.Table, path: Any) -> pa.Table:
+def _refuse_binary(table: pa.Table, text: TextRange) -> pa.Table:
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_binary(column.type):
             for row, value in enumerate(column.to_pylist(), 1):
                 try:
                     (value or b"").decode()
                 except UnicodeDecodeError:
-                    raise TableFileError(f"{path}: {not_utf8(f'row {row} of column {name!r}')}") from None
+                    place = f"line {text.line(row)}, column {name!r}"
+                    raise TableFileError(f"{text.path}: {not_utf8(place)}") from None
     return table
 
 

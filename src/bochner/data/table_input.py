@@ -9,6 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
 
+from bochner.engines.local import require_memory
+
+WIDE, COLUMN_BYTES = 1 << 20, 160  # columns whose memory is looked at; of the statistic and the encoding of one
+FEWER = "Give fewer columns, such as those that sklearn.feature_extraction.FeatureHasher makes of them."
 IMPUTE = "Pass a data frame, whose missing values are encoded, or impute them."
 NUMBER_TYPES = (
     *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
@@ -35,6 +39,12 @@ def check_size(shape: tuple[int, ...]) -> None:
     for size, what in zip(shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def require_width(n_columns: int, what: str = "A table of", cure: str = FEWER) -> None:
+    """Raise MemoryError where the columns of a table alone would take more memory than there is."""
+    if n_columns > WIDE:
+        require_memory(COLUMN_BYTES * n_columns, f"{what} {n_columns:,} columns", cure)
 
 
 def as_one_array(X: Any) -> Any:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from bochner.data.categories import heaviest
 from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
+from bochner.data.table_input import require_width
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of the float64 temporaries."""
@@ -203,7 +204,13 @@ class TableStatistic:
             Not negative.
         kinds : sequence of str or None, optional
             Kinds that earlier blocks had.
+
+        Raises
+        ------
+        MemoryError
+            Where there are more columns than memory holds figures of.
         """
+        require_width(X.shape[1])
         weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
         if sp.issparse(X):
             return _of_sparse(X, weight)

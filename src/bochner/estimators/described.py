@@ -14,8 +14,8 @@ from bochner.data.files import COMPRESSED, kind_by_content
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.clusters import is_collection, is_delayed
 from bochner.data.streams.folders import files_of, kind_of
-from bochner.data.streams.opening import is_streamed, open_source
-from bochner.data.streams.selection import require
+from bochner.data.streams.opening import is_streamed, open_selected
+from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.text_rows import whole_span
 from bochner.estimators.work import Rows
 
@@ -44,9 +44,11 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
         )
     if not isinstance(X, TableSource) and not is_streamed(X):
         return _held(X, y, classes)
-    found = X if isinstance(X, TableSource) else _glance(X, exclude) or open_source(X, exclude=exclude, sample=sample)
     apart = is_collection(y) or is_delayed(y) or isinstance(y, np.ndarray)
-    schema, targets = found.schema, [y] if isinstance(y, str) else [] if y is None or apart else list(y)
+    targets = [y] if isinstance(y, str) else [] if y is None or apart else list(y)
+    wanted = Selection(exclude=tuple(exclude), named=tuple(targets))
+    found = X if isinstance(X, TableSource) else _glance(X, exclude) or open_selected(X, wanted, sample=sample)
+    schema = found.schema
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
     n_rows, estimated = (_n_rows(found), False) if isinstance(found, TableSource) else (found.n_rows, True)

@@ -19,6 +19,7 @@ from bochner.data.streams.folders import FileState
 from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import open_source
 from bochner.data.streams.partitions import is_frame_of_dask
+from bochner.data.streams.rows import finite_batches
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.writing import TableWriter
 from bochner.engines.prefetch import prefetched
@@ -115,7 +116,7 @@ def _files(source: TableSource) -> set[str]:
 def _rows(source: TableSource) -> Iterator[Any]:
     """Batches of the rows, in their order."""
     for part in source.parts:
-        for batch in part.read():
+        for batch in finite_batches(part):
             if batch.X.shape[0]:
                 yield batch.X
 

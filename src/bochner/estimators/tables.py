@@ -15,9 +15,11 @@ from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.clusters import active_engine, is_collection, is_delayed
 from bochner.data.streams.collections import CollectionPart, open_collection
-from bochner.data.streams.opening import is_streamed, open_source
+from bochner.data.streams.opening import is_streamed, open_selected, open_source
 from bochner.data.streams.overview import gathered
 from bochner.data.streams.roles import Roles, Rows
+from bochner.data.streams.selection import Selection
+from bochner.data.streams.tables import caution_text
 from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine
 from bochner.engines.chosen import chosen
@@ -130,13 +132,23 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     if is_collection(X) or is_delayed(X):
         stream = _collected(X, y, sample_weight)
     elif isinstance(X, TableSource) or is_streamed(X):
-        table = X if isinstance(X, TableSource) else open_source(X)
+        named = roles(y, sample_weight)
+        table = X if isinstance(X, TableSource) else open_selected(X, Selection(named=named.columns))
+        _refuse_text_by_mistake(table, named)
         own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        stream = Stream(table, roles(y, sample_weight), active_engine() if own else None)
+        stream = Stream(table, named, active_engine() if own else None)
     else:
         return _in_memory(X, y, sample_weight)
     stream = replace(stream, roles=replace(stream.roles, without=without))
     return Given(*stream.gather()) if stream.is_gathered else Given(None, None, None, stream)
+
+
+def _refuse_text_by_mistake(table: TableSource, named: Roles) -> None:
+    """Raise ValueError where a target is text because of few values."""
+    for name in named.target or ():
+        if why := table.why_text(name):
+            cure = f"open_source(..., schema=pyarrow.schema({{{name!r}: pyarrow.string()}}))"
+            raise ValueError(f"The target {name!r} {why}; if it holds classes, open the file with {cure}.")
 
 
 def _collected(X: Any, y: Any, sample_weight: Any) -> Stream:
@@ -168,6 +180,8 @@ def roles(y: Any, sample_weight: Any = None) -> Roles:
 
 def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
     """Arrays and frames, columns that are named taken out."""
+    if is_frame(X):
+        caution_text(X)
     names = [name for name in (y, sample_weight) if isinstance(name, str)]
     if not names or not is_frame(X):
         return Given(X, y, sample_weight)

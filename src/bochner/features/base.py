@@ -16,7 +16,7 @@ from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import lazy
 from bochner.data.streams.partitions import blocks_of, first_blocks
 from bochner.data.streams.rows import stacked
-from bochner.data.table_input import require_finite
+from bochner.data.table_input import require_finite, require_width
 from bochner.data.weights import unit_weights
 from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
@@ -142,6 +142,8 @@ class FeatureMap(TransformerMixin, KernelParameter):
                 raise
             cure = f"encode it before the map, with make_pipeline(TableEncoder(), {type(self).__name__}(...))"
             raise ValueError(f"X holds text ({error}); {cure}.") from None
+        if reset:
+            require_width(X.shape[1])
         require_finite(X, names=getattr(self, "feature_names_in_", None), cure=ENCODE)
         return X
 

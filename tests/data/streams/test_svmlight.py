@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from bochner import settings
 from bochner.data.streams import svmlight
 from bochner.data.streams.base import SourceError
 
@@ -110,3 +111,13 @@ def test_truncated_gzip(tmp_path, pair):
     content = saved(tmp_path / "t.svm", pair).read_bytes()
     with pytest.raises(SourceError, match=r"damaged gzip file .*copy it again"):
         svmlight.parts([written(tmp_path / "t.svm.gz", gzip.compress(content)[:20_000])])
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_an_absurd_index_is_named_by_its_line(tmp_path, ending, monkeypatch):
+    monkeypatch.setattr(svmlight, "PART_BYTES", 1 << 8)
+    content = ("1 1:2 3:1\n" * 50 + "# a comment\n1 5:2 2000000000:2\n" + "0 2:1\n" * 50).encode()
+    path = written(tmp_path / f"t.svm{ending}", gzip.compress(content) if ending else content)
+    match = rf"t\.svm{ending}, line 52: the index 2,000,000,000 is too large: a table of 2,000,000,000 columns"
+    with settings(memory_limit="4 GB"), pytest.raises(SourceError, match=match):
+        svmlight.parts([path])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 READ_BYTES = 16 << 20  # of a batch, about
+WHY_TEXT = b"why text"  # says of a column what makes text of it, perhaps by mistake
 
 
 class SourceError(ValueError):
@@ -109,6 +110,12 @@ class TableSource:
     def names(self) -> list[str] | None:
         """Names of the columns; None for arrays."""
         return None if isinstance(self.schema, int) else list(self.schema.names)
+
+    def why_text(self, name: str) -> str:
+        """Why a column is text, and the cure, where that is perhaps a mistake; else an empty string."""
+        if isinstance(self.schema, int) or name not in self.schema.names:
+            return ""
+        return (self.schema.field(name).metadata or {}).get(WHY_TEXT, b"").decode()
 
     def fingerprint(self) -> str:
         """Hash that changes if the content of any part changes."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bochner.data.frame_index import index_columns, index_left_out
 from bochner.data.streams import ipc, parquet
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.folders import reason
@@ -43,7 +44,10 @@ def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Sc
     paths, reader, what = _files(fragments)
     constants = [_constants(fragment, dataset.schema) for fragment in fragments]
     selection = selection or Selection()
-    names = selection.columns or [name for name in dataset.schema.names if name not in selection.exclude]
+    index = selection.index(index_columns(dataset.schema))
+    for sentence in index_left_out(index):
+        warn(sentence)
+    names = selection.without(index).kept(dataset.schema.names)
     require(dataset.schema.names, [*names, *selection.exclude])
     types = {column.name: column.type for column in [*fragments[0].physical_schema, *constants[0].schema]}
     asked = {column.name: column for column in dataset.schema if column.type != types.get(column.name, column.type)}

@@ -9,10 +9,12 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from bochner.data.frame_index import index_left_out
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError
 from bochner.data.streams.folders import FileState, labels, reason
 from bochner.data.streams.schemas import fitted, unified
 from bochner.data.streams.selection import Selection, require
+from bochner.notices import warn
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
 
@@ -30,6 +32,8 @@ class Contents(NamedTuple):
         Hash of the end of the file.
     whole : bool
         Whether it can only be read from its first byte on, and is one part.
+    frame_index : tuple of str
+        Columns that are the index of a data frame.
     """
 
     state: FileState
@@ -37,6 +41,7 @@ class Contents(NamedTuple):
     units: list[tuple[int, int]]
     digest: str
     whole: bool = False
+    frame_index: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,10 @@ def parts_of(
     names, asked = dict.fromkeys(name for whole in wholes for name in whole.names), pa.schema(schema or ())
     require(names, selection.exclude)
     require(names, asked.names, "schema: ")
+    index = selection.index(dict.fromkeys(name for one in contents for name in one.frame_index))
+    for sentence in index_left_out(index):
+        warn(sentence)
+    selection = selection.without(index)
     needed = [(one.state.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
     schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
     paths = [Path(one.state.path) for one in contents]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bochner.data.frame_index import index_columns
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason
@@ -63,14 +64,15 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
     state, counts = FileState.of(path), []
     try:
         mapped = _mapped(state.path)
-        schema, stream = bare(_reader(mapped).schema), not _is_file(mapped)
+        declared, stream = _reader(mapped).schema, not _is_file(mapped)
+        schema, index = bare(declared), tuple(index_columns(declared))
         for batch in _batches(mapped, _narrowest(schema), 0, None):
             counts.append(batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
         place = f"{path}, record batch {len(counts)}"
         raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
     units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
-    return Contents(state, schema, units, state.digest(), stream)
+    return Contents(state, schema, units, state.digest(), stream, index)
 
 
 def _mapped(path: str) -> mmap.mmap:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
@@ -108,9 +107,7 @@ class Columns:
         table = self._fitted(batch.X, place)
         if self.selection.where is None:
             return batch._replace(X=self.selection.apply(table))
-        name = "".join(table.column_names) + "_"
-        numbered = table.append_column(name, pa.array(np.arange(len(table))))
-        rows = Selection((name,), (), self.selection.where).apply(numbered)[name].to_numpy()
+        rows = self.selection.rows(table)
         beside = [None if values is None else values[rows] for values in batch[1:]]
         return Batch(replace(self.selection, where=None).apply(table.take(pa.array(rows))), *beside)
 

@@ -44,7 +44,8 @@ def open_source(
 
     Its rows are read part by part, again in every pass. Files are recognised by their content. A folder stands for all
     files in it and in its subfolders, sorted by name, except those whose names begin with a dot or an underscore. Their
-    columns are matched by name.
+    columns are matched by name. The index of a data frame is left out unless `columns` names it: columns that a Parquet
+    or Arrow file declares as one, and first columns of a CSV without a name that number the rows.
 
     Parameters
     ----------
@@ -92,7 +93,13 @@ def open_source(
     >>> bochner.open_source("rows")
     TableSource(4 rows x 2 columns: 2 CSV files)
     """
-    selection = Selection(_names(columns), tuple(sorted(_names(exclude) or ())), where)
+    return open_selected(data, Selection(_names(columns), tuple(sorted(_names(exclude) or ())), where), schema, sample)
+
+
+def open_selected(
+    data: Any, selection: Selection, schema: pa.Schema | int | None = None, sample: int | None = None
+) -> TableSource:
+    """Open a table as `open_source` does, by a selection."""
     source = _as_it_is(data, selection, schema) if isinstance(data, TableSource) else _opened(data, selection, schema)
     if sample is None:
         return source

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bochner.data.frame_index import index_columns
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason
@@ -54,7 +55,8 @@ def _contents(path: str | os.PathLike[str]) -> Contents:
             n_bytes = int.from_bytes(raw.read(4), "little") + 8
             groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
             units = [(group.num_rows, group.total_byte_size) for group in groups]
-            return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes))
+            index = tuple(index_columns(file.schema_arrow))
+            return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes), frame_index=index)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
 

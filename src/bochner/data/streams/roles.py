@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.data.streams.base import Batch, SourceError
+from bochner.data.streams.row_errors import RowError
 from bochner.data.targets import DATES, first_row, missing_targets
 
 SHOWN = 8  # names in a message
@@ -48,6 +49,11 @@ class Roles:
     one_target: bool = True
     without: str = "refuse"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return (*(self.target or ()), *([self.weight] if self.weight else []))
+
     def split(self, batch: Batch) -> Batch:
         """Take targets and weights out of the table of a batch: y as an array, weight as a float64 array or None."""
         return Batch(*self.rows(batch)[:3])
@@ -69,7 +75,7 @@ class Roles:
         y, bad = self._targets(batch)
         weight = self._weights(batch, first)
         if isinstance(X, pa.Table):
-            X = X.drop_columns([*(self.target or ()), *([self.weight] if self.weight else [])])
+            X = X.drop_columns(list(self.columns))
         if bad is not None and self.without == "keep":
             bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if y.dtype.kind == "f" else None
         if bad is None or not bad.any():
@@ -103,21 +109,23 @@ class Roles:
         if bad.any():
             row = first_row(bad)
             what = "the weight" if self.weight is None else f"the weight {self.weight!r}"
-            raise SourceError(f"{what} is {weight[row]} in row {first + row}; weights must be numbers of at least 0")
+            raise RowError(f"{what} is {weight[row]} in ", first + row, "; weights must be numbers of at least 0")
         return weight
 
     def _refuse(self, y: Any, bad: NDArray[np.bool_], first: int) -> None:
         row = first_row(bad)
         values = np.atleast_1d(y[row])
         if values.dtype.kind == "f" and np.isinf(values).any():
-            raise SourceError(f"the target is infinite in row {first + row}; drop such rows, or clip their targets")
+            raise RowError("the target is infinite in ", first + row, "; drop such rows, or clip their targets")
         if self.target is None:
-            raise SourceError(f"the target is missing in row {first + row}; drop such rows")
+            raise RowError("the target is missing in ", first + row, "; drop such rows")
         cure = f"open_source(..., where=~pyarrow.compute.field({self.target[0]!r}).is_null(nan_is_null=True))"
         none = " and in all rows after it" if bad.all() and first == 0 else ""
-        raise SourceError(
-            f"the target {', '.join(map(repr, self.target))} is missing in row {first + row}{none}; drop such rows, "
-            f"leave them out with {cure}, or learn from them too with a SemiSupervised estimator"
+        raise RowError(
+            f"the target {', '.join(map(repr, self.target))} is missing in ",
+            first + row,
+            f"{none}; drop such rows, leave them out with {cure}, or learn from them too with a SemiSupervised "
+            "estimator",
         )
 
 

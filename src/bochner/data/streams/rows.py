@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from bochner.data.streams.base import READ_BYTES, Part, SourceError
+from bochner.data.streams.base import READ_BYTES, Batch, Part, SourceError
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.roles import Roles, Rows
+from bochner.data.streams.row_errors import RowError, infinite_value
 from bochner.data.table_input import finite_numbers
 
 MOST_PIECES = 256  # of a block, before they become one
@@ -43,8 +45,9 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int 
             batch = batch._replace(X=_conformed(batch.X, schema, first))
             tally.add(batch)
             rows = roles.rows(batch, first)
+            _refuse_infinite(part, rows.X, rows.number)
         except ValueError as error:
-            raise SourceError(f"{part.name}: {error}") from error
+            raise _located(part, error) from error
         tally.keep(len(rows.number))
         if len(rows.number):
             yield rows
@@ -53,6 +56,41 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: Tally, n_bytes: int 
             f"{part.name}: {tally.n_read:,} rows came where there were {part.n_rows:,} before; do not change the data "
             "while they are read, and start again"
         )
+
+
+def _located(part: Part, error: ValueError) -> SourceError:
+    """What is wrong in a part, with the line of the file where there are lines."""
+    line, file = getattr(part, "line", None), getattr(part, "file", None)
+    if line is None or file is None or not isinstance(error, RowError):
+        return SourceError(f"{part.name}: {error}")
+    return SourceError(f"{file.path}: {error.at(f'line {line(error.row)}')}")
+
+
+def finite_batches(part: Part) -> Iterator[Batch]:
+    """Yield the rows of a part; SourceError, with the line, at the first infinite value in lines of text."""
+    first = 0
+    for batch in part.read():
+        number = np.arange(first, first + batch.X.shape[0])
+        try:
+            _refuse_infinite(part, batch.X, number)
+        except RowError as error:
+            raise _located(part, error) from error
+        yield batch
+        first += len(number)
+
+
+def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
+    """Raise RowError at the first infinite value of lines of text; others are refused where they are encoded.
+
+    Parameters
+    ----------
+    part : Part
+    X : table of b rows
+    number : array of shape (b,)
+        Of the rows in the part.
+    """
+    if hasattr(part, "line") and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
+        raise RowError(infinite.before, int(number[infinite.row]), infinite.after)
 
 
 def _conformed(X: Any, schema: Any, first: int) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from bochner.data.delimited import listed
 from bochner.data.streams.base import SourceError
-from bochner.data.streams.selection import listed, require
+from bochner.data.streams.selection import require
 
 
 def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = None) -> pa.Schema:

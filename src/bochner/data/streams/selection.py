@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from bochner.data.delimited import listed, names_problem
 from bochner.data.streams.base import SourceError
 
 
@@ -26,11 +28,14 @@ class Selection:
         Those to leave out.
     where : pyarrow.compute.Expression or None
         Keeps the rows for which it is true; may use columns that are not kept.
+    named : tuple of str
+        Those that are no index of the rows, as they have a part of their own, such as targets.
     """
 
     columns: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
     where: pc.Expression | None = field(default=None, compare=False)  # whose == is no comparison
+    named: tuple[str, ...] = ()
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are kept of a table with this schema.
@@ -40,9 +45,8 @@ class Selection:
         SourceError
             Where names repeat, a column is asked for that the table does not have, or none is left.
         """
-        twice = [name for name, count in Counter(schema.names).items() if count > 1]
-        if twice:
-            raise SourceError(f"column names repeat: {listed(twice)}; give each column a name of its own")
+        if problem := names_problem(schema.names):
+            raise SourceError(problem)
         require(schema.names, [*(self.columns or ()), *self.exclude])
         kept = self.kept(schema.names)
         if not kept:
@@ -69,6 +73,22 @@ class Selection:
             table = _filtered(table, self.where)
         return table.select(self.kept(table.column_names))
 
+    def rows(self, table: pa.Table) -> NDArray[np.int64]:
+        """Numbers of the wanted rows of a table that has the needed columns."""
+        every = np.arange(len(table))
+        if self.where is None:
+            return every
+        name = "".join(table.column_names) + "_"
+        return _filtered(table.append_column(name, pa.array(every)), self.where)[name].to_numpy()
+
+    def index(self, names: Iterable[str]) -> list[str]:
+        """Those of some columns that are left out where they are the index of a data frame."""
+        return [] if self.columns is not None else [name for name in names if name not in (*self.exclude, *self.named)]
+
+    def without(self, names: Iterable[str]) -> Selection:
+        """The same that leaves out more columns."""
+        return replace(self, exclude=(*self.exclude, *names))
+
     def stamp(self) -> str:
         """Text that changes where the selection does."""
         where = b"" if self.where is None else bytes(self.where.__reduce__()[1][0])  # its text leaves out long lists
@@ -83,14 +103,6 @@ def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> Non
             near = get_close_matches(str(name), names, 3)
             cure = f"did you mean {listed(near, last=' or ')}?" if near else f"there are {listed(names)}"
             raise SourceError(f"{place}no column {name!r}; {cure}")
-
-
-def listed(names: Iterable[str], limit: int = 8, last: str = ", ") -> str:
-    """Names in quotes, the first of many."""
-    shown = [repr(name) for name in names]
-    if len(shown) > limit:
-        return f"{', '.join(shown[:limit])} and {len(shown) - limit} more"
-    return last.join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:

@@ -19,6 +19,7 @@ from bochner.data.files import COMPRESSED, kind_by_content
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError
 from bochner.data.streams.folders import FileState, labels
 from bochner.data.streams.lines import line_starts, lines_above, span_digest
+from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 
 PART_BYTES, READ_SHARE, LEAST_READ = 1 << 24, 4, 1 << 10  # of text; its numbers take about as much, and as much again
@@ -71,6 +72,17 @@ class Lines:
             if X.nnz:
                 least, greatest = min(least, int(X.indices.min())), max(greatest, int(X.indices.max()))
         return Seen(n_rows, least, greatest)
+
+    def line(self, index: int) -> int:
+        """Number of the first line that has this index, or a greater one; 0 where there is none."""
+        above = lines_above(self.file.path, self.start)
+        for text in self._texts(READ_BYTES):
+            try:
+                _parsed(text, index)
+            except ValueError as error:
+                return above + _first_bad(text, index, error)[0] + 1
+            above += text.count(b"\n")
+        return 0
 
     def _texts(self, n_bytes: int) -> Iterator[bytes]:
         """Yield whole lines, about so many bytes of them at a time."""
@@ -169,7 +181,8 @@ def parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[S
     Raises
     ------
     SourceError
-        Where a line is no label with index:value pairs, there are no rows, or more columns than are given.
+        Where a line is no label with index:value pairs, there are no rows, more columns than are given, or more than
+        there is memory for.
     """
     files = dict(zip(paths, labels(paths), strict=True))
     spans = [(span, label) for path, label in files.items() for span in _spans(path)]
@@ -180,12 +193,25 @@ def parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[S
     width = max(1, *(one.greatest + 1 - first_index for one in seen))
     if n_features is not None and width > n_features:
         raise SourceError(f"{paths[0]}: {width} columns, more than the {n_features} that schema= gives")
+    _require_width(width, [span for span, _ in spans], seen)
     width = n_features or width
     found = [
         SvmlightPart(span, label, width, first_index, one.n_rows)
         for (span, label), one in zip(spans, seen, strict=True)
     ]
     return tuple(found), width
+
+
+def _require_width(width: int, spans: Sequence[Lines], seen: Sequence[Seen]) -> None:
+    """Raise SourceError, which names the line of the greatest index, where there is not enough memory."""
+    try:
+        require_width(width, "a table of", "Fix the line, or hash the features into fewer columns")
+    except MemoryError as error:
+        widest = max(range(len(seen)), key=lambda k: seen[k].greatest)
+        line, index = spans[widest].line(seen[widest].greatest), seen[widest].greatest
+        raise SourceError(
+            f"{spans[widest].file.path}, line {line}: the index {index:,} is too large: {error}"
+        ) from error
 
 
 def _spans(path: Path) -> list[Lines]:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bochner.data.columns import is_missing
+from bochner.data.columns import is_missing, lone_surrogate
 from bochner.data.streams.base import SourceError
+from bochner.data.text_values import KINDS, Odd, is_text, why_text
+from bochner.notices import warn
 
 
 def frame_schema(frame: Any) -> pa.Schema:
@@ -27,6 +29,8 @@ def frame_schema(frame: Any) -> pa.Schema:
     for column in nw.from_native(frame, eager_only=True).iter_columns():
         try:
             values = _arrow(column) if _by_numpy(column) else _arrow(column[:1])
+        except UnicodeEncodeError:
+            raise SourceError(str(lone_surrogate(column.to_numpy(), column.name))) from None
         except (pa.ArrowException, TypeError, NotImplementedError) as error:
             kind = getattr(column.to_native(), "dtype", column.dtype)
             raise SourceError(f"column {column.name!r} is of type {kind}, which Arrow lacks; convert it") from error
@@ -56,6 +60,24 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
     except pa.ArrowException as error:
         raise SourceError(f"{place}: {str(error).partition(chr(10))[0]}; give columns of one type each") from error
     return pa.table(arrays, schema=schema)
+
+
+def caution_text(frame: Any) -> None:
+    """Warn of columns of a data frame that are text because of few of their values.
+
+    Tables of Arrow come from files, as a rule, of which this is said where they are read.
+    """
+    import narwhals as nw
+
+    for column in () if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).iter_columns():
+        if column.dtype not in (nw.String, nw.Object):
+            continue
+        try:
+            values = _arrow(column)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue  # refused where it is encoded
+        if is_text(values.type) and (why := why_text({kind: Odd.of(values, kind) for kind in KINDS}, "row {}".format)):
+            warn(f"Column {column.name!r} {why}.")
 
 
 def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:

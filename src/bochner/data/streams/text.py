@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import accumulate
 from operator import add
 from pathlib import Path
 
 import pyarrow as pa
 
 from bochner.data.delimited import is_number, with_commas
-from bochner.data.files import doubtful_commas
-from bochner.data.streams.base import READ_BYTES, Batch, SourceError
+from bochner.data.frame_index import numbered_columns
+from bochner.data.streams.base import READ_BYTES, WHY_TEXT, Batch, SourceError
 from bochner.data.streams.folders import FileState, labels
 from bochner.data.streams.lines import span_digest
 from bochner.data.streams.schemas import unified
 from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.text_rows import TextSpan, spans_of
 from bochner.data.streams.text_types import Seen, Types, look
+from bochner.data.text_lines import names_left_out
+from bochner.data.text_remarks import Remarks
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 
@@ -74,6 +78,18 @@ class TextPart:
         if self.counted not in (None, rows):
             raise SourceError(f"{self.name}: {rows} rows where there were {self.counted}; open the file again")
 
+    def line(self, row: int) -> int:
+        """Line of the file of one of the rows that are read, which count from 0."""
+        if self.selection.where is None:
+            return self.span.line(row)
+        types, above = {column.name: column.type for column in self.schema}, 0
+        for batch in self.span.batches(self.schema.names, types, READ_BYTES):
+            kept = self.selection.rows(pa.Table.from_batches([batch]))
+            if row < len(kept):
+                return self.span.line(above + int(kept[row]))
+            row, above = row - len(kept), above + batch.num_rows
+        raise IndexError(f"{self.name}: no row {row}")
+
     def stamp(self) -> str:
         """Size, first and last bytes of the file, and what of it is read."""
         file, start, stop = self.span.file, self.span.start, self.span.stop
@@ -112,19 +128,30 @@ def parts(
     files = [(span.file.path, some) for span, some in zip(spans, names, strict=True)]
     checked = unified(files, pa.schema(known.items()))
     counts: list[int | None] = [None] * len(spans)
+    reasons: Mapping[str, str] = {}
     if len(known) < len(checked):
-        spans, seen = _looked(spans, checked.names, known)
+        spans, seen, doubtful = _looked(spans, checked.names, known)
         counts, types = [one.n_rows for one in seen], reduce(add, seen).types
         if not sum(one.n_rows for one in seen):
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
+        remarks = _remarks(spans, seen, doubtful)
+        index = selection.index(_numbered(spans, seen))
+        for sentence in remarks.sentences(index, selection.columns or selection.named):
+            warn(sentence)
+        selection, reasons = selection.without(index), remarks.reasons
         checked = pa.schema([(name, types[name]) for name in checked.names])
+    _note_names(spans)
     left = replace(selection, exclude=tuple(name for name in selection.exclude if name in checked.names))
     needed, by_path = left.needed(checked), dict(zip(map(str, paths), labels(paths), strict=True))
     found = [
         TextPart(span, by_path[span.file.path], selection, needed, count)
         for span, count in zip(spans, counts, strict=True)
     ]
-    return tuple(found), left.schema(checked)
+    return tuple(found), pa.schema([_explained(field, reasons) for field in left.schema(checked)])
+
+
+def _explained(field: pa.Field, reasons: Mapping[str, str]) -> pa.Field:
+    return field.with_metadata({WHY_TEXT: reasons[field.name]}) if field.name in reasons else field
 
 
 def _wanted(span: TextSpan, selection: Selection) -> pa.Schema:
@@ -137,21 +164,53 @@ def _wanted(span: TextSpan, selection: Selection) -> pa.Schema:
     return kept if selection.where is None else schema
 
 
-def _looked(spans: Sequence[TextSpan], columns: Sequence[str], known: Types) -> tuple[list[TextSpan], list[Seen]]:
-    """What is found in each span; the spans with decimal commas, where numbers have them."""
+def _looked(
+    spans: Sequence[TextSpan], columns: Sequence[str], known: Types
+) -> tuple[list[TextSpan], list[Seen], list[str]]:
+    """Spans, with decimal commas where numbers have them; what is found in each; columns whose commas are doubtful."""
     seen = in_threads(lambda span: look(span, columns, known), spans)
     total, separator = reduce(add, seen), "," if any(span.separator == "," for span in spans) else spans[0].separator
-    found, doubtful = with_commas(total.commas, separator)
+    found, doubtful = with_commas({name: one.commas for name, one in total.values.items()}, separator)
     if len(doubtful) < len(found):
         again = [replace(span, decimal_point=",") for span in spans]
         fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
         seen_again = in_threads(lambda span: look(span, columns, fixed), again)
         if _numbers(total) < _numbers(reduce(add, seen_again)):
-            spans, seen = again, seen_again
+            values = [{**one.values, **new.values} for one, new in zip(seen, seen_again, strict=True)]
+            spans, seen = again, [replace(new, values=own) for new, own in zip(seen_again, values, strict=True)]
         doubtful = [name for name in found if name not in _numbers(reduce(add, seen))]
-    if doubtful:
-        warn(doubtful_commas(doubtful))
-    return list(spans), seen
+    return list(spans), seen, doubtful
+
+
+def _remarks(spans: Sequence[TextSpan], seen: Sequence[Seen], doubtful: Sequence[str]) -> Remarks:
+    """What there is to say of the columns of all files."""
+    files, total = {span.file.path for span in spans}, reduce(add, seen)
+
+    def place(row: int) -> str:
+        k = bisect_right(ends := list(accumulate(one.n_rows for one in seen)), row)
+        line = f"line {spans[k].line(row - (ends[k - 1] if k else 0))}"
+        return f"{line} of {Path(spans[k].file.path).name}" if len(files) > 1 else line
+
+    return Remarks.of(total.values, total.types, doubtful, place)
+
+
+def _numbered(spans: Sequence[TextSpan], seen: Sequence[Seen]) -> list[str]:
+    """First columns without a name that number the rows of all files, or of each."""
+    files: dict[str, Seen] = {}
+    for span, one in zip(spans, seen, strict=True):
+        path = span.file.path
+        files[path] = files[path] + one if path in files else one
+    each = [one.values for one in files.values() if one.n_rows]
+    names = spans[0].names
+    return sorted({*numbered_columns(names, reduce(add, seen).values), *numbered_columns(names, *each)})
+
+
+def _note_names(spans: Sequence[TextSpan]) -> None:
+    """Say where the names of the columns are repeated."""
+    paths = dict.fromkeys(span.file.path for span in spans)
+    for path in paths:
+        if lines := [row.line for span in spans if span.file.path == path for row in span.without]:
+            warn(names_left_out(lines, f" of {Path(path).name}" if len(paths) > 1 else ""))
 
 
 def _numbers(seen: Seen) -> set[str]:

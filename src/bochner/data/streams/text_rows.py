@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from bochner.data.delimited import HEAD, csv_options, csv_problem, first_line, n
 from bochner.data.files import COMPRESSED, TableFileError, checked_head, kind_by_content
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.folders import FileState, kind_of
-from bochner.data.streams.lines import chunks, line_starts, lines_above
+from bochner.data.streams.lines import chunks, line_starts
+from bochner.data.text_lines import Row, TextRange
 
 BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
@@ -34,6 +35,9 @@ class TextSpan:
         Of all columns of the file.
     start, stop : int
         Bytes; the first row of a file, which names the columns, belongs to the span that begins at 0.
+    decimal_point : str
+    without : tuple of Row
+        Rows that repeat the names, and are left out.
     """
 
     file: FileState
@@ -43,12 +47,23 @@ class TextSpan:
     start: int
     stop: int
     decimal_point: str = "."
+    without: tuple[Row, ...] = ()
 
     @property
     def place(self) -> str:
         """Where the rows are, for messages."""
         whole = self.start == 0 and self.stop == self.file.size
         return self.file.path if whole else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
+
+    @property
+    def text(self) -> TextRange:
+        """The bytes and lines of the rows."""
+        stop = None if self.compression else self.stop
+        return TextRange(self.file.path, self.compression, self.separator, self.start, stop, self.without)
+
+    def line(self, row: int) -> int:
+        """Line of the file of a row, which counts from 0; the names are in line 1."""
+        return self.text.line(row + (self.start == 0))
 
     def batches(
         self, columns: Sequence[str], types: Mapping[str, pa.DataType], n_bytes: int
@@ -78,7 +93,7 @@ class TextSpan:
         block = BLOCK_BYTES
         while True:
             try:
-                with self._bytes() as stream:
+                with self.text.opened() as stream:
                     return self._reader(stream, columns, types, block).schema
             except pa.ArrowInvalid as error:
                 if "straddl" not in str(error) or block >= MOST_BLOCK:
@@ -99,21 +114,12 @@ class TextSpan:
             if isinstance(error, OSError) and self.compression:
                 what = f"damaged {self.compression} file ({first_line(error)}); copy it again"
             else:
-                what = csv_problem(error, self.names, lines_above(self.file.path, self.start))
+                what = csv_problem(error, self.names, self.text.line)
             raise SourceError(f"{self.file.path}: {what}") from error
 
     def _stream(self, columns: Sequence[str], types: Mapping[str, pa.DataType], block: int) -> Iterator[Any]:
-        with self._bytes() as stream:
+        with self.text.opened() as stream:
             yield from self._reader(stream, columns, types, block)
-
-    @contextmanager
-    def _bytes(self) -> Iterator[Any]:
-        if self.compression:
-            with pa.input_stream(self.file.path, compression=self.compression) as stream:
-                yield stream
-        else:
-            with pa.OSFile(self.file.path) as file:
-                yield file.get_stream(self.start, self.stop - self.start)
 
     def _reader(self, stream: Any, columns: Sequence[str], types: Mapping[str, pa.DataType], block: int) -> Any:
         from pyarrow import csv
@@ -135,8 +141,26 @@ def spans_of(path: Path) -> list[TextSpan]:
     """
     whole = whole_span(path)
     file = whole.file
-    cuts = [0, file.size] if whole.compression or file.size < 2 * SPAN_BYTES else _cuts(file)
-    return [replace(whole, start=start, stop=stop) for start, stop in pairwise(cuts)]
+    with whole.problems():
+        without = whole.text.names_again()
+    if whole.compression or file.size < 2 * SPAN_BYTES:
+        return [replace(whole, without=without)]
+    return [
+        replace(whole, start=start, stop=stop, without=tuple(row for row in without if start <= row.start < stop))
+        for start, stop in pairwise(_cuts(file))
+    ]
+
+
+def line_of(paths: Sequence[Path], row: int) -> str:
+    """Where a row of the table in CSV files is, in words; it counts from 0."""
+    for path in paths:
+        whole = whole_span(path)
+        lines = replace(whole.text, without=whole.text.names_again()).lines()
+        for line in islice(lines, 1, None):
+            if not row:
+                return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
+            row -= 1
+    return f"row {row}"
 
 
 def whole_span(path: Path) -> TextSpan:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.delimited import Commas, csv_options, is_number
+from bochner.data.delimited import csv_options, is_number
+from bochner.data.frame_index import unnamed_first
 from bochner.data.streams.base import READ_BYTES
 from bochner.data.streams.text_rows import TextSpan
+from bochner.data.text_values import Values
 
 Types = Mapping[str, pa.DataType]
 
@@ -24,17 +26,18 @@ class Seen:
     n_rows : int
     types : dict of str to pyarrow.DataType
         Of each column: the first of Arrow's that all values have.
-    commas : dict of str to Commas
+    values : dict of str to Values
+        Of the columns whose types are not known.
     """
 
     n_rows: int
     types: dict[str, pa.DataType]
-    commas: dict[str, Commas]
+    values: dict[str, Values]
 
     def __add__(self, other: Seen) -> Seen:
         types = {name: widened(kind, other.types[name]) for name, kind in self.types.items()}
-        commas = {name: found + other.commas[name] for name, found in self.commas.items()}
-        return Seen(self.n_rows + other.n_rows, types, commas)
+        values = {name: found + other.values[name] for name, found in self.values.items()}
+        return Seen(self.n_rows + other.n_rows, types, values)
 
 
 def look(span: TextSpan, columns: Sequence[str], known: Types) -> Seen:
@@ -80,31 +83,31 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 def _of_types(span: TextSpan, columns: Sequence[str], types: Types, known: Types) -> Seen:
     """What is found where all values have the types of the first block."""
-    rows, commas = 0, {name: Commas() for name in columns}
+    rows, values = 0, {name: Values.none() for name in columns if name not in known}
     for batch in span.batches(columns, types, READ_BYTES):
         rows += batch.num_rows
-        _add_commas(commas, batch, known)
-    return Seen(rows, dict(types), commas)
+        _add_values(values, batch, span)
+    return Seen(rows, dict(types), values)
 
 
 def _of_values(span: TextSpan, columns: Sequence[str], known: Types) -> Seen:
     """What is found by the values of each block."""
-    rows, commas = 0, {name: Commas() for name in columns}
+    rows, values = 0, {name: Values.none() for name in columns if name not in known}
     types = {name: known.get(name, pa.null()) for name in columns}
     texts = {name: known.get(name, pa.string()) for name in columns}
     for batch in span.batches(columns, texts, READ_BYTES):
         rows += batch.num_rows
-        _add_commas(commas, batch, known)
-        for name in columns:
-            if name not in known and not pa.types.is_string(types[name]):
+        _add_values(values, batch, span)
+        for name in values:
+            if not pa.types.is_string(types[name]):
                 types[name] = widened(types[name], _type_of(batch.column(name), span.decimal_point))
-    return Seen(rows, types, commas)
+    return Seen(rows, types, values)
 
 
-def _add_commas(commas: dict[str, Commas], batch: pa.RecordBatch, known: Types) -> None:
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if commas[name].numbers:
-            commas[name] += Commas(numbers=False) if name in known else Commas.of(column)
+def _add_values(values: dict[str, Values], batch: pa.RecordBatch, span: TextSpan) -> None:
+    unnamed = unnamed_first(span.names)
+    for name, found in values.items():
+        values[name] = found.add(batch.column(name), span.decimal_point, name in unnamed)
 
 
 def _type_of(values: Any, decimal_point: str) -> pa.DataType:
