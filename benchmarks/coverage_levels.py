@@ -18,7 +18,7 @@ from report import Row
 from runner import QUICK, repeats
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
-FITS = {30: 100, 60: 100, 100: 80, 240: 40, 1000: 30, 5000: 12}
+FITS = {30: 60, 60: 60, 100: 50, 240: 24, 1000: 20, 5000: 8}
 NEW_ROWS = 1000
 COPIES = 10
 

@@ -232,3 +232,29 @@ def test_without_uncertainty_says_so():
         regressor(features=LinearFeatures()).fit(X, y).sample_y(X, 0)
     with pytest.raises(TypeError, match="return_std"):
         KernelMachineClassifier(random_state=0).fit(X, y > 100).predict(X, return_std=True)
+
+
+@pytest.mark.parametrize("solver", ["direct", "exact", "cg"])
+@pytest.mark.parametrize("times", [2, 8])
+def test_noise_is_what_targets_vary_by_at_equal_inputs(times, solver):
+    """The variance of the noise by analysis of variance, of 800 rows: its standard error is 7 % and less."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.uniform(-2, 2, (800 // times, 2)), times, axis=0)
+    y = np.sin(rows[:, 0]) + rows[:, 1] + 0.3 * rng.standard_normal(800)
+    within = y.reshape(-1, times).var(axis=1, ddof=1).mean()
+    model = regressor(kernel=Gaussian(2.0), n_components=100, solver=solver, alpha=0.05).fit(rows, y)
+    noise = model.posterior_.constant_[0] * model.target_scale_[0] ** 2
+    assert noise == pytest.approx(within, rel=0.12)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), "auto"])
+def test_copies_are_as_weights(kernel):
+    """Ten copies of each row tell no more of the noise than a weight of 10 does."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((80, 3))
+    y = rows[:, 0] + np.sin(2 * rows[:, 1]) + 0.3 * rng.standard_normal(80)
+    copied = regressor(kernel=kernel).fit(np.repeat(rows, 10, axis=0), np.repeat(y, 10))
+    weighted = regressor(kernel=kernel).fit(rows, y, np.full(80, 10.0))
+    new = rng.standard_normal((200, 3))
+    ours, theirs = (model.predict(new, return_std=True)[1] for model in (copied, weighted))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3)

@@ -5,9 +5,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from bochner import BinningFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.sources import ArraySource
+from bochner.estimators.cross_fitting import cross_fitted
+from bochner.estimators.targets import Standardised
 from bochner.kernels import Gaussian, Laplacian
+from bochner.tuning.budget import Budget
 from bochner.tuning.split import rows_held_out
 
 GAUSSIAN = {"kernel": Gaussian(1.0), "n_components": 100, "alpha": 1.0, "random_state": 0}
@@ -213,3 +216,60 @@ def test_who_has_none():
     with pytest.raises(NotFittedError):
         uncertain().predict_interval(X[:2])
     assert not hasattr(KernelMachineClassifier(), "predict_interval")
+
+
+def test_few_rows_are_judged_by_machines_that_chose_without_them():
+    """Scores are errors of fits without a fold, from the encoding to the penalty; copies are in one fold."""
+    rows, y, _ = noisy(60)
+    rows, y = np.vstack([rows, rows[:20]]), np.append(y, y[:20])
+    model = KernelMachineRegressor(uncertainty="intervals", random_state=0).fit(rows, y)
+    source = ArraySource(rows, y, targets=Standardised(model.target_mean_, model.target_scale_))
+    found = cross_fitted(model, rows, y, None, source, model.spread_.seed, Budget())
+    fold = found.held_out_predictions.rows.fold
+    assert len(fold) == 60
+    np.testing.assert_array_equal(np.bincount(fold), np.full(10, 6))
+    errors = np.empty(60)
+    for k in range(10):
+        kept = fold[np.arange(80) % 60] != k  # the last 20 rows are copies of the first
+        other = KernelMachineRegressor(random_state=model.spread_.seed).fit(rows[kept], y[kept])
+        errors[fold == k] = y[:60][fold == k] - other.predict(rows[:60][fold == k])
+    values = model.spread_.scores.values[:, 0] * model.target_scale_
+    np.testing.assert_allclose(values, np.sort(errors), atol=1e-10)
+    weight = np.append(np.full(20, 2.0), np.ones(40))
+    assert model.spread_.scores.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+
+
+def test_copies_do_not_count_as_rows():
+    rows, y, _ = noisy(30)
+    model = uncertain(alpha="auto").fit(np.repeat(rows, 10, axis=0), np.repeat(y, 10))
+    with pytest.raises(ValueError, match=r"needs 39 rows that the model has not seen .* there are 30"):
+        model.predict_interval(X[:2], 0.95)
+
+
+def test_rows_of_equal_inputs_judge_one_another_as_new_ones_would():
+    """With a map so fine that each place stands for itself, half of the targets are between the quartiles."""
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        place, new = rng.integers(0, 25, 100), rng.integers(0, 25, 1000)
+        places, means = rng.uniform(-5, 5, (25, 2)), rng.standard_normal(25)
+        model = uncertain(features=FourierFeatures(Gaussian(0.3), 200, random_state=0), kernel="auto", alpha=0.1)
+        model.fit(places[place], means[place] + 0.3 * rng.standard_normal(100))
+        found.append(covered(model, places[new], means[new] + 0.3 * rng.standard_normal(1000), 0.5))
+    assert abs(np.mean(found) - 0.5) < 3 * np.std(found, ddof=1) / np.sqrt(10) + 1 / 101
+
+
+def test_widths_follow_a_column_that_moves_the_noise_alone():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-2, 2, (8000, 2))
+    y = np.sin(3 * rows[:, 0]) + 0.1 * np.exp(rows[:, 1]) * rng.standard_normal(8000)
+    model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(rows[:2000], y[:2000])
+    low, high = model.predict_interval(rows[2000:]).T
+    inside = (low <= y[2000:]) & (y[2000:] <= high)
+    mean, std = model.predict(rows[2000:], return_std=True)
+    normal = np.abs(y[2000:] - mean) < 1.645 * std
+    for column in rows[2000:].T:
+        quarter = np.digitize(column, [-1, 0, 1])
+        for within in (inside, normal):
+            shares = np.bincount(quarter, within) / np.bincount(quarter)
+            assert ((shares > 0.8) & (shares < 0.97)).all(), shares

@@ -79,8 +79,8 @@ def fit_posterior(design: Design, fitted: Fitted, seed: int, scale: ScaleMap) ->
         Chooses the map of the size of errors.
     """
     features, rng = fitted.features, np.random.default_rng(seed)
-    source = _summed(design.source, rng)
-    summed = _sum(design, source, _basis(features, source, rng), features, fitted.alpha)
+    source, share = _summed(design.source, rng)
+    summed = _sum(design, source, share, _basis(features, source, rng), features, fitted.alpha)
     found = fitted.held_out_predictions
     own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng)
     many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, source.n_rows / 2)
@@ -106,10 +106,10 @@ def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int
     scale : callable (rows whose targets are roots of errors) -> FeatureMap
     """
     rng, features, alpha = np.random.default_rng(seed), design.features, former.alpha_
-    source = _summed(design.source, rng)
+    source, share = _summed(design.source, rng)
     same = all(map(has_exact_kernel, leaves(features)))
     basis = former.basis(features) if same else _basis(features, source, rng)
-    summed = _sum(design, source, basis, features, alpha)
+    summed = _sum(design, source, share, basis, features, alpha)
     if not same:
         errors = _leave_one_out(summed, source)
         return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng, scale))
@@ -118,10 +118,12 @@ def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int
     return Posterior(basis, summed.linear, alpha, noise, former.scale, former.scale_features_)
 
 
-def _sum(design: Design, source: ArraySource, basis: DenseFeatures, features: FeatureMap, alpha: float) -> Summed:
-    """Moments of features of a basis, and what they tell of the weights."""
+def _sum(
+    design: Design, source: ArraySource, share: float, basis: DenseFeatures, features: FeatureMap, alpha: float
+) -> Summed:
+    """Moments of features of a basis, and what they tell of the weights; the source has a share of the observations."""
     X, y, weight = source.whole()
-    Z, share = basis.rows(X), source.n_rows / design.source.n_counted
+    Z = basis.rows(X)
     if share == 1 or isinstance(basis, LandmarkFeatures):
         moments = _moments(Z, y, weight)
         return Summed(basis, Z, weight, moments, posterior_of(moments, alpha), alpha, share == 1)
@@ -129,13 +131,14 @@ def _sum(design: Design, source: ArraySource, basis: DenseFeatures, features: Fe
     return Summed(basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True)
 
 
-def _summed(source: ArraySource, rng: np.random.Generator) -> ArraySource:
-    """Observations, dense and in double precision; of many some, with weights that keep their sum."""
+def _summed(source: ArraySource, rng: np.random.Generator) -> tuple[ArraySource, float]:
+    """Observations, dense and in double precision; of many a share, with weights that keep their sum."""
     observations = Observations.of(source)
     rows, factors = draw_rows(observations.weight, SUMMED_ROWS, rng)
     X, y, weight = observations.source(source, rows).whole()
     weight = weight if factors is None else weight * factors
-    return ArraySource(_wide(X), y, weight * (source.total_weight / weight.sum()))
+    weight = weight * (source.total_weight / weight.sum())
+    return ArraySource(_wide(X), y, weight), len(rows) / len(observations.row)
 
 
 def _wide(X: Rows) -> NDArray[np.float64]:

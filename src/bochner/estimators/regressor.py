@@ -107,7 +107,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
     uncertainty : bool or {"intervals", "std"}, default=False
         Whether the fit also learns the uncertainty of its predictions. "intervals" is for `predict_interval` and
         `predict_quantile`, and costs about a fifth of a fit. "std" is for `predict` with ``return_std=True`` and
-        `sample_y`, and costs one or two seconds of CPU time. True is for both.
+        `sample_y`, and costs one or two seconds of CPU time. True is for both. Up to 500 distinct rows the fit is
+        repeated for it without parts of the rows, ten times, or five times from 250 rows on.
     time_limit : float or None, default=None
         Time limit of a fit in seconds, without compilation. It leads to fewer candidates, steps and grids, or to more
         grids than by default. None sets no limit. The exact solver ignores it.

@@ -46,7 +46,7 @@ class Observations:
         """Those of a source."""
         row = np.flatnonzero(source.weights)
         some, weight = source.take(row), np.asarray(source.weights, np.float64)[row]
-        hashes = observation_hashes(some.row_hashes(), some.targets(some.y))
+        hashes = observation_hashes(some.row_hashes(), some.y.reshape(len(row), -1))
         _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
         if len(first) == len(row) or _equal_by_chance(some.take(np.sort(first))):
             first = group = np.arange(len(row))
