@@ -8,13 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from bochner.data.columns import column_name, read_column
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
 from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, is_frame
 from bochner.data.table_layout import encodings, output_names
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns
+from bochner.data.weights import checked_weight
 
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
@@ -224,13 +225,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
             raise ValueError(f"max_categories must be an integer of at least 1, got {self.max_categories!r}")
         X = self._validated(X, reset=before is None)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
-            if (sample_weight < 0).any():
-                raise ValueError("Negative values in sample_weight")
-            if not sample_weight.any():
-                raise ValueError("Sample weights must contain at least one non-zero number")
-        statistic = TableStatistic.of(X, sample_weight, kinds=before.expected() if before else None)
+        weight = checked_weight(sample_weight, X)
+        statistic = TableStatistic.of(X, weight, kinds=before.expected() if before else None)
         return self._settle(statistic if before is None else before + statistic)
 
     def _settle(self, statistic: TableStatistic) -> "TableEncoder":

@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.data.streams.lazily import Call, lazy
 from bochner.data.streams.opening import is_streamed
+from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
-from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
+from bochner.estimators.checks import caution_unlabelled, require_target
 from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_classes, largest_score
 from bochner.estimators.class_parts import ClassesInParts
 from bochner.estimators.exclusions import CLASS_LOSSES

@@ -15,9 +15,10 @@ from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic
+from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.checks import normalised_weights, require_target
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals

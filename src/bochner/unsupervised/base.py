@@ -22,10 +22,11 @@ from bochner.data.streams.overview import look
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
 from bochner.data.units import has_common_unit
+from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight, is_scaling
+from bochner.estimators.checks import is_scaling
 from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
