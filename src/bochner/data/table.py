@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from bochner.data.columns import column_name, read_column
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
-from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, is_frame
+from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, checked_sparse, is_frame
 from bochner.data.table_layout import encodings, output_names
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns
 from bochner.data.weights import checked_weight
@@ -242,6 +242,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             X = as_array(X)
         elif X.ndim != 2:
             raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
+        X = checked_sparse(X)
         dtype = getattr(X, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")

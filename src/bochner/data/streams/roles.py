@@ -105,7 +105,8 @@ class Roles:
             row = first_row(bad)
             what = "the weight" if self.weight is None else f"the weight {self.weight!r}"
             raise SourceError(
-                f"{what} is {weight[row]} in row {first + row}; weights must be numbers of at least 0 and at most {MOST:g}"
+                f"{what} is {weight[row]} in row {first + row}; weights must be numbers of at least 0 "
+                f"and at most {MOST:g}"
             )
         return weight
 
