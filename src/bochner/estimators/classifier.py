@@ -29,7 +29,7 @@ from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.streamed_predictions import predicted
-from bochner.estimators.tables import given, large
+from bochner.estimators.tables import given
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -262,7 +262,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             return self._fit_stream(stream)
         X = self._rows(X, reset=True)
         y, weight = self._labels(X, y, sample_weight)
-        if self._may_stream and (stream := large(X, y, weight)) is not None:
+        if (stream := self._large(X, y, weight)) is not None:
             return self._fit_stream(stream)
         weight = self._class_weighted(X, y, weight)
         self._take_classes(np.unique(y), len(y))

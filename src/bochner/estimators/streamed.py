@@ -23,6 +23,7 @@ from bochner.data.streams.overview import Overview, look
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import HASHED_COLUMNS, KernelMachine, Prepared
+from bochner.estimators.described import described
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.places import place, place_for
@@ -30,7 +31,7 @@ from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
-from bochner.estimators.tables import Stream, engine_of
+from bochner.estimators.tables import Stream, engine_of, large
 from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
@@ -168,6 +169,15 @@ class StreamedMachine(Planned, KernelMachine):
     def _may_stream(self) -> bool:
         """Whether many rows in memory may be read in passes, as if they were not."""
         return self._needs_all is None
+
+    def _large(self, X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
+        """Checked rows as a stream, where they are more than a sample; MemoryError where not even these fit."""
+        stream = large(X, y, weight) if self._may_stream else None
+        if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
+            return stream
+        if current().memory_limit is not None:
+            self._refuse_limit(described(X, y, is_classifier(self)))
+        return None
 
     def _refuse(self, rows: str) -> None:
         """Raise ValueError where parameters ask for what needs all rows in memory."""
