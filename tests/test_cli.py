@@ -505,6 +505,12 @@ def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
     assert err.count("\n") == 1
 
 
+def test_a_folder_is_no_name_of_a_model(folder, refused):
+    for out in ("here/", "here/there/"):
+        error = refused("fit", "houses.csv", "--target", "price", "--out", out, *FAST, code=2)
+        assert "names a folder: add" in error
+
+
 @pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is there")
 def test_a_device_without_its_library_is_one_line(folder, refused):
     error = refused("fit", "houses.csv", "--target", "price", "--out", "m", *FAST, "--device", "cuda")

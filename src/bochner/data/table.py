@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features as check_n_features
+from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.columns import column_name, read_column
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
@@ -160,12 +162,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If columns, or the types of their values, differ from those of the fit.
         """
-        return self.encode(X, np.float32)
+        check_is_fitted(self)
+        return self._encoded(self._validated(X, reset=False), np.float32)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
-        """Encode rows like `transform`, in single or double precision."""
+        """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        return self._encoded(self._validated(X, reset=False, warns=False), dtype)
+
+    def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
@@ -234,7 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.statistic_ = statistic
         return self
 
-    def _validated(self, X: Any, *, reset: bool) -> Any:
+    def _validated(self, X: Any, *, reset: bool, warns: bool = True) -> Any:
         """X as a data frame, an array or a CSR matrix of the expected width and names."""
         if is_frame(X):
             check_frame(X)
@@ -247,7 +252,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")
         check_size(X.shape)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if warns or (get_feature_names(X) is None) != hasattr(self, "feature_names_in_"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            check_n_features(self, X, reset=reset)
         return X
 
     def _write_columns(self, X: Any, out: np.ndarray) -> None:
