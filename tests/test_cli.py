@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import typer
 from pyarrow import csv, parquet
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
@@ -30,6 +32,7 @@ from bochner import (
     save,
 )
 from bochner.cli.app import app
+from bochner.cli.errors import guarded
 from bochner.cli.target import Target, hold_out, read_target, with_task
 from bochner.data.files import read_table
 from bochner.features import binning
@@ -500,6 +503,25 @@ def test_warnings_are_single_lines(folder, run, done, policy, monkeypatch):
     err = run("fit", "houses.csv", "--target", "price", *FAST, "--solver", "cg", "--alpha", "1e-6")[2]
     assert err.startswith("warning: Conjugate gradients stopped after 1 iterations")
     assert err.count("\n") == 1
+
+
+def test_a_folder_is_no_name_of_a_model(folder, refused):
+    for out in ("here/", "here/there/"):
+        error = refused("fit", "houses.csv", "--target", "price", "--out", out, *FAST, code=2)
+        assert "names a folder: add" in error
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="PyTorch is there")
+def test_a_device_without_its_library_is_one_line(folder, refused):
+    error = refused("fit", "houses.csv", "--target", "price", "--out", "m", *FAST, "--device", "cuda")
+    assert "python -m pip install torch" in error
+
+
+@pytest.mark.parametrize("error", [ImportError("no torch"), NotImplementedError("no torch")])
+def test_errors_of_what_is_not_there_are_one_line(error, capsys):
+    with pytest.raises(typer.Exit) as caught, guarded(False):
+        raise error
+    assert (caught.value.exit_code, capsys.readouterr().err) == (1, "error: no torch\n")
 
 
 def test_warnings_of_other_libraries_stay_silent(folder, done, monkeypatch):

@@ -813,3 +813,13 @@ def test_former_names_of_attributes_are_read(tmp_path):
     assert not hasattr(loaded, "spins_")
     np.testing.assert_array_equal(loaded.sign_flips_.frequencies(), features.sign_flips_.frequencies())
     np.testing.assert_array_equal(loaded.transform(np.eye(5, 16)), features.transform(np.eye(5, 16)))
+
+
+def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):
+    missing = tmp_path / "missing" / "model"
+    with pytest.raises(FileNotFoundError) as caught:
+        save(Gaussian(), missing)
+    assert caught.value.filename == str(missing)
+    with pytest.raises(IsADirectoryError, match="folder/ names a folder: add the name of a file"):
+        save(Gaussian(), f"{tmp_path}/folder/")
+    assert not list(tmp_path.iterdir())

@@ -419,7 +419,7 @@ def test_refusals():
     for bad in (0, 1.5):
         with pytest.raises(ValueError, match="max_categories must be an integer"):
             TableEncoder(max_categories=bad).fit([[1.0]])
-    with pytest.raises(ValueError, match="Negative values in sample_weight"):
+    with pytest.raises(ValueError, match="sample_weight must not be negative; row 1 has -1"):
         TableEncoder().fit([[1.0], [2.0]], sample_weight=[1, -1])
 
 

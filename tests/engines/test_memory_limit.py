@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from bochner import KernelMachineClassifier, KernelMachineRegressor, settings
 from bochner.engines import memory
 
 statm = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no account of processes")
@@ -141,3 +142,20 @@ def test_other_libraries_give_nothing_back(monkeypatch):
     memory._trim.cache_clear()
     monkeypatch.undo()
     memory.give_back()
+
+
+@pytest.mark.parametrize("make", [KernelMachineRegressor, KernelMachineClassifier])
+@pytest.mark.parametrize("limit", [1, "1kB"])
+def test_a_limit_that_does_not_hold_the_rows_names_one_that_does(make, limit):
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = np.where(X[:, 0] > 0, 1, 2)
+    with settings(memory_limit=limit), pytest.raises(MemoryError, match="is the least that works") as caught:
+        make(random_state=0).fit(X, y)
+    enough = str(caught.value).partition("memory_limit='")[2].partition("'")[0]
+    with settings(memory_limit=enough):
+        assert make(random_state=0).fit(X, y).score(X, y) > 0.8
+
+
+def test_a_plan_within_next_to_nothing_ends():
+    with settings(memory_limit=1), pytest.raises(MemoryError, match=r"memory_limit allows 0.0 kB.*memory_limit='"):
+        KernelMachineRegressor(features="fourier").plan(np.zeros((100_000, 20)))

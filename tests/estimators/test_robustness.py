@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
@@ -126,3 +127,18 @@ def test_a_column_of_any_size(size, as_rows, options):
     y = np.sin(X[:, 0]) + X[:, 1] / size
     model = KernelMachineRegressor(**options, n_components=100, random_state=0).fit(as_rows(X[:300]), y[:300])
     assert model.score(as_rows(X[300:]), y[300:]) > 0.99
+
+
+@pytest.mark.parametrize("frame_first", [True, False])
+def test_one_warning_on_names(frame_first):
+    X, y = wavy(100)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    first, other = (frame, X) if frame_first else (X, frame)
+    model = KernelMachineRegressor(n_components=20, random_state=0).fit(first, y)
+    with pytest.warns(UserWarning, match="valid feature names" if frame_first else "has feature names") as caught:
+        found = model.predict(other)
+    assert len(caught) == 1
+    np.testing.assert_allclose(found, model.predict(first))
+    if not frame_first:
+        with pytest.raises(ValueError, match="features, but KernelMachineRegressor is expecting 3"):
+            model.predict(X[:, :2])

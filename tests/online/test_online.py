@@ -289,3 +289,13 @@ def test_few_first_rows_that_a_file_cannot_hold(rows, kind, tmp_path):
     for one in (model, again):
         one.partial_fit(rest, y[10:])
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_a_smaller_block_size_between_batches():
+    """Rows that wait already are learned once, however many they are."""
+    X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200.0)
+    model = OnlineKernelRegressor(n_components=20, random_state=0).prepare(X, y)
+    model.partial_fit(X[:100], y[:100]).set_params(block_size=50).partial_fit(X[100:], y[100:])
+    assert model.n_rows_ == 200
+    whole = OnlineKernelRegressor(n_components=20, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.engines import local
+from bochner.engines.algebra import cholesky_below, shifted_cholesky
 from bochner.solvers.tridiagonal import Tridiagonal
 
 SIZES = pytest.mark.parametrize("D", [1, 2, 3, 64, 65, 66, 200])
@@ -79,3 +80,23 @@ def test_rounding_is_added_where_the_matrix_is_singular():
     assert np.all(pivots > 0)
     with pytest.raises(np.linalg.LinAlgError, match="NaN or infinity"):
         Tridiagonal(np.full((5, 5), np.nan)).factors(1.0, 1.0)
+
+
+def test_every_search_for_a_shift_ends():
+    """Also where no rounding error is told, where all is zero, and where more than rounding is missing."""
+    indefinite = np.array([[1.0, 2.0], [2.0, 1.0]])
+    for factors in (
+        lambda: Tridiagonal(indefinite.copy()).factors(0.0, 0.0)[0],
+        lambda: shifted_cholesky(indefinite, 0.0, 0.0),
+        lambda: cholesky_below(indefinite.copy(), np.ones(2), 0.0, 0.0),
+    ):
+        assert np.isfinite(factors()).all()
+    far = np.array([[1e-30, 1.0], [1.0, 1e-30]])
+    for matrix in (np.zeros((2, 2)), np.full((2, 2), np.nan)):
+        with pytest.raises(np.linalg.LinAlgError, match="NaN or infinity"):
+            Tridiagonal(matrix.copy()).factors(0.0, 0.0)
+    for matrix in (np.zeros((2, 2)), far):
+        with pytest.raises(np.linalg.LinAlgError, match="NaN or infinity, or rounding errors"):
+            shifted_cholesky(matrix, 0.0, 0.0)
+        with pytest.raises(np.linalg.LinAlgError, match="NaN or infinity, or rounding errors"):
+            cholesky_below(matrix.copy(), np.diagonal(matrix).copy(), 0.0, 0.0)

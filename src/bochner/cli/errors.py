@@ -21,6 +21,9 @@ class CommandError(Exception):
     """What is wrong with the data or the model, where, and the cure."""
 
 
+EXPECTED = CommandError, EngineError, ValueError, TypeError, OSError, MemoryError, NotImplementedError, ImportError
+
+
 def printable(text: Any) -> str:
     """Text in one line, without anything that could steer a terminal."""
     words = str(text).replace("\r\n", "\n").split("\n")
@@ -78,7 +81,7 @@ def guarded(traceback: bool) -> Iterator[None]:
         _leave("interrupted", INTERRUPTED)
     except BrokenPipeError:
         raise
-    except (CommandError, EngineError, ValueError, TypeError, OSError, MemoryError, NotImplementedError) as error:
+    except EXPECTED as error:
         _leave(f"error: {_line(error)}", FAILED)
 
 

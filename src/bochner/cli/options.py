@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -54,6 +55,13 @@ def table_name(path: Path) -> Path:
     if kind_by_name(path) is None:
         raise typer.BadParameter(f"'{path}' must end in one of {', '.join(SUFFIXES)}")
     return path
+
+
+def file_name(text: str) -> Path:
+    """The name of a file to write, of which a path keeps no separator at the end."""
+    if text.endswith(("/", os.sep)):
+        raise typer.BadParameter(f"'{text}' names a folder: add the name of a file in it")
+    return Path(text)
 
 
 def model_name(path: Path | None) -> Path | None:

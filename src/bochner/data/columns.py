@@ -125,6 +125,8 @@ def _read_arrow(array: Any, name: str) -> tuple[str, Any]:
     import pyarrow as pa
     from pyarrow import types as is_a
 
+    if isinstance(array, pa.ChunkedArray):  # of frames of pandas that were joined
+        array = array.combine_chunks()
     kind = array.type
     if is_a.is_dictionary(kind) or is_a.is_string(kind) or is_a.is_large_string(kind) or kind == pa.string_view():
         if not is_a.is_dictionary(kind):

@@ -21,6 +21,8 @@ def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[s
         leaves at most one behind, which the next overwrites: there must be no other writer.
     """
     target = os.path.realpath(os.fspath(path))
+    if os.fspath(path).endswith(("/", os.sep)):
+        raise IsADirectoryError(f"{os.fspath(path)} names a folder: add the name of a file in it")
     if os.path.exists(target) and not os.path.isfile(target):
         wrong = IsADirectoryError if os.path.isdir(target) else OSError
         raise wrong(f"{target} is not a regular file and cannot be replaced by one")
@@ -40,9 +42,11 @@ def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[s
         if durable and os.name == "posix":
             with suppress(OSError):  # file systems over a network may know no such thing
                 _flush(folder, os.O_RDONLY)
-    except BaseException:
-        with suppress(FileNotFoundError):
+    except BaseException as error:
+        with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename == temporary:
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         raise
 
 

@@ -8,13 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features as check_n_features
+from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.columns import column_name, read_column
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
-from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, is_frame
+from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, checked_sparse, is_frame
 from bochner.data.table_layout import encodings, output_names
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns
+from bochner.data.weights import checked_weight
 
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
@@ -159,12 +162,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If columns, or the types of their values, differ from those of the fit.
         """
-        return self.encode(X, np.float32)
+        check_is_fitted(self)
+        return self._encoded(self._validated(X, reset=False), np.float32)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
-        """Encode rows like `transform`, in single or double precision."""
+        """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        return self._encoded(self._validated(X, reset=False, warns=False), dtype)
+
+    def _encoded(self, X: Any, dtype: DTypeLike) -> Any:
         if sp.issparse(X):
             return self._sparse(X, np.dtype(dtype))
         out = np.zeros((X.shape[0], self.n_features_out_), dtype)
@@ -224,13 +230,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not isinstance(self.max_categories, Integral) or self.max_categories < 1:
             raise ValueError(f"max_categories must be an integer of at least 1, got {self.max_categories!r}")
         X = self._validated(X, reset=before is None)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
-            if (sample_weight < 0).any():
-                raise ValueError("Negative values in sample_weight")
-            if not sample_weight.any():
-                raise ValueError("Sample weights must contain at least one non-zero number")
-        statistic = TableStatistic.of(X, sample_weight, kinds=before.expected() if before else None)
+        weight = checked_weight(sample_weight, X)
+        statistic = TableStatistic.of(X, weight, kinds=before.expected() if before else None)
         return self._settle(statistic if before is None else before + statistic)
 
     def _settle(self, statistic: TableStatistic) -> "TableEncoder":
@@ -238,7 +239,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.statistic_ = statistic
         return self
 
-    def _validated(self, X: Any, *, reset: bool) -> Any:
+    def _validated(self, X: Any, *, reset: bool, warns: bool = True) -> Any:
         """X as a data frame, an array or a CSR matrix of the expected width and names."""
         if is_frame(X):
             check_frame(X)
@@ -246,11 +247,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             X = as_array(X)
         elif X.ndim != 2:
             raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
+        X = checked_sparse(X)
         dtype = getattr(X, "dtype", None)
         if isinstance(dtype, np.dtype) and dtype.kind == "c":
             raise ValueError("Complex data not supported")
         check_size(X.shape)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if warns or (get_feature_names(X) is None) != hasattr(self, "feature_names_in_"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            check_n_features(self, X, reset=reset)
         return X
 
     def _write_columns(self, X: Any, out: np.ndarray) -> None:

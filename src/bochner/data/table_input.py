@@ -14,6 +14,7 @@ from bochner.engines.local import require_memory
 WIDE, COLUMN_BYTES = 1 << 20, 160  # columns whose memory is looked at; of the statistic and the encoding of one
 FEWER = "Give fewer columns, such as those that sklearn.feature_extraction.FeatureHasher makes of them."
 IMPUTE = "Pass a data frame, whose missing values are encoded, or impute them."
+REBUILD = "Build it again, for example from its entries: csr_array((data, (rows, columns)), shape=...)."
 NUMBER_TYPES = (
     *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
     *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
@@ -79,6 +80,39 @@ def as_array(X: Any) -> np.ndarray:
             "single sample."
         )
     return array
+
+
+def checked_sparse(X: Any) -> Any:
+    """Return X as it is; ValueError where it is a sparse matrix that names rows or columns that it does not have.
+
+    SciPy makes such matrices without a look at their indices, and its own code reads by them, as compiled loops do.
+    """
+    if not sp.issparse(X) or X.ndim != 2:
+        return X
+    if X.format not in ("csr", "csc", "bsr", "coo"):
+        X = X.tocsr()
+    if X.format == "coo":
+        named, sizes = X.coords, X.shape
+    else:
+        _require_starts(X)
+        step = X.blocksize if X.format == "bsr" else (1, 1)
+        axis = 0 if X.format == "csc" else 1
+        named, sizes = (X.indices,), (X.shape[axis] // step[axis],)
+    for indices, size in zip(named, sizes, strict=True):
+        if len(indices) and not 0 <= indices.min() <= indices.max() < size:
+            bad = indices[(indices < 0) | (indices >= size)][0]
+            raise ValueError(
+                f"X is a damaged sparse matrix: it has the index {bad} where {size} is the size. {REBUILD}"
+            )
+    return X
+
+
+def _require_starts(X: Any) -> None:
+    """Raise ValueError where the starts of the rows of a sparse matrix, or of its columns, are none."""
+    starts, stored = X.indptr, min(len(X.indices), len(X.data))
+    n = X.shape[X.format == "csc"] // (X.blocksize[0] if X.format == "bsr" else 1)
+    if len(starts) != n + 1 or starts[0] != 0 or starts[-1] > stored or (np.diff(starts) < 0).any():
+        raise ValueError(f"X is a damaged sparse matrix: its indptr does not rise from 0 to {stored}. {REBUILD}")
 
 
 def refuse_text(X: Any) -> None:

@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
+
+from bochner.scores.rows import require_scale
+
+NEGLIGIBLE = 1e-30  # of the largest weight: no sum over rows differs by less
+
+
+def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+    """Weights of the rows, or None; those that no sum would show are zero.
+
+    Raises
+    ------
+    ValueError
+        For negative weights, where all are zero, and where sums of them might not be finite.
+    """
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")
+    if not weight.any():
+        raise ValueError("sample_weight is zero in every row; at least one must be positive.")
+    require_scale(largest := float(weight.max()))
+    negligible = weight < NEGLIGIBLE * largest
+    return np.where(negligible, 0.0, weight) if negligible.any() else weight
 
 
 def unit_weights(n_rows: int) -> NDArray[np.float64]:

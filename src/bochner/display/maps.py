@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from bochner.data.table_input import checked_sparse
 from bochner.display.canvas import fitted_attribute
 from bochner.display.names import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
@@ -64,7 +65,7 @@ class View:
         """Rows as the map sees them: encoded, in learned coordinates, dense; ValueError for other columns."""
         if self.encoder is not None:
             X = self.encoder.encode(X, np.float64)
-        X = check_array(X, accept_sparse="csr", dtype=np.float64)
+        X = check_array(checked_sparse(X), accept_sparse="csr", dtype=np.float64)
         X = self.leaf.rows(np.asarray(X.toarray() if hasattr(X, "toarray") else X))
         if self.fitted and X.shape[1] != self.features.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} columns, but the map is one of {self.features.n_features_in_}.")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.columns import PARTS, missing, read_column
-from bochner.data.table_input import as_array, is_frame
+from bochner.data.table_input import as_array, checked_sparse, is_frame
 from bochner.display.maps import sample
 from bochner.display.names import column_names
 
@@ -78,7 +78,7 @@ def rows_along(X: Any, column: int | str, grid: NDArray) -> Any:
     if is_frame(X):
         return _table_along(nw.from_native(X, eager_only=True), column, grid)
     if hasattr(X, "tocsr"):
-        dense = X.tocsr()[sample(np.arange(X.shape[0]), SPARSE_ROWS, 0)].toarray()
+        dense = checked_sparse(X).tocsr()[sample(np.arange(X.shape[0]), SPARSE_ROWS, 0)].toarray()
     else:
         dense = as_array(X)
     rows = np.tile(np.quantile(dense, 0.5, axis=0, method="inverted_cdf").astype(np.float64), (len(grid), 1))

@@ -5,6 +5,9 @@ Work is cut by the shapes alone, so that the bits of results do not depend on th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +20,8 @@ PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
 SINGLE = 2  # right-hand sides that are solved for one by one, as LAPACK copies the factor
 FEW = 16  # right-hand sides, for which inverses of blocks do not pay
+SHIFTS = 40  # each three times as large as the last: from the rounding of a number to far beyond it
+R = TypeVar("R")
 
 
 def product(A: NDArray, B: NDArray, out: NDArray | None = None) -> NDArray:
@@ -84,46 +89,66 @@ def cholesky(matrix: NDArray) -> NDArray:
     return matrix
 
 
-def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
-    """Lower factor of gram + shift I, with as much more on the diagonal as rounding makes necessary.
+def with_least_shift(factorise: Callable[[float], R], shift: float, rounding: float, largest: float) -> R:
+    """Return ``factorise(shift)``, with as much more of a shift as rounding makes necessary.
 
-    LinAlgError where the matrix holds values that are not numbers.
+    Parameters
+    ----------
+    factorise : callable (shift) -> R
+        LinAlgError where the shifted matrix is not positive definite.
+    shift : float
+    rounding : float
+        Error of the entries of the matrix, at least that of `largest` in double precision.
+    largest : float
+        A bound of the eigenvalues.
+
+    Raises
+    ------
+    LinAlgError
+        Where the matrix holds values that are not numbers, or errors larger than `largest`.
     """
-    while True:
-        shifted = gram.copy()
-        np.fill_diagonal(shifted, np.diagonal(shifted) + shift)
+    rounding = max(rounding, np.finfo(np.float64).eps * largest)
+    for _ in range(SHIFTS):
         try:
-            return cholesky(shifted)
+            return factorise(shift)
         except LinAlgError:
-            if not np.isfinite(gram).all():
-                raise
-            shift += rounding
-            rounding *= 3
+            if not np.isfinite(largest):
+                break
+            shift, rounding = shift + rounding, 3 * rounding
+    raise LinAlgError("The matrix contains NaN or infinity, or rounding errors larger than its diagonal.")
+
+
+def shifted_cholesky(gram: NDArray, shift: float, rounding: float) -> NDArray:
+    """Lower factor of gram + shift I; see `with_least_shift`."""
+    diagonal = np.diagonal(gram)
+
+    def factorise(shift: float) -> NDArray:
+        shifted = gram.copy()
+        np.fill_diagonal(shifted, diagonal + shift)
+        return cholesky(shifted)
+
+    return with_least_shift(factorise, shift, rounding, float(np.abs(diagonal).sum()))
 
 
 def cholesky_below(matrix: NDArray, diagonal: NDArray, shift: float, rounding: float) -> NDArray:
     """Overwrite the lower triangle of a matrix by the factor of what is above its diagonal, which stays there.
 
-    So one matrix is enough for any number of shifts. LinAlgError where it holds values that are not numbers.
+    So one matrix is enough for any number of shifts. See `with_least_shift`.
 
     Parameters
     ----------
     matrix : array of shape (n, n)
         Its diagonal is overwritten too.
     diagonal : array of shape (n,)
-        To which the shift is added, and as much more as rounding makes necessary.
+        To which the shift is added.
     """
-    while True:
+
+    def factorise(shift: float) -> NDArray:
         copy_triangle(matrix, below=True)
         np.fill_diagonal(matrix, diagonal + shift)
-        try:
-            return cholesky(matrix)
-        except LinAlgError:
-            copy_triangle(matrix, below=True)
-            if not (np.isfinite(matrix).all() and np.isfinite(diagonal).all()):
-                raise
-            shift += rounding
-            rounding *= 3
+        return cholesky(matrix)
+
+    return with_least_shift(factorise, shift, rounding, float(np.abs(diagonal).sum()))
 
 
 def copy_triangle(matrix: NDArray, below: bool) -> None:

@@ -54,7 +54,8 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
 SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
-HASHED_COLUMNS = 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
+FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
+HASHED_A_ROW = 8  # columns for each row that they are chosen by
 BINNED_WORK_COLUMNS = 1000
 
 
@@ -315,7 +316,11 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
         size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
         features = MAPS[self.features](kernel, size, random_state=rows.seed)
-        return hashed(features, HASHED_COLUMNS) if rows.way == "summed" and not features.is_dense else features
+        return (
+            hashed(features, hashed_columns(rows.n_rows))
+            if rows.way == "summed" and not features.is_dense
+            else features
+        )
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Selecting the kernel", None, bool(self.verbose)):
@@ -357,3 +362,8 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def hashed_columns(n_rows: int) -> int:
+    """Columns of hashed bins that are chosen by so many rows: a large Gram matrix of few rows costs minutes."""
+    return min(max(HASHED_A_ROW * n_rows, FEWEST_HASHED), HASHED_COLUMNS)

@@ -9,7 +9,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.utils.validation import _check_sample_weight
 
 from bochner.data.targets import first_row, missing_targets
 from bochner.notices import warn
@@ -19,19 +18,6 @@ def refuse_lazy(X: Any) -> None:
     """Raise TypeError where X is a lazy frame."""
     if not isinstance(X, np.ndarray) and isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(f"X is a lazy {type(X).__name__}: collect or compute it first.")
-
-
-def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
-    """Weights of the rows, or None; ValueError for negative ones and where all are zero."""
-    if sample_weight is None:
-        return None
-    weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
-    if (weight < 0).any():
-        row = int(np.argmax(weight < 0))
-        raise ValueError(f"sample_weight must not be negative; row {row} has {weight[row]}.")
-    if not weight.any():
-        raise ValueError("sample_weight is zero in every row; at least one must be positive.")
-    return weight
 
 
 def require_target(estimator: Any, y: Any) -> None:

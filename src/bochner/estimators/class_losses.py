@@ -43,6 +43,7 @@ from bochner.tuning.policy import POLICY
 from bochner.tuning.trace import standard_error
 
 SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
+LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
@@ -256,7 +257,7 @@ def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str)
     if name == "logistic":
         seen = fitted.held_out_predictions
         p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
-        curvature = 2 * float(np.mean(p * (1 - p)))
+        curvature = 2 * max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
     shares = POLICY.dense_shares if fitted.features.is_dense else (1.0,)
     return tuple(curvature * fitted.alpha * share for share in shares)
 

@@ -105,8 +105,9 @@ class ClassesInParts(StreamedMachine):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the fit, with the same result as if all had come at once.
 
-        On the first call everything else is selected on these rows, unless `prepare` has been called. The coefficients
-        are computed at first use.
+        On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
+        fewer than 256, again whenever the number of rows has doubled, until there are 256. The coefficients are
+        computed at first use.
 
         Parameters
         ----------
@@ -136,9 +137,10 @@ class ClassesInParts(StreamedMachine):
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
-            self.prepare(X, y, sample_weight, classes=classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
+        named = self.classes_ if classes is None else classes
+        X, y, sample_weight = self._with_first(X, y, sample_weight, classes=named)
         X = self._rows(X, reset=False)
         y, weight = self._checked_target(X, y, sample_weight)
         self._refuse_new(y)

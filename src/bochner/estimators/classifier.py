@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.data.streams.lazily import Call, lazy
 from bochner.data.streams.opening import is_streamed
+from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
-from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
+from bochner.estimators.checks import caution_unlabelled, require_target
 from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_classes, largest_score
 from bochner.estimators.class_parts import ClassesInParts
 from bochner.estimators.exclusions import CLASS_LOSSES
@@ -28,7 +29,7 @@ from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.streamed_predictions import predicted
-from bochner.estimators.tables import given, large
+from bochner.estimators.tables import given
 from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -262,7 +263,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             return self._fit_stream(stream)
         X = self._rows(X, reset=True)
         y, weight = self._labels(X, y, sample_weight)
-        if self._may_stream and (stream := large(X, y, weight)) is not None:
+        if (stream := self._large(X, y, weight)) is not None:
             return self._fit_stream(stream)
         weight = self._class_weighted(X, y, weight)
         self._take_classes(np.unique(y), len(y))

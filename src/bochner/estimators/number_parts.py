@@ -103,8 +103,9 @@ class NumbersInParts(StreamedMachine):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the fit, with the same result as if all had come at once.
 
-        On the first call everything else is selected on these rows, unless `prepare` has been called. The coefficients
-        are computed at first use.
+        On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
+        fewer than 256, again whenever the number of rows has doubled, until there are 256. The coefficients are
+        computed at first use.
 
         Parameters
         ----------
@@ -128,8 +129,7 @@ class NumbersInParts(StreamedMachine):
         """
         self._started()
         X, y, sample_weight = given_batch(X, y, sample_weight)
-        if self._sums is None:
-            self.prepare(X, y, sample_weight)
+        X, y, sample_weight = self._with_first(X, y, sample_weight)
         X = self._rows(X, reset=False)
         y, weight, mean, _ = self._checked_target(X, y, sample_weight)
         self._check_targets(y, mean)

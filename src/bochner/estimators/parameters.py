@@ -78,7 +78,7 @@ PARAMETERS = {
     ),
     "time_limit": Parameter("Time limit of a fit in seconds.", ("number", "none")),
     "random_state": Parameter("Random seed of the features.", ("seed",)),
-    "verbose": Parameter("Whether to show progress."),
+    "verbose": Parameter("Whether to show progress.", ("flag", "level")),
 }
 
 
@@ -210,6 +210,13 @@ KINDS = {
     "numbers": Kind("a sequence of them", _are_numbers, _are_positive, "positive and finite"),
     "none": Kind("None", lambda value: value is None),
     "flag": Kind("True or False", lambda value: isinstance(value, bool)),
+    "level": Kind(
+        "an integer",
+        lambda value: isinstance(value, Integral | bool) or type(value).__name__ == "bool_",
+        lambda value: value >= 0,
+        "0 or more",
+        int,
+    ),
     "seed": Kind(
         "an integer from 0 to 4294967295",
         _is_seed,

@@ -14,7 +14,7 @@ from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.estimators.described import described
 from bochner.estimators.ridge import given_alphas
-from bochner.estimators.sizes import AROUND, gathers, row_bytes, sampled_rows
+from bochner.estimators.sizes import AROUND, GATHERED_SHARE, gathers, row_bytes, sampled_rows
 from bochner.estimators.solver import WORTH_MEASURING, Task, plan
 from bochner.estimators.ways import Map, block_rows, held_way, look, reading, streamed_ways, working_bytes
 from bochner.estimators.work import Plan, Rows, Way
@@ -23,12 +23,13 @@ from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.features.leaves import leaves
 from bochner.kernels import Gaussian, Laplacian
-from bochner.settings import as_size, current
+from bochner.settings import as_size, current, settings
 from bochner.tuning.policy import POLICY
 
 CHOICE_SECONDS, CHOICE_ROW = 5.0, 2e-5  # of what is learned on a sample, and for each of its rows
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
+LEAST_LIMIT, LARGEST_LIMIT = 1 << 20, 1 << 60  # bytes among which a limit that works is looked for
 
 
 class Case(NamedTuple):
@@ -153,13 +154,28 @@ class Planned:
         if smaller is not None:
             cures.append(f"n_components={smaller} fits")
         if limited:
-            enough = room
-            while self._case(rows, enough).within(enough) is None:
-                enough = int(MORE * enough)
-            cures.append(f"memory_limit='{as_size(MORE * enough)}' does")
+            cures.append(f"memory_limit='{self._least_limit(rows, room)}' does")
         cure = " and ".join(cures) or "use fewer columns, or a machine with more memory"
         here = f"memory_limit allows {as_size(room)}" if limited else f"{as_size(room)} are free"
         return f"{case.features.text} of {rows.n_rows:,} rows need {as_size(need)} of memory, and {here}: {cure}."
+
+    def _least_limit(self, rows: Rows, room: int) -> str:
+        """The least memory limit that works, in steps of a tenth from what is too little, as settings take it."""
+        enough = max(room, LEAST_LIMIT)
+        with settings(memory_limit=None):  # lest the plan itself be refused
+            while enough < LARGEST_LIMIT and self._case(rows, enough).within(enough) is None:
+                enough = int(MORE * enough)
+        return as_size(MORE * enough)
+
+    def _refuse_limit(self, rows: Rows) -> None:
+        """Raise MemoryError for a limit that does not even hold so few rows that all of them are the sample."""
+        limit, held = current().memory_limit or 0, GATHERED_SHARE * AROUND * rows.n_rows * row_bytes(rows.n_columns)
+        least = self._least_limit(rows, int(held) + POLICY.loaded_bytes)
+        raise MemoryError(
+            f"{rows.n_rows:,} rows of {rows.n_columns:,} columns need {as_size(held)} of memory for a fit, and "
+            f"memory_limit allows {as_size(limit)}: memory_limit='{least}' is the least "
+            "that works."
+        )
 
     def _ways(self, rows: Rows, features: Map, gathered: bool, learned: bool) -> list[Way]:
         """The ways to solve, the better ones first."""

@@ -16,9 +16,10 @@ from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic
+from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.checks import checked_weight, normalised_weights, require_target
+from bochner.estimators.checks import normalised_weights, require_target
 from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
@@ -29,7 +30,7 @@ from bochner.estimators.number_parts import CheckedTarget, NumbersInParts, mean_
 from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.streamed_predictions import named_columns, predicted
-from bochner.estimators.tables import given, large
+from bochner.estimators.tables import given
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -256,7 +257,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
             return self._fit_stream(stream)
         X = self._rows(X, reset=True)
         y, weight, mean, scale = self._checked_target(X, y, sample_weight)
-        if self._may_stream and (stream := large(X, y, weight)) is not None:
+        if (stream := self._large(X, y, weight)) is not None:
             return self._fit_stream(stream)
         targets = self._targets(y, weight, mean, scale)
         rows = self._prepare(X, y, weight, targets)

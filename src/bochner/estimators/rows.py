@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import validate_data
 
-from bochner.data.table_input import check_frame, is_frame, refuse_text, require_finite
+from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
 from bochner.estimators.checks import refuse_lazy
 
 
@@ -18,6 +18,7 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
         return X
     refuse_lazy(X)
     refuse_text(X)
+    X = checked_sparse(X)
     X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
     require_finite(X)
     return X

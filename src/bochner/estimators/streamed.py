@@ -22,7 +22,9 @@ from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import Overview, look
 from bochner.design import Design
 from bochner.engines.progress import progress
-from bochner.estimators.base import HASHED_COLUMNS, KernelMachine, Prepared
+from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
+from bochner.estimators.described import described
+from bochner.estimators.first_rows import FirstRows, kept_by_file
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.places import place, place_for
@@ -30,7 +32,7 @@ from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.sums import Sums
-from bochner.estimators.tables import Stream, engine_of
+from bochner.estimators.tables import Stream, engine_of, large
 from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
@@ -52,10 +54,15 @@ class StreamedMachine(Planned, KernelMachine):
     """A kernel machine whose rows may be read from files in passes, or come in batches."""
 
     _sums: Sums | None = None
+    _first: tuple[Any, Any, Any, int] | None = None  # rows so far, while they are too few to fix the encodings for good
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model."""
+
+    @abstractmethod
+    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fix everything but the coefficients."""
 
     @abstractmethod
     def refit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -169,6 +176,15 @@ class StreamedMachine(Planned, KernelMachine):
         """Whether many rows in memory may be read in passes, as if they were not."""
         return self._needs_all is None
 
+    def _large(self, X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
+        """Checked rows as a stream, where they are more than a sample; MemoryError where not even these fit."""
+        stream = large(X, y, weight) if self._may_stream else None
+        if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
+            return stream
+        if current().memory_limit is not None:
+            self._refuse_limit(described(X, y, is_classifier(self)))
+        return None
+
     def _refuse(self, rows: str) -> None:
         """Raise ValueError where parameters ask for what needs all rows in memory."""
         if (what := self._needs_all) is not None:
@@ -199,12 +215,29 @@ class StreamedMachine(Planned, KernelMachine):
         self._refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
-            features = hashed(choice.model.features, HASHED_COLUMNS)
+            features = hashed(choice.model.features, hashed_columns(rows.n_rows))
             choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
         design, task = self._plan(rows, choice)
         if self.solver_ != "direct":
             raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
         self.features_, self._sums = design.features, self._summed(design, task, choice)
+
+    def _with_first(self, X: Any, y: Any, weight: Any, **options: Any) -> tuple[Any, Any, Any]:
+        """Rows to add: these, or all so far where the encodings have been fixed again, by them."""
+        if self._sums is not None and self._first is None:
+            return X, y, weight
+        X = self._rows(X, reset=self._first is None)
+        rows = FirstRows(X, y, weight) if self._first is None else FirstRows(*self._first).plus(X, y, weight)
+        if rows.are_due:
+            self.prepare(rows.X, rows.y, rows.weight, **options)
+            X, y, weight = rows[:3]
+        self._first = None if (settled := rows.settled()) is None else tuple(settled)
+        return X, y, weight
+
+    def _state_of_file(self) -> dict[str, Any]:
+        """The state, without first rows that a file cannot hold."""
+        state = dict(super().__getstate__())
+        return state if self._first is None else state | {"_first": kept_by_file(self._first)}
 
     def _summed(self, design: Design, task: RidgeTask, choice: Choice | None) -> Sums:
         """Sums over no rows yet; the rows of the design judge."""
@@ -251,7 +284,7 @@ class StreamedMachine(Planned, KernelMachine):
 
     def _begin(self) -> None:
         super()._begin()
-        self._sums = None
+        self._sums = self._first = None
 
     def __add__(self, other: Any) -> Self:
         """The model of the rows of both; see `bochner.merge`."""
@@ -260,7 +293,7 @@ class StreamedMachine(Planned, KernelMachine):
         if self._sums is None or other._sums is None:
             raise ValueError("Only models that prepare and partial_fit have made can be merged.")
         merged = copy(self)
-        merged._sums = self._sums + other._sums
+        merged._sums, merged._first = self._sums + other._sums, None
         merged._forget()
         return merged
 
@@ -280,7 +313,7 @@ class StreamedMachine(Planned, KernelMachine):
         if self._sums is not None:
             if "coef_" not in vars(self):
                 self._solve_sums()
-            self._sums = None
+            self._sums = self._first = None
         return self
 
 

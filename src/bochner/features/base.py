@@ -16,7 +16,7 @@ from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import lazy
 from bochner.data.streams.partitions import blocks_of, first_blocks
 from bochner.data.streams.rows import stacked
-from bochner.data.table_input import require_finite, require_width
+from bochner.data.table_input import checked_sparse, require_finite, require_width
 from bochner.data.weights import unit_weights
 from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
@@ -131,7 +131,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
                 f"{type(self).__name__} takes rows in memory, or a collection of Dask, not a path: read it first, or "
                 "give the map to a model, whose fit reads files."
             )
-        types: Any = [np.float64, np.float32]
+        X, types = checked_sparse(X), list[Any]([np.float64, np.float32])
         try:
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=types, ensure_all_finite=False)
         except np.exceptions.DTypePromotionError:

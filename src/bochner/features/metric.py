@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from bochner.data.table_input import checked_sparse
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows
 from bochner.features.boundary import any_arrays
@@ -121,7 +122,7 @@ class Metric:
         -------
         array or CSR matrix of shape (n, n_features_out_)
         """
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = check_array(checked_sparse(X), accept_sparse="csr", dtype=[np.float64, np.float32])
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} columns, but the metric was learned on {self.n_features_in_}.")
         return self.coordinates(X)

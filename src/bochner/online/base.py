@@ -152,9 +152,9 @@ class OnlineKernelMachine(KernelParameter):
         start = 0
         while start < source.n_rows:
             waiting = sum(len(block.y) for block in self._pending)
-            stop = min(start + self.block_size - waiting, source.n_rows)
+            stop = min(start + max(self.block_size - waiting, 1), source.n_rows)
             self._pending = [*self._pending, *source.take(slice(start, stop)).blocks(self.block_size)]
-            if waiting + stop - start == self.block_size:
+            if waiting + stop - start >= self.block_size:
                 self._fold()
             start = stop
 

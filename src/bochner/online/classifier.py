@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from bochner.data.streams.lazily import Call
 from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.overview import look
+from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
-from bochner.estimators.checks import caution_unlabelled, checked_weight, require_target
+from bochner.estimators.checks import caution_unlabelled, require_target
 from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import Stream, engine_of, given, given_batch

@@ -13,7 +13,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from bochner.data.streams.lazily import Call
 from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic
-from bochner.estimators.checks import checked_weight, require_target
+from bochner.data.weights import checked_weight
+from bochner.estimators.checks import require_target
 from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.number_parts import mean_and_scale
 from bochner.estimators.streamed_predictions import named_columns, predicted

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from narwhals.dependencies import is_into_series
 from numpy.typing import NDArray
 
-from bochner.data.table_input import is_frame
+from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.names import column_names
 
 MOST_ROWS, FEWEST_ROWS = 50_000, 20
@@ -43,7 +43,7 @@ class Rows:
     def of(cls, X: Any, y: Any, model: Any) -> Rows:
         """Rows as they are given, at most 50,000 of them; ValueError for targets that are no single column."""
         framed = is_frame(X)
-        X = nw.from_native(X, eager_only=True) if framed else X if sp.issparse(X) else np.asarray(X)
+        X = nw.from_native(X, eager_only=True) if framed else checked_sparse(X) if sp.issparse(X) else np.asarray(X)
         given = nw.from_native(y, series_only=True).to_numpy() if is_into_series(y) else np.asarray(y)
         if given.ndim == 2 and given.shape[1] == 1:
             given = given[:, 0]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from bochner.data.streams.opening import is_streamed
 from bochner.design import Design
 from bochner.engines.progress import progress
-from bochner.estimators.lazy_scores import LazyScore
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
@@ -26,7 +25,7 @@ COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the sm
 METHODS = ("auto", "spreading", "poisson", "ridge")
 
 
-class SemiSupervised(LazyScore, RowModel):
+class SemiSupervised(RowModel):
     """Functions of rows that change little where these are dense, and follow the targets that are known."""
 
     learned = "coef_"

@@ -18,6 +18,7 @@ from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.totals import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
+from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.streamed_predictions import predicted
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -32,7 +33,7 @@ LARGEST_SCORE = 5.0  # in deviations over all rows
 SLOPE = 2.0  # of logarithms of probabilities, where no values left out tell it
 
 
-class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
+class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
     """Classification of rows of which few have a label, by a graph of all of them.
 
     Each row is a mixture of its s nearest landmarks, z(x), which k-means finds (`AnchorFeatures`); rows that share

@@ -14,6 +14,7 @@ from bochner.data.streams.lazily import Call
 from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.totals import Overview
 from bochner.engines.blas import single_threaded_blas
+from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -25,7 +26,7 @@ from bochner.semisupervised.smoothers import Smooth, left_out
 LEAST_SHARE = 1e-12  # of what ones have spread to, below which a row is in no part of the graph with a target
 
 
-class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
+class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
     """Regression on rows of which few have a target, by a graph of all of them.
 
     The graph is that of `SemiSupervisedClassifier`. By "spreading", the targets and the number one of each row that has

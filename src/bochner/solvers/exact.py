@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bochner.data.draws import draw_rows
 from bochner.data.sources import Block
-from bochner.engines.algebra import cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
+from bochner.engines.algebra import SHIFTS, cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
 from bochner.engines.local import available_memory, pause, require_memory
 from bochner.features.dense import DenseFeatures, Rows
 from bochner.solvers.cg import System, conjugate_gradients
@@ -123,7 +123,7 @@ def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
 def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
     """Lower Cholesky factor of the kernel matrix with a ridge term for each row."""
     n, rounding = X.shape[0], 0.0
-    while True:
+    for _ in range(SHIFTS):
         K = np.empty((n, n))
         features.rows(X, out=K)
         trace = float(np.trace(K))
@@ -132,9 +132,10 @@ def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
             return cholesky(K)
         except LinAlgError:  # the ridge term is below the rounding of the kernel's values
             if not np.isfinite(trace):
-                raise
+                break
             del K
             rounding = 3 * rounding + np.finfo(np.float64).eps * trace
+    raise LinAlgError("The kernel matrix contains NaN or infinity, or is not positive semidefinite.")
 
 
 def _inverse_diagonal(lower: NDArray, chosen: NDArray) -> NDArray:

@@ -9,6 +9,7 @@ from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
 from bochner.arrays import Place
+from bochner.engines.algebra import with_least_shift
 from bochner.solvers.shifted import PROBES, ShiftedInverse
 
 FEWEST, COPIES = 1024, 4  # columns that are worth the way; matrices that the device holds at a time
@@ -32,19 +33,17 @@ class DeviceInverse(ShiftedInverse):
     def __init__(self, place: Place, matrix: NDArray, rounding: float) -> None:
         if not np.isfinite(matrix).all():
             raise LinAlgError("The matrix contains NaN or infinity.")
-        self.place, self.rounding = place, rounding
+        self.place, self.rounding, self.trace = place, rounding, float(np.trace(matrix))
         self.matrix = place.put(matrix)
         self._alpha, self._lower = np.nan, self.matrix
 
     def _factor(self, alpha: float) -> Any:
-        shift, rounding = alpha, self.rounding
-        while alpha != self._alpha:
+        if alpha != self._alpha:
             self._lower = self.matrix  # lest the device hold two factors
-            try:
-                self._lower = self.place.cholesky(self._shifted(shift))
-                self._alpha = alpha
-            except LinAlgError:
-                shift, rounding = shift + rounding, 3 * rounding
+            self._lower = with_least_shift(
+                lambda shift: self.place.cholesky(self._shifted(shift)), alpha, self.rounding, self.trace
+            )
+            self._alpha = alpha
         return self._lower
 
     def _shifted(self, shift: float) -> Any:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal
 
 from bochner.engines import lapack
+from bochner.engines.algebra import with_least_shift
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 
@@ -75,14 +76,15 @@ class Tridiagonal:
         """Pivots and ratios of T + shift I, with as much more on the diagonal as rounding makes necessary."""
         from bochner.loops.tridiagonal import factorise
 
-        pivots, ratios = np.empty(len(self.diagonal)), np.empty(len(self.diagonal))
         diagonal, beside = self.diagonal.astype(np.float64), self.beside.astype(np.float64)
-        while not factorise(diagonal, beside, float(shift), pivots, ratios):
-            if not np.isfinite(rounding) or rounding > len(diagonal) * np.abs(diagonal).max():
-                raise np.linalg.LinAlgError("The Gram matrix contains NaN or infinity.")
-            shift += rounding
-            rounding *= 3
-        return pivots, ratios
+        pivots, ratios = np.empty(len(diagonal)), np.empty(len(diagonal))
+
+        def found(shift: float) -> tuple[NDArray, NDArray]:
+            if not factorise(diagonal, beside, shift, pivots, ratios):
+                raise np.linalg.LinAlgError
+            return pivots, ratios
+
+        return with_least_shift(found, float(shift), rounding, self.bound())
 
     def solve(self, factors: tuple[NDArray, NDArray], U: NDArray) -> NDArray:
         """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double precision."""

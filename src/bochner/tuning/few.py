@@ -127,7 +127,9 @@ class Way:
         X, y, weight = self.rows
         share = weight / weight.sum()
         K = self.kernel(power)(X)
-        return float(np.exp(log_share) * (share @ np.diag(K) - share @ K @ share) / len(y))
+        total = share @ np.diag(K)
+        spread = max(total - share @ K @ share, np.finfo(np.float64).eps * total)  # of one row with all weight none
+        return float(np.exp(log_share) * spread / len(y))
 
 
 def choose_for_few(

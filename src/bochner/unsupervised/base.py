@@ -22,11 +22,13 @@ from bochner.data.streams.overview import look
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
 from bochner.data.units import has_common_unit
+from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight, is_scaling
+from bochner.estimators.checks import is_scaling
 from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
+from bochner.estimators.parameters import check_parameter
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.streamed_predictions import predicted
@@ -75,6 +77,7 @@ class RowModel(KernelParameter):
         """Forget an earlier fit, so that a fit that fails leaves no mixture behind; ValueError for another scaling."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
+        check_parameter("verbose", self.verbose)
         if not is_scaling(self.standardize):
             raise ValueError(f'standardize must be True, False or "auto", got {self.standardize!r}.')
 

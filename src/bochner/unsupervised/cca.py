@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from bochner.data.weights import checked_weight
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight
 from bochner.estimators.model import draw, rows_to_map
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.tables import Given, columns_apart, engine_of

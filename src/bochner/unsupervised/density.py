@@ -219,6 +219,7 @@ class KernelDensity(RowModel):
         table = self._table
         return self._mapped(dense(X), lambda rows: self.grid_.log_density(rows, table), np.float64)
 
+    @any_arrays
     def score(self, X: Any, y: Any = None) -> float:
         """Log-likelihood of the rows: the sum of `score_samples`."""
         return float(self.score_samples(X).sum())

@@ -277,7 +277,7 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     In many columns all pairs are about as far from one another, and finer bins would hold one row each.
     """
     distances, shares = pair_distances(X, weight, 1)
-    length = FINEST * median(distances, shares)
+    length = max(FINEST * median(distances, shares), np.finfo(np.float64).tiny)  # from which it can grow
     while len(distances) and shares @ np.exp(-NARROW * distances / length) < MEETING:
         length *= 2**0.25
     return length

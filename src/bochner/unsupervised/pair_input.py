@@ -15,7 +15,7 @@ from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.overview import Overview, look
 from bochner.data.streams.roles import Roles
 from bochner.data.table import TableEncoder
-from bochner.data.table_input import check_frame, is_frame, refuse_text, require_finite
+from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
 from bochner.engines.progress import progress
 from bochner.estimators.checks import refuse_lazy
 from bochner.estimators.model import encoded_source
@@ -85,7 +85,7 @@ def second_table(y: Any) -> Any:
     y = y if hasattr(y, "ndim") else np.asarray(y)
     if y.ndim == 1:
         y = np.asarray(y).reshape(-1, 1)
-    y = check_array(y, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name="y")
+    y = check_array(checked_sparse(y), accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name="y")
     require_finite(y)
     return y
 

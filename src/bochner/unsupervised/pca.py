@@ -13,10 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.data.sources import as_it_is
+from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import checked_weight
 from bochner.estimators.model import encoded_source
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.tables import given_batch

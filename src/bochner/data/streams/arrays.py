@@ -17,7 +17,7 @@ from bochner.data.streams.layouts import Columns, Layout
 from bochner.data.streams.mapped import received, sendable
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.tables import as_table, frame_schema
-from bochner.data.table_input import as_array, check_frame, is_frame
+from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 
 PART_ROWS, PART_BYTES, MOST_PARTS = 1 << 16, 16 << 20, 4096
 STAMPED_ROWS = 64
@@ -139,7 +139,7 @@ def _rows_in_order(X: Any) -> Any:
     if sp.issparse(X):
         if X.ndim != 2:
             raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
-        X = X.tocsr()
+        X = checked_sparse(X).tocsr()
     else:
         X = as_array(X)
     if 0 in X.shape:

@@ -17,7 +17,7 @@ from bochner.data.streams.folders import reason
 from bochner.data.streams.layouts import Columns, Layout
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.tables import as_table, frame_schema
-from bochner.data.table_input import as_array, check_frame, is_frame
+from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
 
@@ -149,7 +149,7 @@ def _matrix(X: Any, place: str) -> Any:
             check_frame(X)
         return as_table(X, frame_schema(X), place)
     if sp.issparse(X) and X.ndim == 2:
-        return X.tocsr()
+        return checked_sparse(X).tocsr()
     if isinstance(X, str | bytes | dict) or X is None:
         raise TypeError(f"a {type(X).__name__} is not a batch of rows")
     return as_array(X)

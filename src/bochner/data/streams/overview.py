@@ -22,6 +22,7 @@ from bochner.engines.base import Engine, reduce
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
+from bochner.scores.rows import require_scale
 from bochner.settings import current
 
 LOOK_ENTRIES, SPARSE_ROWS = 1 << 21, 1 << 14  # of a block
@@ -199,6 +200,10 @@ def _require_rows(overview: Overview, source: TableSource) -> None:
         raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
     if not overview.weight:
         raise SourceError(f"{source.what}: the weight is zero in every row; at least one must be positive")
+    try:
+        require_scale(overview.largest_weight)
+    except ValueError as error:
+        raise SourceError(f"{source.what}: {error}") from None
 
 
 def gathered(source: TableSource, roles: Roles) -> Batch:

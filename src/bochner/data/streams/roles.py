@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.row_errors import RowError
 from bochner.data.targets import DATES, first_row, missing_targets
+from bochner.scores.rows import MOST
 
 SHOWN = 8  # names in a message
 
@@ -105,11 +106,12 @@ class Roles:
             weight = _as_floats(_column(batch.X, self.weight), f"the weights {self.weight!r}")
         if weight is None:
             return None
-        bad = ~((weight >= 0) & (weight < np.inf))
+        bad = ~((weight >= 0) & (weight <= MOST))
         if bad.any():
             row = first_row(bad)
             what = "the weight" if self.weight is None else f"the weight {self.weight!r}"
-            raise RowError(f"{what} is {weight[row]} in ", first + row, "; weights must be numbers of at least 0")
+            bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
+            raise RowError(f"{what} is {weight[row]} in ", first + row, bounds)
         return weight
 
     def _refuse(self, y: Any, bad: NDArray[np.bool_], first: int) -> None:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_X_y
+from sklearn.utils.validation import check_X_y
 
 from bochner.data.sources import ArraySource, Block
+from bochner.data.weights import checked_weight
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.metric import Metric
@@ -201,9 +202,7 @@ def learn_metric(
         raise ValueError(f"metric must be 'ard' or 'full', got {metric!r}.")
     labels = _are_labels(np.asarray(y))
     X, y = check_X_y(X, y, dtype=[np.float64, np.float32], multi_output=not labels, y_numeric=not labels)
-    weight = None
-    if sample_weight is not None:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weight = checked_weight(sample_weight, X)
     n_rows = len(y) if weight is None else np.count_nonzero(weight)
     if n_rows < POLICY.fewest_asked_rows:
         raise ValueError(

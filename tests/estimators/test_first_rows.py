@@ -1,0 +1,84 @@
+"""Fits in parts that begin with few rows: these fix the encodings again until there are enough."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
+
+N = 300
+X = np.random.default_rng(0).normal(size=(N, 3))
+Y = X[:, 0] + np.sin(2 * X[:, 1])
+FAST = {"features": "fourier", "n_components": 100, "random_state": 0}
+FRAME = pd.DataFrame(X, columns=list("abc")).assign(side=np.where(X[:, 2] > 0, "left", "right"))
+
+
+def fed(model, X, y, step, **options):
+    for first in range(0, len(y), step):
+        model.partial_fit(X[first : first + step], y[first : first + step], **options)
+    return model
+
+
+def test_one_row_at_a_time():
+    model = fed(KernelMachineRegressor(**FAST), X, Y, 1)
+    whole = KernelMachineRegressor(**FAST).fit(X, Y)
+    assert model.score(X, Y) > whole.score(X, Y) - 0.01
+    assert model.encoder_.statistic_.summary.weight[0] == 256
+
+
+@pytest.mark.parametrize(
+    "rows", [X, FRAME, sp.csr_array(np.where(np.abs(X) > 0.3, X, 0))], ids=["array", "frame", "csr"]
+)
+def test_small_batches_of_every_kind(rows):
+    named = {"classes": [False, True]}
+    model = fed(KernelMachineClassifier(**FAST), rows, Y > 0, 7, **named)
+    assert model.score(rows, Y > 0) > 0.85
+
+
+def test_a_first_row_makes_no_column_constant():
+    model = KernelMachineRegressor(**FAST).partial_fit(X[:1], Y[:1])
+    np.testing.assert_allclose(model.predict(X[:3]), Y[0])
+    assert model.partial_fit(X[1:200], Y[1:200]).score(X, Y) > 0.9
+
+
+def test_weights_beside_rows_without():
+    model = KernelMachineRegressor(**FAST).partial_fit(X[:2], Y[:2])
+    model.partial_fit(X[2:100], Y[2:100], np.full(98, 2.0)).partial_fit(X[100:200], Y[100:200])
+    once = KernelMachineRegressor(**FAST).partial_fit(X[:200], Y[:200], np.r_[1.0, 1.0, np.full(98, 2.0), np.ones(100)])
+    np.testing.assert_allclose(model.predict(X), once.predict(X), rtol=1e-6)
+
+
+def test_what_is_prepared_stays():
+    model = KernelMachineRegressor(**FAST).prepare(X[:50], Y[:50])
+    encoder = model.encoder_
+    assert fed(model, X, Y, 100).encoder_ is encoder
+
+
+def test_a_saved_model_goes_on(tmp_path):
+    first = KernelMachineRegressor(**FAST).partial_fit(X[:10], Y[:10])
+    save(first, tmp_path / "m")
+    again = load(tmp_path / "m").partial_fit(X[10:], Y[10:])
+    np.testing.assert_array_equal(again.predict(X), first.partial_fit(X[10:], Y[10:]).predict(X))
+    framed = KernelMachineRegressor(**FAST).partial_fit(FRAME[:10], Y[:10])
+    with pytest.warns(UserWarning, match="first 10 rows fix the scales and the kernel of the loaded model for good"):
+        save(framed, tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict(FRAME), framed.predict(FRAME))
+
+
+def test_merged_models_take_more_rows():
+    first = KernelMachineRegressor(**FAST).prepare(X, Y)
+    model = first.partial_fit(X[:5], Y[:5]) + KernelMachineRegressor(**FAST).prepare(X, Y).partial_fit(X[5:], Y[5:])
+    assert model.partial_fit(X, Y).score(X, Y) > 0.9
+
+
+def test_bins_of_few_rows_have_few_columns():
+    model = KernelMachineRegressor(features="binning", n_components=20, random_state=0).partial_fit(X, Y)
+    assert model.features_.n_features_out <= 2400
+    assert model.score(X, Y) > 0.8
+
+
+@pytest.mark.parametrize("verbose", ["x", 2.5, None, -1, [1]])
+def test_verbose_is_a_whole_number(verbose):
+    with pytest.raises((TypeError, ValueError), match="verbose must be"):
+        KernelMachineRegressor(verbose=verbose).fit(X, Y)
