@@ -7,12 +7,12 @@ import pytest
 from bochner.cli.errors import guarded
 
 
-def test_once_for_each_place_that_they_come_from(capsys):
+def test_each_text_once_whatever_its_numbers(capsys):
     with guarded(traceback=False):
         for k in range(3):
-            for line in (7, 8):
-                warnings.warn_explicit(f"advice {k} of {line}", UserWarning, "a.py", line, "bochner.data.files")
-    assert capsys.readouterr().err.splitlines() == ["warning: advice 0 of 7", "warning: advice 0 of 8"]
+            for what in ("rows", "columns"):
+                warnings.warn_explicit(f"advice {k} on {what}", UserWarning, "a.py", 7, "bochner.data.files")
+    assert capsys.readouterr().err.splitlines() == ["warning: advice 0 on rows", "warning: advice 0 on columns"]
 
 
 def test_other_libraries_are_silent(capsys):

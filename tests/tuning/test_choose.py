@@ -262,7 +262,7 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_the_model_knows_no_rows(features):
     problem = problem_of(features=features, metric="ard", n_components=20)
-    model, verdict = choose(problem)
+    model, verdict, _ = choose(problem)
     assert not any(len(value) == 400 for value in vars(model).values() if isinstance(value, np.ndarray))
     assert not hasattr(model.features, "n_features_in_")
     assert verdict.split is problem.split

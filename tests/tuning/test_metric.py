@@ -248,7 +248,7 @@ class TestRows:
         ({"X": np.ones((30, 4))}, ValueError, "All columns are constant.*give a column that varies"),
         ({"X": np.eye(19, 4), "y": np.arange(19)}, ValueError, "20 rows of positive weight.*there are 19: give more"),
         ({"sample_weight": np.arange(30) < 19}, ValueError, "20 rows of positive weight.*there are 19: give more rows"),
-        ({"sample_weight": -np.ones(30)}, ValueError, "Negative values in data passed to `sample_weight`"),
+        ({"sample_weight": -np.ones(30)}, ValueError, "sample_weight must not be negative; row 0 has -1.0"),
         ({"sample_weight": np.ones(29)}, ValueError, "sample_weight.shape"),
         ({"X": np.full((30, 4), np.nan)}, ValueError, "NaN"),
         ({"y": np.full(30, np.nan)}, ValueError, "NaN"),

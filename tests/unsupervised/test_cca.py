@@ -153,10 +153,10 @@ def test_files_are_as_rows_in_memory(folders):
     for found in (one, two):
         np.testing.assert_allclose(found.correlations_, held.correlations_, atol=1e-4)
         assert list(found.feature_names_in_) == x
-    np.testing.assert_array_equal(
-        np.hstack(one.transform(str(folder / "both"), y)), np.hstack(one.transform(left, right))
+    np.testing.assert_allclose(  # some processors multiply blocks of other sizes with other last bits
+        np.hstack(one.transform(str(folder / "both"), y)), np.hstack(one.transform(left, right)), atol=1e-5
     )
-    assert one.score(str(folder / "both"), y) == one.score(left, right)
+    assert one.score(str(folder / "both"), y) == pytest.approx(one.score(left, right), abs=1e-6)
     beside = clone(model).fit(open_source(folder / "left", exclude=["w"]), RIGHT)
     np.testing.assert_allclose(beside.correlations_, clone(model).fit(LEFT, RIGHT).correlations_, atol=1e-4)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
 
 from bochner.scores.rows import require_scale
 
@@ -23,6 +22,8 @@ def checked_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """
     if sample_weight is None:
         return None
+    from sklearn.utils.validation import _check_sample_weight
+
     weight = _check_sample_weight(sample_weight, np.empty((X.shape[0], 0)), dtype=np.float64)
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))

@@ -132,8 +132,10 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
     if is_collection(X) or is_delayed(X):
         stream = _collected(X, y, sample_weight)
     elif isinstance(X, TableSource) or is_streamed(X):
+        names = [*(y if isinstance(y, list | tuple) else [y]), sample_weight]
+        wanted = tuple(name for name in names if isinstance(name, str))
+        table = X if isinstance(X, TableSource) else open_selected(X, Selection(named=wanted))
         named = roles(y, sample_weight)
-        table = X if isinstance(X, TableSource) else open_selected(X, Selection(named=named.columns))
         _refuse_text_by_mistake(table, named)
         own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
         stream = Stream(table, named, active_engine() if own else None)
