@@ -125,7 +125,7 @@ def test_several_targets_have_their_own(options):
     assert (abs(covered(model, rows[700:], y[700:]) - 0.9) < 0.08).all()
     first = uncertain(**options).fit(rows[:700], y[:700, :1])
     if not options:  # of bins the metric is learned for both
-        ends = first.predict_interval(rows[700:])  # the lengthscale of the noise is that of both
+        ends = first.predict_interval(rows[700:])[:, 0]  # the lengthscale of the noise is that of both
         assert np.isclose(ends, found[:, 0], rtol=0.1, atol=0.3).mean() > 0.95
 
 
@@ -237,6 +237,20 @@ def test_few_rows_are_judged_by_machines_that_chose_without_them():
     np.testing.assert_allclose(values, np.sort(errors), atol=1e-10)
     weight = np.append(np.full(20, 2.0), np.ones(40))
     assert model.spread_.scores.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+
+
+def test_machines_without_a_fold_share_the_time():
+    """Ten of them and the model itself."""
+    limits = []
+
+    class Timed(KernelMachineRegressor):
+        def fit(self, X, y, sample_weight=None):
+            limits.append(self.time_limit)
+            return super().fit(X, y, sample_weight)
+
+    rows, y, _ = noisy(30)
+    assert cross_fitted(Timed(n_components=20), rows, y, None, ArraySource(rows, y), 0, Budget(220.0)) is not None
+    np.testing.assert_allclose(limits, np.full(10, 20.0), rtol=0.01)
 
 
 def test_copies_do_not_count_as_rows():
