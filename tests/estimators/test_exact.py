@@ -8,7 +8,10 @@ from sklearn.kernel_ridge import KernelRidge
 
 import bochner.solvers.exact as exact_solver
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
-from bochner.data.sources import Block
+from bochner.data.sources import ArraySource, Block
+from bochner.design import Design
+from bochner.estimators.ridge.exact import solve_exactly
+from bochner.estimators.ridge.task import RidgeTask
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.rows import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic
@@ -89,6 +92,18 @@ def test_what_does_not_converge_warns(monkeypatch):
     monkeypatch.setattr(exact_solver, "MOST_ITERATIONS", 3)
     with pytest.warns(ConvergenceWarning, match="stopped after 3 iterations"):
         KernelMachineRegressor(Laplacian(), alpha=1e-3, solver="exact", random_state=0).fit(X, Y)
+
+
+def test_targets_of_classes_have_leave_one_out_predictions():
+    features = FourierFeatures(KERNELS[0], 20, random_state=0).fit(X)
+    design, task = Design(ArraySource(X[:30], Y[:30], WEIGHT[:30]), features), RidgeTask(0.3, 1e-9, 0, calibrated=True)
+    found = solve_exactly(design, task).held_out_predictions
+    kept = ~np.eye(30, dtype=bool)
+    without = [
+        dense(KERNELS[0], 0.3, X[:30][k], Y[:30][k], X[i : i + 1], WEIGHT[:30][k])[0] for i, k in enumerate(kept)
+    ]
+    np.testing.assert_allclose(found.predicted, without, atol=1e-6)
+    np.testing.assert_array_equal(found.weight, WEIGHT[:30])
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -40,6 +42,49 @@ def test_a_first_row_makes_no_column_constant():
     model = KernelMachineRegressor(**FAST).partial_fit(X[:1], Y[:1])
     np.testing.assert_allclose(model.predict(X[:3]), Y[0])
     assert model.partial_fit(X[1:200], Y[1:200]).score(X, Y) > 0.9
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_types_that_widen(table):
+    """A column without values, then of whole numbers, then of any, and other words of a category."""
+    values = [[None] * 10, list(range(10)), X[20:40, 0].tolist()]
+    words = [["left", "right"] * 5, ["left"] * 10, ["middle", "right"] * 10]
+    model = KernelMachineRegressor(**FAST)
+    for first, a, b in zip([0, 10, 20], values, words, strict=True):
+        rows = table({"a": a, "b": b})
+        model.partial_fit(rows, Y[first : first + len(a)])
+    joined = {"a": np.concatenate([[np.nan] * 10, *values[1:]]), "b": np.concatenate(words)}
+    once = KernelMachineRegressor(**FAST).partial_fit(pd.DataFrame(joined), Y[:40])
+    np.testing.assert_allclose(model.predict(rows), once.predict(rows), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"columns of the batches differ|holds number values"):
+        model.partial_fit(table({"a": values[2], "b": values[2]}), Y[:20])
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (FRAME[["a", "b", "c"]][30:60], pl.DataFrame(X[60:90], schema=list("abc"))),
+        (pl.DataFrame(X[30:60], schema=list("abc")), FRAME[["a", "b", "c"]][60:90]),
+        (X[30:60], sp.csr_array(X[60:90])),
+        (sp.csr_array(X[30:60]), X[60:90]),
+    ],
+    ids=["pandas polars", "polars pandas", "dense sparse", "sparse dense"],
+)
+def test_batches_of_several_kinds(batches):
+    model = KernelMachineRegressor(**FAST).partial_fit(batches[0], Y[30:60]).partial_fit(batches[1], Y[60:90])
+    once = KernelMachineRegressor(**FAST).partial_fit(X[30:90], Y[30:90])
+    np.testing.assert_allclose(model.predict(batches[1]), once.predict(X[60:90]), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_a_frame_after_an_array():
+    model = (
+        KernelMachineRegressor(**FAST)
+        .partial_fit(X[30:60], Y[30:60])
+        .partial_fit(FRAME[["a", "b", "c"]][60:90], Y[60:90])
+    )
+    once = KernelMachineRegressor(**FAST).partial_fit(X[30:90], Y[30:90])
+    np.testing.assert_allclose(model.predict(X), once.predict(X), atol=1e-6)
 
 
 def test_weights_beside_rows_without():

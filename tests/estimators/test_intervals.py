@@ -239,6 +239,20 @@ def test_few_rows_are_judged_by_machines_that_chose_without_them():
     assert model.spread_.scores.n_effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
 
 
+def test_machines_without_a_fold_share_the_time():
+    """Ten of them and the model itself."""
+    limits = []
+
+    class Timed(KernelMachineRegressor):
+        def fit(self, X, y, sample_weight=None):
+            limits.append(self.time_limit)
+            return super().fit(X, y, sample_weight)
+
+    rows, y, _ = noisy(30)
+    assert cross_fitted(Timed(n_components=20), rows, y, None, ArraySource(rows, y), 0, Budget(220.0)) is not None
+    np.testing.assert_allclose(limits, np.full(10, 20.0), rtol=0.01)
+
+
 def test_copies_do_not_count_as_rows():
     rows, y, _ = noisy(30)
     model = uncertain(alpha="auto").fit(np.repeat(rows, 10, axis=0), np.repeat(y, 10))

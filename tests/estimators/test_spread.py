@@ -1,9 +1,11 @@
 """Scales of errors against dense algebra."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
@@ -42,6 +44,21 @@ def test_estimated_leverages_are_near_to_the_true_ones():
     ratio = found / exact
     assert abs(ratio.mean() - 1) < 0.01
     assert ratio.std() < 0.06  # of leverages about 0.08, by 32 draws each
+
+
+@pytest.mark.parametrize("n_features", [50, 700], ids=["more rows", "more features"])
+def test_rows_that_calibrate_are_exact(n_features):
+    """Those that a scale is learned from too where that is cheap; else they are estimates."""
+    all_rows = design(n_features)
+    rows = calibrate_directly(all_rows, factorise(all_rows, 1), ALPHA, CalibrationRows.of(all_rows.source, 0))
+    some = np.arange(0, 600, 20)
+    expected = refits(all_rows.features.transform(X), WEIGHT, Y, ALPHA, some[:, np.newaxis])[some]
+    ratio, judge = (rows.targets - rows.predicted)[some] / expected, rows.judge[some]
+    assert 0 < judge.sum() < 30
+    np.testing.assert_allclose(ratio[judge], 1, rtol=1e-6)
+    near = np.isclose(ratio[~judge], 1, rtol=1e-6)
+    assert near.all() if n_features == 700 else not near.any()
+    assert abs(ratio - 1).max() < 0.3
 
 
 def test_rows_that_calibrate_tell_nothing_of_the_scale():
@@ -128,3 +145,20 @@ def test_equal_rows_are_copies_unless_they_may_be_equal_by_chance():
     found = Observations.of(rated)
     np.testing.assert_allclose(found.weight, np.full(100, 3.5))
     assert (found.number[2::4] == -1).all()
+
+
+def test_sparse_columns_of_continuous_values_make_copies(monkeypatch):
+    """As dense ones do; columns of few stored values are not looked at one by one."""
+    rng = np.random.default_rng(0)
+    words = np.where(rng.random((60, 5000)) < 0.01, rng.integers(1, 4, (60, 5000)), 0).astype(float)
+    numbers = np.c_[words, rng.standard_normal(60)]
+    counts = Mock(wraps=np.unique)
+    for inputs in (words, numbers):
+        twice, y = np.repeat(inputs, 2, axis=0), np.repeat(rng.integers(0, 3, (60, 1)), 2, axis=0).astype(float)
+        dense = Observations.of(ArraySource(twice, y))
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "unique", counts)
+            found = Observations.of(ArraySource(sp.csr_array(twice), y))
+        np.testing.assert_array_equal(found.number, dense.number)
+        assert len(found.row) == (120 if inputs is words else 60)
+    assert counts.call_count < 10

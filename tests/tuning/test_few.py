@@ -12,10 +12,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bochner import KernelMachineClassifier, load, save
+from bochner.data.hashes import row_hashes, uniform
 from bochner.data.sources import ArraySource
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.named import NAMED
-from bochner.tuning.few import COMMON_UNIT, SCALED, Way, best_losses, choose_for_few
+from bochner.tuning.few import COMMON_UNIT, SCALED, Way, _cross_chosen, best_losses, choose_for_few
 from bochner.tuning.policy import POLICY
 
 
@@ -42,6 +43,25 @@ class TestLosses:
         each = np.array([-(truth * log_softmax(slope * f, axis=2)).sum(axis=2) for slope in slopes])
         best = (each @ weight).argmin(axis=0)
         np.testing.assert_allclose(best_losses(scores, truth, weight), each[best, np.arange(4)], rtol=1e-12)
+
+    def test_choices_without_a_tenth_of_the_rows(self):
+        """A row's score is by the trial of the greatest posterior weight given the rows of other tenths alone."""
+        X, y = circle(25, K=3)
+        weight = np.random.default_rng(1).uniform(0.5, 2, 25)
+        rows = ArraySource(X, y, weight).whole()
+        way = Way(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.geomspace(0.01, 3, 6))
+        trials = [way.trial(power) for power in range(-3, 4)]
+        fold, share = np.empty(25, int), weight / weight.sum()
+        fold[np.argsort(uniform(row_hashes(X), 0))] = np.arange(25) * 10 // 25
+        expected = np.empty_like(y)
+        for k in range(10):
+            others, tried = fold != k, {}
+            for trial in trials:
+                prior = -(((trial.power - POLICY.few_power[0]) / POLICY.few_power[1]) ** 2) / 2
+                for losses, scores in zip(trial.losses, trial.scores, strict=True):
+                    tried[prior - 25 * (share[others] @ losses[others])] = scores
+            expected[~others] = tried[max(tried)][~others]
+        np.testing.assert_array_equal(_cross_chosen(trials, rows).predicted, expected)
 
     def test_of_one_score_for_two_classes(self):
         scores, truth = np.random.default_rng(0).standard_normal((2, 9, 1)), np.tile([[0.9, 0.1]], (9, 1))

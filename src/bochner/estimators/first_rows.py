@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
 
 from bochner.data.streams.rows import stacked
 from bochner.data.table_input import is_frame
@@ -47,16 +50,31 @@ class FirstRows(NamedTuple):
         if own is not None or weight is not None:
             own = np.ones(self.n_rows) if own is None else own
             both = np.concatenate([own, np.ones(X.shape[0]) if weight is None else np.asarray(weight)])
-        if is_frame(X):
-            rows = nw.concat([nw.from_native(one, eager_only=True) for one in (self.X, X)]).to_native()
-        else:
-            rows = stacked([self.X, X])
+        rows = _as_one([self.X, X])
         return FirstRows(rows, np.concatenate([np.asarray(self.y), np.asarray(y)]), both, self.n_fixed)
 
     def settled(self) -> FirstRows | None:
         """The same after they have fixed the encodings, or None where that was for good."""
         n_fixed = self.n_rows if self.are_due else self.n_fixed
         return self._replace(n_fixed=n_fixed) if self.n_rows < FIRST_ROWS else None
+
+
+def _as_one(batches: Sequence[Any]) -> Any:
+    """Batches one below the other: of frames a frame, a sparse matrix where one is, else an array."""
+    if all(map(is_frame, batches)):
+        return _frames_as_one([nw.from_native(batch, eager_only=True) for batch in batches])
+    return sp.vstack(batches, format="csr") if any(map(sp.issparse, batches)) else np.concatenate(batches)
+
+
+def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
+    """A frame of the same library, or where libraries or types differ a table of Arrow, whose types widen."""
+    library, schema = frames[0].implementation, frames[0].schema
+    if all(one.implementation is library and (library.is_pandas_like() or one.schema == schema) for one in frames):
+        return nw.concat(frames).to_native()
+    try:
+        return stacked([one.to_arrow().select(one.columns) for one in frames])  # without an index of pandas
+    except pa.ArrowException as error:
+        raise ValueError(f"The columns of the batches differ ({error}); give all batches the same types.") from error
 
 
 def kept_by_file(rows: Any) -> Any:

@@ -7,6 +7,7 @@ exchangeable with the observations, which therefore are what calibrates.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,7 +77,11 @@ def _equal_by_chance(distinct: ArraySource) -> bool:
     most = CHANCE_SHARE * len(y)
     if any(len(np.unique(column)) > most for column in y.T):
         return False
-    columns = (X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray() for j in range(X.shape[1]))
+    columns: Iterable[NDArray] = X.T
+    if not isinstance(X, np.ndarray):
+        X = X.tocsc()
+        many = np.flatnonzero(np.diff(X.indptr) >= most - 1)  # values that are stored, with zero; others are too few
+        columns = (X[:, [j]].toarray() for j in many)
     return all(len(np.unique(column)) <= most for column in columns)
 
 
