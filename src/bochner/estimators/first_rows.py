@@ -31,6 +31,11 @@ class FirstRows(NamedTuple):
     weight: Any
     n_fixed: int = 0
 
+    @classmethod
+    def after(cls, before: tuple | None, X: Any, y: Any, weight: Any) -> FirstRows:
+        """Other rows after those that were kept, where there are some."""
+        return cls(X, y, weight) if before is None else cls(*before).plus(X, y, weight)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -53,10 +58,10 @@ class FirstRows(NamedTuple):
             rows = stacked([self.X, X])
         return FirstRows(rows, np.concatenate([np.asarray(self.y), np.asarray(y)]), both, self.n_fixed)
 
-    def settled(self) -> FirstRows | None:
-        """The same after they have fixed the encodings, or None where that was for good."""
+    def settled(self) -> tuple | None:
+        """The same after they have fixed the encodings, for a file a plain tuple, or None where that was for good."""
         n_fixed = self.n_rows if self.are_due else self.n_fixed
-        return self._replace(n_fixed=n_fixed) if self.n_rows < FIRST_ROWS else None
+        return tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
 
 
 def kept_by_file(rows: Any) -> Any:

@@ -227,11 +227,11 @@ class StreamedMachine(Planned, KernelMachine):
         if self._sums is not None and self._first is None:
             return X, y, weight
         X = self._rows(X, reset=self._first is None)
-        rows = FirstRows(X, y, weight) if self._first is None else FirstRows(*self._first).plus(X, y, weight)
+        rows = FirstRows.after(self._first, X, y, weight)
         if rows.are_due:
             self.prepare(rows.X, rows.y, rows.weight, **options)
             X, y, weight = rows[:3]
-        self._first = None if (settled := rows.settled()) is None else tuple(settled)
+        self._first = rows.settled()
         return X, y, weight
 
     def _state_of_file(self) -> dict[str, Any]:
