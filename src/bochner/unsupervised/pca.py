@@ -17,7 +17,7 @@ from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.first_rows import FirstRows, kept_by_file
+from bochner.estimators.first_rows import FirstRows, IgnoresColumns, kept_by_file
 from bochner.estimators.model import encoded_source
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.tables import given_batch
@@ -33,7 +33,7 @@ LANDMARKS_EACH = 8  # component
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumns, RowModel):
     """Kernel principal components of any number of rows, from one pass over them.
 
     With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1, v_2, ... its eigenvectors of
@@ -213,6 +213,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             self._first = rows.settled()
             if rows.are_due:
                 return self
+        if self._first is None:
+            self._caution_ignored(X, weight, "fit")
         dtype = self.components_.dtype
         source = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
         design = Design(source, self.features_, dtype)
@@ -222,7 +224,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
     def _begin(self) -> None:
         super()._begin()
-        self._first = None
+        self._first, self._has_cautioned = None, False
 
     def _state_of_file(self) -> dict[str, Any]:
         """The state, without first rows that a file cannot hold."""
