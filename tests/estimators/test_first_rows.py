@@ -87,8 +87,6 @@ def test_verbose_is_a_whole_number(verbose):
 
 LATER = np.arange(N) >= 270
 LATE = FRAME.assign(late=np.where(LATER, np.arange(N), 7), none=np.where(LATER, X[:, 0], np.nan))
-    late=np.where(np.arange(N) < 270, 7, np.arange(N)), none=np.where(np.arange(N) < 270, np.nan, X[:, 0])
-)
 PARTIAL = {
     "regressor": (KernelMachineRegressor(**FAST), "prepare"),
     "classifier": (KernelMachineClassifier(**FAST), "prepare"),
