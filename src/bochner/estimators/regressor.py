@@ -420,8 +420,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
                 std = lazily(X, Call.of(self, "_deviations", n_jobs), names, _std)
                 return self.predict(X, n_jobs=n_jobs), std
             return predicted(X, Call.of(self, "predict", return_std, n_jobs), _columns, names, out)
-        targets = Standardised(self.target_mean_, self.target_scale_)
-        scores = targets.inverse(self._scores(X, n_jobs), self.loss == "poisson")
+        scores = self._scores(X, n_jobs)
+        scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss == "poisson")
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
 

@@ -209,7 +209,8 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
             return predicted(X, Call.of(self, "predict", n_jobs), _columns, names, out)
-        found = self._targets().inverse(self._scores(X, n_jobs))
+        scores = self._scores(X, n_jobs)
+        found = self._targets().inverse(scores)
         return found[:, 0] if self._one_target else found
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
