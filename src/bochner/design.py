@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Place
 from bochner.data.sources import Block
+from bochner.data.table_input import finite_predictions
 from bochner.device import WAITING, DevicePasses, SumOnDevice, predict_on_device
 from bochner.engines.base import Engine, accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
@@ -333,14 +334,14 @@ class Design:
         return Groups(engine, replace(passes, rows=rows), spans, held)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
-        """Predictions Z coef + intercept of all rows, shape (n, K)."""
+        """Predictions Z coef + intercept of all rows, shape (n, K); ValueError where they overflow."""
         coef = coef.astype(self.dtype, copy=False)
         result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
         for found in self._products(coef):
             result[done : done + len(found)] = found
             done += len(found)
         result += intercept
-        return result
+        return finite_predictions(result)
 
     def _products(self, coef: NDArray) -> Iterator[NDArray]:
         """Yield Z coef of the rows, block by block."""

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 INSIDE = "bochner", "contextlib", "functools", "concurrent", "threading"
 COMMAND = "bochner.cli"  # which calls the library as others do
 
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Warn of nothing, as in a fit to some of the rows of one that warns of the same."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the place of the first caller that is no part of the library."""
+    if _quiet.get():
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1

@@ -6,8 +6,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
+from bochner import KernelMachineClassifier, KernelMachineRegressor, KernelPCA, OnlineKernelRegressor, load, save
 
 N = 300
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -127,3 +128,34 @@ def test_bins_of_few_rows_have_few_columns():
 def test_verbose_is_a_whole_number(verbose):
     with pytest.raises((TypeError, ValueError), match="verbose must be"):
         KernelMachineRegressor(verbose=verbose).fit(X, Y)
+
+
+LATER = np.arange(N) >= 270
+LATE = FRAME.assign(late=np.where(LATER, np.arange(N), 7), none=np.where(LATER, X[:, 0], np.nan))
+PARTIAL = {
+    "regressor": (KernelMachineRegressor(**FAST), "prepare"),
+    "classifier": (KernelMachineClassifier(**FAST), "prepare"),
+    "online": (OnlineKernelRegressor(n_components=50, random_state=0), "prepare"),
+    "components": (KernelPCA(random_state=0), "fit"),
+}
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+@pytest.mark.parametrize("kind", ["frame", "array", "csr"])
+def test_a_column_that_varies_only_later_is_named_once(name, kind):
+    model, method = clone(PARTIAL[name][0]), PARTIAL[name][1]
+    y = Y > 0 if name == "classifier" else Y
+    options = {"classes": [False, True]} if name == "classifier" else {}
+    rows = LATE if kind == "frame" else LATE[["a", "b", "late"]].to_numpy()
+    rows = sp.csr_array(rows - [0, 0, 7]) if kind == "csr" else rows
+    named = "'late', 'none' had .* are ignored" if kind == "frame" else "'x2' had .* is ignored"
+    for first in range(0, 270, 90):
+        model.partial_fit(rows[first : first + 90], y[first : first + 90], **options)
+    with pytest.warns(UserWarning, match=rf"Columns? {named}, .* call {method} with a sample of all rows"):
+        model.partial_fit(rows[270:285], y[270:285], **options)
+    model.partial_fit(rows[285:], y[285:], **options)
+
+
+def test_no_caution_while_first_rows_are_gathered_or_after_a_sample_that_varies():
+    fed(KernelMachineRegressor(**FAST), np.where(np.arange(N)[:, np.newaxis] < 100, 1.0, X), Y, 40)
+    fed(KernelMachineRegressor(**FAST).prepare(LATE, Y), LATE, Y, 100)

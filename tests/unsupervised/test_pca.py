@@ -169,3 +169,24 @@ def test_rows_of_very_many_columns_are_not_made_of_scores():
     X = sp.random_array((30, 300_000), density=1e-4, format="csr", random_state=0)
     with pytest.raises(MemoryError, match=r"Rows of 300,000 columns .*Leave out fit_inverse_transform"):
         KernelPCA(fit_inverse_transform=True).fit(X)
+
+
+@pytest.mark.parametrize(("step", "n_fixed"), [(1, 256), (50, 200)])
+def test_small_first_batches_fix_nothing_for_good(step, n_fixed):
+    rows = np.random.default_rng(0).normal(size=(300, 3)) * [1.0, 10.0, 100.0]
+    model = KernelPCA(features=LinearFeatures(), random_state=0)
+    for first in range(0, 300, step):
+        model.partial_fit(rows[first : first + step])
+    assert model.n_samples_seen_ == 300
+    assert model.encoder_.statistic_.rows == n_fixed
+    whole = KernelPCA(features=LinearFeatures(), random_state=0).fit(rows[:n_fixed]).partial_fit(rows[n_fixed:])
+    np.testing.assert_allclose(model.explained_variance_, whole.explained_variance_, rtol=1e-9)
+
+
+def test_a_saved_model_of_few_rows_goes_on(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    model = KernelPCA(random_state=0).partial_fit(rows[:1])
+    save(model, tmp_path / "m")
+    again = load(tmp_path / "m").partial_fit(rows[1:])
+    np.testing.assert_array_equal(again.transform(rows), model.partial_fit(rows[1:]).transform(rows))
+    np.testing.assert_allclose(again.transform(rows), KernelPCA(random_state=0).fit(rows).transform(rows), atol=1e-9)

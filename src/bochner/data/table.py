@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.columns import column_name, read_column
+from bochner.data.large_integers import warn_of_equal
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
 from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, checked_sparse, is_frame
 from bochner.data.table_layout import encodings, output_names
@@ -236,6 +237,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _settle(self, statistic: TableStatistic) -> "TableEncoder":
         self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories)
+        known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
+        warn_of_equal([name for name in statistic.equal_integers() if name not in known])
         self.statistic_ = statistic
         return self
 

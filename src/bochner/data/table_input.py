@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from narwhals.dependencies import is_into_dataframe, is_into_series
+from numpy.typing import NDArray
 
 from bochner.engines.local import require_memory
 
@@ -143,6 +144,16 @@ def finite_numbers(X: Any, start: int = 0) -> Any:
             raise ValueError(f"X is an array of objects that are not numbers ({error}); pass a data frame.") from error
     require_finite(X, start)
     return X
+
+
+def finite_predictions(values: NDArray) -> NDArray:
+    """The predictions; ValueError, which names a row, where they are not all finite."""
+    if not np.isfinite(values).all():
+        row = int(np.isfinite(values.reshape(len(values), -1)).all(axis=1).argmin())
+        raise ValueError(
+            f"Input X, row {row}: the prediction overflows, so large are the values; drop or clip such rows."
+        )
+    return values
 
 
 def require_finite(X: Any, start: int = 0, names: Sequence[str] | None = None, cure: str = IMPUTE) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.data.columns import LINEAR, PARTS, column_name
+from bochner.data.large_integers import is_constant
 from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
 from bochner.data.table_statistic import TableStatistic, part_offsets
 
@@ -49,9 +50,8 @@ def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) ->
 def _affine(statistic: TableStatistic, with_std: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Shift, scale and replacement of missing values of every part: float64 arrays."""
     s = statistic.summary
-    size = np.maximum(np.abs(s.low), np.abs(s.high))
+    constant = is_constant(s.low, s.high)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        constant = ~(s.high - s.low > 4 * np.finfo(np.float64).eps * size)
         binary = ~s.many & ~constant & with_std
         shift = np.where(binary | constant, s.low, s.mean)
         scale = np.where(binary, s.high - s.low, np.sqrt(s.squares / s.weight) if with_std else 1.0)

@@ -1,6 +1,6 @@
 """Counts, moments and categories of the columns of a table, which decide its encoding, as a sum over its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from bochner.data.categories import heaviest
 from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
+from bochner.data.large_integers import LARGE, Extremes, extremes, is_constant, united
 from bochner.data.table_input import require_width
 
 BLOCK_ENTRIES = 1 << 17
@@ -180,6 +181,8 @@ class TableStatistic:
     undercounts : dict of str to float, or None
         For such columns, by how much each weight may be too small at most, also that of a category that is left out:
         at most the sum of all weights over 2^19.
+    integers : dict of str to (int, int), or None
+        Least and greatest value of columns of large integers, by the column's number.
     """
 
     rows: int
@@ -190,6 +193,7 @@ class TableStatistic:
     summary: Summary
     categories: dict[str, dict[str, float]]
     undercounts: dict[str, float] | None = None
+    integers: Extremes | None = None
 
     @classmethod
     def of(
@@ -234,6 +238,7 @@ class TableStatistic:
             a, b = a._as_kinds(kinds), b._as_kinds(kinds)
         self.kinds, self.categories = a.kinds, a.categories
         self.rows, self.missing, self.summary = a.rows + b.rows, a.missing + b.missing, a.summary + b.summary
+        self.integers = united(self.integers or {}, other.integers or {})
         for j, lost in (other.undercounts or {}).items():
             self._lose(j, lost)
         for j, weights in b.categories.items():
@@ -254,6 +259,12 @@ class TableStatistic:
         """Note that counts of a column may be too small by so much more."""
         lost = self.undercounts or {}
         self.undercounts = lost | {j: lost.get(j, 0.0) + weight}
+
+    def equal_integers(self) -> list[str]:
+        """Names of columns of different integers that count as constant in double precision."""
+        offsets, s = part_offsets(self.kinds), self.summary
+        differ = [int(j) for j, (low, high) in (self.integers or {}).items() if low < high]
+        return [column_name(self.names, j) for j in differ if is_constant(s.low[offsets[j]], s.high[offsets[j]])]
 
     def expected(self) -> list[str | None]:
         """Kind of each column, None where no value has been seen."""
@@ -311,23 +322,29 @@ def _of_sparse(X: Any, weight: np.ndarray) -> TableStatistic:
         X = X.copy()
         X.sum_duplicates()
     n, p = X.shape
-    return TableStatistic(n, ["number"] * p, None, True, np.zeros(p, np.int64), Summary.of_sparse(X, weight), {})
+    kinds, summary = ["number"] * p, Summary.of_sparse(X, weight)
+    integers = _integers(lambda j: X.data[X.indices == j], kinds, summary, None)
+    return TableStatistic(n, kinds, None, True, np.zeros(p, np.int64), summary, {}, integers=integers)
 
 
 def _of_numbers(X: np.ndarray, weight: np.ndarray, start: int) -> TableStatistic:
     """Statistic of an array of numbers whose first row is row `start` of the table."""
     values = X.astype(np.float64, order="C")
     refuse_infinite(values, None, start)
-    if not (weight > 0).all():
-        values, weight = values[weight > 0], weight[weight > 0]
+    keep = None if (weight > 0).all() else weight > 0
+    if keep is not None:
+        values, weight = values[keep], weight[keep]
     gaps = np.isnan(values).sum(axis=0) if X.dtype.kind == "f" else np.zeros(X.shape[1], np.int64)
-    return TableStatistic(len(values), ["number"] * X.shape[1], None, False, gaps, Summary.of(values, weight), {})
+    kinds, summary = ["number"] * X.shape[1], Summary.of(values, weight)
+    integers = _integers(lambda j: X[:, j], kinds, summary, keep)
+    return TableStatistic(len(values), kinds, None, False, gaps, summary, {}, integers=integers)
 
 
 def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) -> TableStatistic:
     """Statistic of a table whose columns differ in kind."""
     columns, names = table_columns(X)
-    keep = slice(None) if (weight > 0).all() else weight > 0
+    counted = None if (weight > 0).all() else weight > 0
+    keep = slice(None) if counted is None else counted
     weight = weight[keep]
     found, gaps, parts = [], [], [Summary.empty(0)]
     categories: dict[str, dict[str, float]] = {}
@@ -345,4 +362,18 @@ def _of_columns(X: Any, weight: np.ndarray, kinds: Sequence[str | None] | None) 
                 counts[labels[i]] = counts.get(labels[i], 0.0) + float(totals[i])
         else:
             parts.append(Summary.of(values[keep], weight))
-    return TableStatistic(len(weight), found, names, False, np.array(gaps, np.int64), _stack(parts), categories)
+    summary = _stack(parts)
+    integers = _integers(columns.__getitem__, found, summary, counted)
+    missed = np.array(gaps, np.int64)
+    return TableStatistic(len(weight), found, names, False, missed, summary, categories, integers=integers)
+
+
+def _integers(column: Callable[[int], Any], kinds: list[str], summary: Summary, keep: Any) -> Extremes:
+    """Extremes of the columns of large integers."""
+    size, offsets = np.maximum(np.abs(summary.low), np.abs(summary.high)), part_offsets(kinds)
+    large = np.flatnonzero((size >= LARGE) & np.isfinite(size))
+    found = {}
+    for j in (np.searchsorted(offsets, large, side="right") - 1).tolist():
+        if kinds[j] == "number" and (ends := extremes(column(j), keep)) is not None:
+            found[str(j)] = ends
+    return found

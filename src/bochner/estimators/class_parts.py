@@ -144,6 +144,8 @@ class ClassesInParts(StreamedMachine):
         X = self._rows(X, reset=False)
         y, weight = self._checked_target(X, y, sample_weight)
         self._refuse_new(y)
+        if self._first is None:
+            self._caution_ignored(X, weight, "prepare")
         return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, Signs(self.classes_)))
 
     def _refuse_new(self, y: NDArray) -> None:

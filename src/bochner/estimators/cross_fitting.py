@@ -23,6 +23,7 @@ from bochner.estimators.base import KernelMachine
 from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.spread import CalibrationRows
 from bochner.kernels import Kernel
+from bochner.notices import quiet
 from bochner.tuning.budget import Budget
 from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 from bochner.tuning.policy import POLICY
@@ -87,7 +88,8 @@ def cross_fitted(
     def predicted(k: int) -> NDArray[np.float64]:
         kept, left = np.flatnonzero(of_rows != k), observations.row[fold == k]
         one = clone(machine).set_params(**options)
-        one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
+        with quiet():
+            one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
         return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
 
     found = np.empty(calibration.targets.shape)

@@ -9,11 +9,16 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from bochner.data.large_integers import is_constant
 from bochner.data.streams.rows import stacked
+from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
+from bochner.data.table_statistic import TableStatistic, part_offsets
 from bochner.notices import warn
 
+NAMED = 5  # columns in a warning
 FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
 
 
@@ -34,6 +39,11 @@ class FirstRows(NamedTuple):
     weight: Any
     n_fixed: int = 0
 
+    @classmethod
+    def after(cls, before: tuple | None, X: Any, y: Any, weight: Any) -> FirstRows:
+        """Other rows after those that were kept, where there are some."""
+        return cls(X, y, weight) if before is None else cls(*before).plus(X, y, weight)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -53,10 +63,10 @@ class FirstRows(NamedTuple):
         rows = _as_one([self.X, X])
         return FirstRows(rows, np.concatenate([np.asarray(self.y), np.asarray(y)]), both, self.n_fixed)
 
-    def settled(self) -> FirstRows | None:
-        """The same after they have fixed the encodings, or None where that was for good."""
+    def settled(self) -> tuple | None:
+        """The same after they have fixed the encodings, for a file a plain tuple, or None where that was for good."""
         n_fixed = self.n_rows if self.are_due else self.n_fixed
-        return self._replace(n_fixed=n_fixed) if self.n_rows < FIRST_ROWS else None
+        return tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
 
 
 def _as_one(batches: Sequence[Any]) -> Any:
@@ -86,3 +96,47 @@ def kept_by_file(rows: Any) -> Any:
         f"rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
     )
     return None
+
+
+class IgnoresColumns:
+    """A model with an encoder that ignores the columns which did not vary in its first rows."""
+
+    encoder_: TableEncoder
+    _has_cautioned: bool = False
+
+    def _caution_ignored(self, X: Any, weight: NDArray | None, method: str) -> None:
+        """Warn once where ignored columns vary in later rows; `method` is that by which a sample shows it before."""
+        if self._has_cautioned or not (names := _ignored_but_varying(self.encoder_, X, weight)):
+            return
+        self._has_cautioned = True
+        listed = ", ".join(map(repr, names[:NAMED])) + (", ..." if len(names) > NAMED else "")
+        verbs = ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
+        warn(
+            f"{verbs[0]} {listed} had no two different values in the rows that fixed the encoding, and {verbs[2]} "
+            f"ignored, but {verbs[1]} others now: call {method} with a sample of all rows first."
+        )
+
+
+def _ignored_but_varying(encoder: TableEncoder, X: Any, weight: NDArray | None) -> list[str]:
+    """Names of the columns that the encoder ignores and that vary with these rows."""
+    before = encoder.statistic_
+    low, high, offsets = before.summary.low, before.summary.high, part_offsets(before.kinds)
+    one_value = is_constant(low, high) & encoder.with_std
+    ends = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+    empty = before.missing == before.rows
+    ignored = [j for j, (o, e) in enumerate(ends) if empty[j] or (e > o and one_value[o:e].all())]
+    if not ignored:
+        return []
+    kinds, names = before.expected(), before.names
+    some = nw.from_native(X, eager_only=True)[:, ignored].to_native() if is_frame(X) else X[:, ignored]
+    now = TableStatistic.of(some, weight, kinds=[kinds[j] for j in ignored])
+    starts, found = part_offsets(now.kinds), []
+    for i, j in enumerate(ignored):
+        (o, e), own = ends[j], slice(*starts[i : i + 2])
+        varies = now.missing[i] < now.rows
+        if not empty[j]:
+            both = np.minimum(low[o:e], now.summary.low[own]), np.maximum(high[o:e], now.summary.high[own])
+            varies = not is_constant(*both).all()
+        if varies:
+            found.append(f"x{j}" if names is None else names[j])
+    return found

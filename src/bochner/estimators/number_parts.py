@@ -133,6 +133,8 @@ class NumbersInParts(StreamedMachine):
         X = self._rows(X, reset=False)
         y, weight, mean, _ = self._checked_target(X, y, sample_weight)
         self._check_targets(y, mean)
+        if self._first is None:
+            self._caution_ignored(X, weight, "prepare")
         targets = Standardised(self.target_mean_, self.target_scale_)
         return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, targets))
 

@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from bochner.data.large_integers import floats_of_targets
 from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import is_streamed
@@ -376,7 +377,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         """Targets, weights, and the targets' means and deviations."""
         require_target(self, y)
         try:
-            y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
+            y = floats_of_targets(_check_y(y, multi_output=True, y_numeric=True, estimator=self))
         except ValueError as error:
             text = "could not convert string" in str(error)
             raise ValueError(f"{error}. For classes use KernelMachineClassifier.") if text else error from None
@@ -419,9 +420,8 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
                 std = lazily(X, Call.of(self, "_deviations", n_jobs), names, _std)
                 return self.predict(X, n_jobs=n_jobs), std
             return predicted(X, Call.of(self, "predict", return_std, n_jobs), _columns, names, out)
-        scores = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
-        if self.loss == "poisson":
-            scores = np.exp(scores)
+        scores = self._scores(X, n_jobs)
+        scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss == "poisson")
         mean = scores[:, 0] if self._one_target else scores
         return (mean, self._deviations(X, n_jobs)) if return_std else mean
 

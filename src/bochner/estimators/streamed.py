@@ -24,7 +24,7 @@ from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
 from bochner.estimators.described import described
-from bochner.estimators.first_rows import FirstRows, kept_by_file
+from bochner.estimators.first_rows import FirstRows, IgnoresColumns, kept_by_file
 from bochner.estimators.kept import check_checkpoint, kept
 from bochner.estimators.model import encoded_source, encoder_of
 from bochner.estimators.places import place, place_for
@@ -50,7 +50,7 @@ SOLVED = (
 )
 
 
-class StreamedMachine(Planned, KernelMachine):
+class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
     """A kernel machine whose rows may be read from files in passes, or come in batches."""
 
     _sums: Sums | None = None
@@ -227,11 +227,11 @@ class StreamedMachine(Planned, KernelMachine):
         if self._sums is not None and self._first is None:
             return X, y, weight
         X = self._rows(X, reset=self._first is None)
-        rows = FirstRows(X, y, weight) if self._first is None else FirstRows(*self._first).plus(X, y, weight)
+        rows = FirstRows.after(self._first, X, y, weight)
         if rows.are_due:
             self.prepare(rows.X, rows.y, rows.weight, **options)
             X, y, weight = rows[:3]
-        self._first = None if (settled := rows.settled()) is None else tuple(settled)
+        self._first = rows.settled()
         return X, y, weight
 
     def _state_of_file(self) -> dict[str, Any]:
@@ -285,6 +285,7 @@ class StreamedMachine(Planned, KernelMachine):
     def _begin(self) -> None:
         super()._begin()
         self._sums = self._first = None
+        self._has_cautioned = False
 
     def __add__(self, other: Any) -> Self:
         """The model of the rows of both; see `bochner.merge`."""

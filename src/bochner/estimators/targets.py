@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.table_input import finite_predictions
+
 
 @dataclass(frozen=True)
 class Standardised:
@@ -18,6 +20,12 @@ class Standardised:
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
         return (y.reshape(len(y), -1) - self.mean) / self.scale
+
+    def inverse(self, scores: NDArray, exponential: bool = False) -> NDArray[np.float64]:
+        """Predictions, or their exponentials, in the units of the targets; ValueError where they overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = scores * self.scale + self.mean
+            return finite_predictions(np.exp(values) if exponential else values)
 
 
 @dataclass(frozen=True)

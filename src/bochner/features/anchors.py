@@ -212,10 +212,14 @@ class AnchorFeatures(FeatureMap):
         """Of some rows from all landmarks, shape (b, m)."""
         landmarks = self._cached(f"landmarks in {X.dtype}", lambda: self.landmarks_.astype(X.dtype))
         U = self.coordinates(X)
-        D = U @ landmarks.T
-        D *= -2
-        D += np.einsum("ij,ij->i", landmarks, landmarks)
-        D += np.einsum("ij,ij->i", U, U)[:, np.newaxis]
+        with np.errstate(over="ignore", invalid="ignore"):
+            D = U @ landmarks.T
+            D *= -2
+            D += np.einsum("ij,ij->i", landmarks, landmarks)
+            own = np.einsum("ij,ij->i", U, U)
+            D += own[:, np.newaxis]
+        largest = np.finfo(D.dtype).max
+        D[~(own < largest / 4)] = largest  # rows so far that no landmark is nearer than another
         return np.maximum(D, 0, out=D)
 
     def neighbors(self, X: Rows) -> tuple[NDArray[np.int32], NDArray]:

@@ -77,7 +77,12 @@ class DenseFeatures(ABC):
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
-        self._each_tile(X, lambda a, Z: np.matmul(Z, coef, out=result[a : a + len(Z)]))
+
+        def multiply(a: int, Z: NDArray) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(Z, coef, out=result[a : a + len(Z)])
+
+        self._each_tile(X, multiply)
         return result
 
     def _each_tile(self, X: Rows, use: Callable[[int, NDArray], object]) -> None:

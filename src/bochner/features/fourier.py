@@ -285,9 +285,10 @@ def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArr
         T = np.empty((X.shape[0], len(factor.lengths)), X.dtype)
         factor.project(X, T)
     else:
-        T = X @ factor
+        with np.errstate(over="ignore", invalid="ignore"):
+            T = X @ factor
     if may_be_far:
-        rows = np.abs(T).max(axis=1) >= FAR
-        with np.errstate(invalid="ignore"):  # infinite angles become no numbers
-            T[rows] -= np.rint(T[rows])
+        rows = ~(np.abs(T).max(axis=1) < FAR)
+        T[rows] = np.where(np.isfinite(T[rows]), T[rows], 0)  # whole turns, as all numbers beyond 2^53 are
+        T[rows] -= np.rint(T[rows])
     return T

@@ -74,4 +74,9 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the standardised columns of a few rows into the first columns of `out`."""
         dense = X if isinstance(X, np.ndarray) else X.toarray()
-        out[:, : self.n_features_out] = (dense - self.mean_) / self.scale_
+        try:
+            with np.errstate(over="raise"):
+                out[:, : self.n_features_out] = (dense - self.mean_) / self.scale_
+        except FloatingPointError:
+            cure = "drop or clip such values"
+            raise ValueError(f"Input X holds values too large for {out.dtype} after scaling; {cure}.") from None

@@ -163,7 +163,9 @@ class NystroemFeatures(DenseFeatureMap):
         if sp.issparse(X):
             values = self._distances(X.multiply(inverse).tocsr().astype(np.float64), None, scale)
         else:
-            values = self._distances((X - centre) * inverse, centre, scale)
+            with np.errstate(over="ignore"):
+                U = (X - centre) * inverse
+            values = self._distances(U, centre, scale)
         np.exp(values, out=values)
         if variance != 1:
             values *= variance
@@ -179,9 +181,11 @@ class NystroemFeatures(DenseFeatureMap):
         name = f"landmarks {U.dtype} {centre is None}"
         V = self._cached(name, lambda: np.ascontiguousarray(((self.landmarks_ - shift) / scale).T.astype(U.dtype)))
         own = np.asarray(U.power(2).sum(axis=1)).ravel() if sp.issparse(U) else np.einsum("ij,ij->i", U, U)
-        values = np.asarray(U @ V)
-        values -= (own / 2)[:, np.newaxis]
-        values -= np.einsum("ij,ij->j", V, V) / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(U @ V)
+            values -= (own / 2)[:, np.newaxis]
+            values -= np.einsum("ij,ij->j", V, V) / 2
+        values[~np.isfinite(own)] = -np.inf  # not the difference of two infinite numbers
         return np.minimum(values, 0, out=values)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

@@ -22,6 +22,7 @@ from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.checks import threads_of
+from bochner.estimators.first_rows import IgnoresColumns
 from bochner.estimators.model import column_units, draw, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameter
 from bochner.estimators.places import place
@@ -49,7 +50,7 @@ class Labelled(NamedTuple):
     weight: NDArray | None
 
 
-class OnlineKernelMachine(KernelParameter):
+class OnlineKernelMachine(IgnoresColumns, KernelParameter):
     """Ridge regression on dense random features, one block of rows after the other."""
 
     _sums: RecursiveSums | None = None
@@ -148,6 +149,8 @@ class OnlineKernelMachine(KernelParameter):
         new = self._named(checked_rows(self, X, reset=self._sums is None), y, sample_weight, classes)
         if self._sums is None or self._held is not None:
             self._warm(new)
+        if self._held is None:
+            self._caution_ignored(new.X, new.weight, "prepare")
         source = encoded_source(self.encoder_, new.X, new.y, new.weight, np.float64, self._targets())
         start = 0
         while start < source.n_rows:
@@ -288,7 +291,7 @@ class OnlineKernelMachine(KernelParameter):
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
         self._sums, self._history, self._solution, self._held = None, None, None, None
-        self._pending, self._n_fixed = [], 0
+        self._pending, self._n_fixed, self._has_cautioned = [], 0, False
         self._check()
 
     def _check(self) -> None:

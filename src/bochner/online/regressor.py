@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from bochner.data.large_integers import floats_of_targets
 from bochner.data.streams.lazily import Call
 from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic
@@ -208,13 +209,14 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
             return predicted(X, Call.of(self, "predict", n_jobs), _columns, names, out)
-        found = self._scores(X, n_jobs) * self.target_scale_ + self.target_mean_
+        scores = self._scores(X, n_jobs)
+        found = self._targets().inverse(scores)
         return found[:, 0] if self._one_target else found
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Labelled:
         require_target(self, y)
         try:
-            y = _check_y(y, multi_output=True, y_numeric=True, estimator=self).astype(np.float64, copy=False)
+            y = floats_of_targets(_check_y(y, multi_output=True, y_numeric=True, estimator=self))
         except ValueError as error:
             text = "could not convert string" in str(error)
             raise ValueError(f"{error}. For classes use OnlineKernelClassifier.") if text else error from None

@@ -90,7 +90,8 @@ class DensityGrid:
         """Logarithms of the densities at rows, shape (n,), by the grid's `table`."""
         from scipy.ndimage import map_coordinates
 
-        place = np.clip((X - self.low) / self.step, -1, self.shape)
+        with np.errstate(over="ignore"):
+            place = np.clip((X - self.low) / self.step, -1, self.shape)
         density = map_coordinates(table, place.T, order=1, mode="constant")
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(density), self.floor)

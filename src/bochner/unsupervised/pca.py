@@ -17,6 +17,7 @@ from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
+from bochner.estimators.first_rows import FirstRows, IgnoresColumns, kept_by_file
 from bochner.estimators.model import encoded_source
 from bochner.estimators.rows import checked_rows
 from bochner.estimators.tables import given_batch
@@ -32,7 +33,7 @@ LANDMARKS_EACH = 8  # component
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumns, RowModel):
     """Kernel principal components of any number of rows, from one pass over them.
 
     With z the features of a kernel, C = Z'WZ / w - m m' their D x D covariance and v_1, v_2, ... its eigenvectors of
@@ -122,6 +123,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     explained_variance_: NDArray[np.float64]
     features_: FeatureMap
     inverse_: PreImages
+    _first: tuple | None = None  # rows, while they are too few to choose for good
 
     def __init__(
         self,
@@ -174,7 +176,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
     @any_arrays
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to those already seen, whose first batch decides on columns, kernel and landmarks.
+        """Add rows to those already seen, the first of which decide on columns, kernel and landmarks.
+
+        Where the first batch has fewer than 256 rows, these are chosen again whenever the number of rows has doubled,
+        until there are 256.
 
         Parameters
         ----------
@@ -196,18 +201,35 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
             raise ValueError(
                 "partial_fit sees each row once, and fit_inverse_transform=True needs two passes: use fit."
             )
-        if not hasattr(self, "components_"):
-            design = self._opened(X, sample_weight, self._seed())[1]
-            self._take(design.moments(), design)
-            return self
         X, _, sample_weight = given_batch(X, None, sample_weight)
-        X = checked_rows(self, X, reset=False)
-        weight, dtype = checked_weight(sample_weight, X), self.components_.dtype
+        is_new = not hasattr(self, "components_")
+        X = checked_rows(self, X, reset=is_new)
+        weight = checked_weight(sample_weight, X)
+        if is_new or self._first is not None:
+            rows = FirstRows.after(self._first, X, np.zeros(X.shape[0]), weight)
+            if rows.are_due:
+                design = self._opened(rows.X, rows.weight, self._seed())[1]
+                self._take(design.moments(), design)
+            self._first = rows.settled()
+            if rows.are_due:
+                return self
+        if self._first is None:
+            self._caution_ignored(X, weight, "fit")
+        dtype = self.components_.dtype
         source = encoded_source(self.encoder_, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is)
         design = Design(source, self.features_, dtype)
         before = Moments.holding(self.sums_, self.n_samples_seen_, 0, dtype)
         self._take(before + design.moments(), design)
         return self
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._first, self._has_cautioned = None, False
+
+    def _state_of_file(self) -> dict[str, Any]:
+        """The state, without first rows that a file cannot hold."""
+        state = dict(super().__getstate__())
+        return state if self._first is None else state | {"_first": kept_by_file(self._first)}
 
     @any_arrays
     def transform(self, X: Any) -> NDArray[np.float64]:
