@@ -160,8 +160,17 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
         else:
             self.solver_, self.solver_reason_ = plan_stream(self._solver(features), features, problem)
-        task = RidgeTask(alpha, self.tol, seed, calibrated, held_out, chosen=chosen, uncertain=uncertain, merges=merges)
-        task = replace(task, individual=not is_classifier(self))
+        task = RidgeTask(
+            alpha,
+            self.tol,
+            seed,
+            calibrated,
+            held_out,
+            chosen=chosen,
+            uncertain=uncertain,
+            individual=not is_classifier(self),
+            merges=merges,
+        )
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
             task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
@@ -316,11 +325,9 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
         size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
         features = MAPS[self.features](kernel, size, random_state=rows.seed)
-        return (
-            hashed(features, hashed_columns(rows.n_rows))
-            if rows.way == "summed" and not features.is_dense
-            else features
-        )
+        if rows.way == "summed" and not features.is_dense:
+            return hashed(features, hashed_columns(rows.n_rows))
+        return features
 
     def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Selecting the kernel", None, bool(self.verbose)):

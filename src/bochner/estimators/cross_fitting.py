@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bochner.data.hashes import uniform
 from bochner.data.sources import ArraySource, rows_of
 from bochner.engines.local import in_threads
 from bochner.estimators.base import KernelMachine
@@ -25,8 +24,9 @@ from bochner.estimators.ridge.spread import CalibrationRows
 from bochner.kernels import Kernel
 from bochner.notices import quiet
 from bochner.tuning.budget import Budget
-from bochner.tuning.held_out import HeldOutPredictions, LeftOut
+from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
+from bochner.tuning.split import fold_numbers
 
 
 class CrossFitted(NamedTuple):
@@ -70,16 +70,14 @@ def cross_fitted(
         return None
     calibration = CalibrationRows.of(source, seed).judged_by_all()
     observations, m = calibration.observations, len(calibration.weight)
-    n_distinct = len(np.unique(source.take(observations.row).row_hashes()))
+    n_distinct = len(np.unique(observations.inputs))
     if m < 2 or n_distinct > POLICY.crossed_rows:
         return None
     n_folds = min(POLICY.crossed_folds[n_distinct > POLICY.few_rows], m)
     seconds = budget.left / (n_folds + 1)
     if seconds < POLICY.crossed_seconds:
         return None
-    order = np.argsort(uniform(observations.hashes, seed), kind="stable")
-    fold = np.empty(m, np.intp)
-    fold[order] = np.arange(m) * n_folds // m
+    fold = fold_numbers(observations.hashes, seed, n_folds)
     of_rows = np.where(observations.number < 0, -1, fold[observations.number])
     options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
     if budget.limit is not None:
@@ -98,8 +96,7 @@ def cross_fitted(
             found[fold == k] = values
     except ValueError:  # what is asked for needs more rows than are left
         return None
-    left_out = LeftOut(calibration.rows_of().X, calibration.weight, fold)
-    predictions = HeldOutPredictions(found, calibration.targets, calibration.weight, left_out)
+    predictions = calibration.held_out(np.arange(m), found, fold=fold)
     return CrossFitted(calibration.with_predictions(found), predictions)
 
 

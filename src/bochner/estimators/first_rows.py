@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner.data.large_integers import is_constant
@@ -73,7 +72,7 @@ def _as_one(batches: Sequence[Any]) -> Any:
     """Batches one below the other: of frames a frame, a sparse matrix where one is, else an array."""
     if all(map(is_frame, batches)):
         return _frames_as_one([nw.from_native(batch, eager_only=True) for batch in batches])
-    return sp.vstack(batches, format="csr") if any(map(sp.issparse, batches)) else np.concatenate(batches)
+    return stacked(batches)
 
 
 def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:

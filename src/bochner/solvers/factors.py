@@ -236,13 +236,14 @@ class KernelFactor(Factor):
         alphas = np.atleast_1d(alphas)
         return self.within + alphas[:, np.newaxis] ** 2 * np.square(self.duals(alphas)).sum(axis=2)
 
-    def leave_one_out(self, alphas: NDArray, mix: NDArray | None = None) -> NDArray:
+    def leave_one_out(self, alphas: NDArray, mix: NDArray | None = None, left: NDArray | None = None) -> NDArray:
         """Errors of the distinct rows' targets by the model that is left without them, shape (A, n, n_outputs).
 
         (K + alpha I)^-1 b over the diagonal of (K + alpha I)^-1 - u u' / alpha, as y - f and 1 - w h are alpha times
         these: without alpha nothing cancels where the rows are interpolated.
         """
-        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (self.left(alphas)[:, :, np.newaxis] * self.root)
+        left = self.left(alphas) if left is None else left
+        return np.moveaxis(self.duals(alphas, mix), 1, 2) / (left[:, :, np.newaxis] * self.root)
 
     def left(self, alphas: NDArray) -> NDArray:
         """What is left of a row's weight beside its leverage, 1 - w h, over alpha, shape (A, n)."""

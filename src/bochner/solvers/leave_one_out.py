@@ -167,9 +167,10 @@ class DualLeaveOneOut(LeaveOneOut):
         weight : array of shape (m,)
         """
         alphas = np.array([alpha])
-        whole = self._factor.leave_one_out(alphas)[0][number]
-        left = alpha * self._factor.left(alphas)[0][number]
-        return errors_of_parts(whole, left, y - self.y[number], weight / self._factor.row_weight[number])
+        left = self._factor.left(alphas)
+        whole = self._factor.leave_one_out(alphas, left=left)[0][number]
+        share = weight / self._factor.row_weight[number]
+        return errors_of_parts(whole, alpha * left[0][number], y - self.y[number], share)
 
 
 def errors_of_parts(whole: NDArray, left: NDArray, deviation: NDArray, share: NDArray) -> NDArray[np.float64]:

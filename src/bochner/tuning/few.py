@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.hashes import row_hashes, uniform
+from bochner.data.hashes import row_hashes
 from bochner.data.sources import ArraySource, Block
 from bochner.design import Design
 from bochner.engines.local import in_threads
@@ -34,6 +34,7 @@ from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.kernel import common_unit_lengths, deviations
 from bochner.tuning.policy import POLICY
 from bochner.tuning.report import Candidate, Report
+from bochner.tuning.split import fold_numbers
 from bochner.tuning.trace import standard_error
 
 SCALED, COMMON_UNIT = "one lengthscale, columns of unit variance", "one lengthscale, columns in their common unit"
@@ -218,9 +219,7 @@ def _cross_chosen(trials: Sequence[Trial], rows: Block) -> HeldOutPredictions:
     """
     X, y, weight = rows
     share = weight / weight.sum()
-    order = np.argsort(uniform(row_hashes(X), 0), kind="stable")
-    fold = np.empty(len(y), np.intp)
-    fold[order] = np.arange(len(y)) * POLICY.crossed_folds[0] // len(y)
+    fold = fold_numbers(row_hashes(X), 0, POLICY.crossed_folds[0])
     log_weights, losses, scores = (
         np.concatenate([getattr(trial, part) for trial in trials]) for part in ("log_weights", "losses", "scores")
     )

@@ -29,6 +29,13 @@ def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[NDArray[np.bool_
     return [(group // max(size, 1) == k) & (weights > 0) for k in range(POLICY.n_folds)]
 
 
+def fold_numbers(hashes: NDArray, seed: int, n_folds: int) -> NDArray[np.intp]:
+    """Fold of each row, shape (n,), of folds that differ in size by one row at most; the content of rows decides."""
+    fold = np.empty(len(hashes), np.intp)
+    fold[np.argsort(uniform(hashes, seed), kind="stable")] = np.arange(len(hashes)) * n_folds // len(hashes)
+    return fold
+
+
 @dataclass(frozen=True)
 class Split:
     """All rows, and those that candidates are fitted on and judged by.

@@ -165,12 +165,12 @@ def joined(pieces: Sequence[Rows], copied: bool = False) -> Rows:
 
 
 def stacked(blocks: Sequence[Any]) -> Any:
-    """Tables, matrices or arrays, one below the other."""
+    """Tables, or matrices and arrays, one below the other; a sparse matrix where one is."""
     if len(blocks) == 1:
         return blocks[0]
     if isinstance(blocks[0], pa.Table):
         return _stacked_tables(blocks)
-    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+    return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
 
 
 def _stacked_tables(tables: Sequence[pa.Table]) -> pa.Table:

@@ -66,10 +66,7 @@ def _observed(
         among = np.flatnonzero(rows.judge)
     drawn, factors = draw_rows(rows.weight[among], SCORED_ROWS, np.random.default_rng(task.seed))
     some = among[drawn]
-    weight = rows.weight[some]
-    left = LeftOut(rows.rows_of(some).X, weight)
-    predicted = left_out(design, factor, alpha, rows, some)
-    return HeldOutPredictions(predicted, rows.targets[some], weight * (1.0 if factors is None else factors), left)
+    return rows.held_out(some, left_out(design, factor, alpha, rows, some), factors)
 
 
 def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:

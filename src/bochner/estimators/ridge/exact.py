@@ -68,10 +68,7 @@ def _calibrated(
     share, deviation = rows.weight / distinct.weight[number], rows.targets - distinct.y[number]
     rows = rows.with_predictions(rows.targets - errors_of_parts(errors[number], left[number], deviation, share))
     some = np.flatnonzero(np.isfinite(rows.predicted).all(axis=1))
-    weight = rows.weight[some]
-    left_out = LeftOut(rows.rows_of(some).X, weight)
-    counted = weight * factors[number[some]]
-    return rows, HeldOutPredictions(rows.predicted[some], rows.targets[some], counted, left_out)
+    return rows, rows.held_out(some, rows.predicted[some], factors[number[some]])
 
 
 def _alpha(counted: Design, source: ArraySource, task: RidgeTask) -> tuple[float, NDArray, NDArray | None]:

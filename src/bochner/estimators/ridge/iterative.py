@@ -66,16 +66,15 @@ def solve_iteratively(design: Design, task: RidgeTask) -> Fitted:
     if isinstance(features, ConcatenatedFeatures) and features.learns_weights:
         features = features.with_weights(least / penalty.terms)
     calibration, predictions = None, stop.predictions
-    if task.uncertain or (task.individual and predictions is not None):
-        held = held or HeldOut(ridge, task.seed, held_out)
+    if task.individual and task.calibrated:
+        assert held is not None
         grouped = Grouped(CalibrationRows.of(source, task.seed, task.held_out), number)
         if predictions is not None:
             predictions = observed(predictions, held.folds, grouped)
-    if task.uncertain:
-        assert held is not None
-        folds = _folds(held, stop, penalty, n_iter)
-        calibration = calibrate_iteratively(Machine(ridge, penalty.terms), grouped, folds)
-        calibration = calibration.mapped(lambda coef: _of_map(coef, ridge, features))
+        if task.uncertain:
+            folds = _folds(held, stop, penalty, n_iter)
+            calibration = calibrate_iteratively(Machine(ridge, penalty.terms), grouped, folds)
+            calibration = calibration.mapped(lambda coef: _of_map(coef, ridge, features))
     coef = _of_map(solution.coef.T, ridge, features)
     path = least, penalty.alphas, penalty.scores, predictions
     stage = None

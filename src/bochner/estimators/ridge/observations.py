@@ -31,14 +31,15 @@ class Observations:
         Number of a row of the source that holds each.
     weight : array of shape (m,)
         Of all its copies.
-    hashes : array of shape (m,)
-        Of inputs and targets.
+    inputs, hashes : arrays of shape (m,)
+        Hashes of the inputs, and of inputs and targets.
     number : int array of shape (n,)
         Of the observation that each row of the source is, -1 without weight.
     """
 
     row: NDArray[np.intp]
     weight: NDArray[np.float64]
+    inputs: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
     number: NDArray[np.intp]
 
@@ -46,16 +47,17 @@ class Observations:
     def of(cls, source: ArraySource) -> Observations:
         """Those of a source."""
         row = np.flatnonzero(source.weights)
-        some, weight = source.take(row), np.asarray(source.weights, np.float64)[row]
-        hashes = observation_hashes(some.row_hashes(), some.y.reshape(len(row), -1))
+        weight, inputs = np.asarray(source.weights, np.float64)[row], source.row_hashes()[row]
+        hashes = observation_hashes(inputs, source.y[row].reshape(len(row), -1))
         _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-        if len(first) == len(row) or _equal_by_chance(some.take(np.sort(first))):
+        if len(first) == len(row) or _equal_by_chance(source.take(row[np.sort(first)[:EXAMINED_ROWS]])):
             first = group = np.arange(len(row))
         rank = np.argsort(np.argsort(first))  # in the order of the rows
         group, first = rank[group], np.sort(first)
         number = np.full(source.n_rows, -1)
         number[row] = group
-        return cls(row[first], np.bincount(group, weight, len(first)).astype(np.float64), hashes[first], number)
+        weight = np.bincount(group, weight, len(first)).astype(np.float64)
+        return cls(row[first], weight, inputs[first], hashes[first], number)
 
     def source(self, source: ArraySource, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
         """The rows of some of them, encoded, with their weights."""
@@ -73,7 +75,7 @@ def _equal_by_chance(distinct: ArraySource) -> bool:
 
     With a column of continuous values, or such targets, equal rows are copies.
     """
-    X, y, _ = distinct.take(slice(0, EXAMINED_ROWS)).whole()
+    X, y, _ = distinct.whole()
     most = CHANCE_SHARE * len(y)
     if any(len(np.unique(column)) > most for column in y.T):
         return False

@@ -26,6 +26,7 @@ from bochner.solvers.leave_one_out import leave_one_out
 from bochner.solvers.path import choose_alpha
 from bochner.tuning.budget import Budget
 from bochner.tuning.error_scale import scale_map
+from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 from bochner.tuning.split import rows_held_out
 
 FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
@@ -74,7 +75,7 @@ class Spread:
 
     def scale(self, roots: NDArray) -> NDArray[np.float64]:
         """Scale of shape (n, K) from its predicted roots."""
-        return np.square(np.clip(roots, *self.bounds))
+        return scale_of(roots, self.bounds)
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,8 @@ class CalibrationRows:
     def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> CalibrationRows:
         """Those of a source, of which the ones calibrate that were held out, or others by their content."""
         found = Observations.of(source)
-        some = source.take(found.row)
-        judge = rows_held_out(some.row_hashes(), found.weight, seed) if held_out is None else held_out[found.row]
-        targets = some.targets(some.y)
+        judge = rows_held_out(found.inputs, found.weight, seed) if held_out is None else held_out[found.row]
+        targets = source.targets(source.y[found.row])
         return cls(source, found, targets, judge, seed, np.full(targets.shape, np.nan))
 
     @property
@@ -123,6 +123,18 @@ class CalibrationRows:
     def rows_of(self, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
         """The rows of some of the observations, encoded, with the weights of these."""
         return self.observations.source(self.source, some)
+
+    def held_out(
+        self,
+        some: NDArray[np.intp],
+        predicted: NDArray,
+        factors: NDArray | float | None = None,
+        fold: NDArray[np.intp] | None = None,
+    ) -> HeldOutPredictions:
+        """Some of the observations with predictions, (m, K), factors on how much they count, and their folds."""
+        weight = self.weight[some]
+        counted = weight if factors is None else weight * factors
+        return HeldOutPredictions(predicted, self.targets[some], counted, LeftOut(self.rows_of(some).X, weight, fold))
 
     @property
     def few(self) -> bool:
@@ -161,10 +173,9 @@ def fit_spread(
     errors, limits = rows.targets - rows.predicted, limits_of(rows.targets, rows.weight)
     learned = np.flatnonzero(seen & ~rows.judge)
     judge = np.flatnonzero(seen & rows.judge)
-    bounds = np.ones((2, errors.shape[1]))
     if len(learned) < FEWEST_ROWS:
         scores = in_order(errors[judge], rows.weight[judge])
-        return Spread(rows.centre, None, bounds, limits, scores, rows.seed)
+        return Spread(rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed)
     drawn, factors = draw_rows(rows.weight[learned], LEARNED_ROWS, np.random.default_rng(rows.seed))
     learned = learned[drawn]
     some = rows.rows_of(learned)
@@ -173,10 +184,9 @@ def fit_spread(
     some = ArraySource(some.X, roots, some.weights)
     features = features or scale_map(some, column_groups, rows.seed, budget)
     found = _regression(Design(some, features, np.float64))
-    spread = Spread(rows.centre, found, bounds, limits, Scores(errors, errors, 0.0), rows.seed, features)
-    design = Design(rows.rows_of(judge), features, np.float64)
-    scale = spread.scale(design.predict(found.coef, found.intercept))
-    return replace(spread, scores=in_order(errors[judge] / scale, rows.weight[judge]))
+    predicted = Design(rows.rows_of(judge), features, np.float64).predict(found.coef, found.intercept)
+    scores = in_order(errors[judge] / scale_of(predicted, bounds), rows.weight[judge])
+    return Spread(rows.centre, found, bounds, limits, scores, rows.seed, features)
 
 
 def _regression(design: Design) -> Affine:
@@ -185,6 +195,11 @@ def _regression(design: Design) -> Affine:
     alpha = choose_alpha(factor, leave_one_out(factor, lambda: design))[0]
     coef = factor.coef(alpha)
     return Affine(coef, factor.intercept(coef))
+
+
+def scale_of(roots: NDArray, bounds: NDArray) -> NDArray[np.float64]:
+    """Scale of errors, shape (n, K), from its predicted roots, within their bounds."""
+    return np.square(np.clip(roots, *bounds))
 
 
 def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:

@@ -39,11 +39,10 @@ def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows
     rng = np.random.default_rng(rows.seed)
     size = int(np.clip(SCORED_WORK // design.features.n_features_out**2, *SCORED_ROWS))
     judge, others = _some(rows.judge, size, rng), _some(~rows.judge, LEARNED_ROWS, rng)
+    exact = np.concatenate([judge, others]) if isinstance(factor, DualFactor) else judge
     predicted = np.full(rows.targets.shape, np.nan)
-    predicted[judge] = left_out(design, factor, alpha, rows, judge)
-    if isinstance(factor, DualFactor) and not few:
-        predicted[others] = left_out(design, factor, alpha, rows, others)
-    elif not few:
+    predicted[exact] = left_out(design, factor, alpha, rows, exact)
+    if not few and not isinstance(factor, DualFactor):
         errors = _nearly_left_out(_of(design, rows, others), factor, alpha, rng)
         predicted[others] = rows.targets[others] - errors
     return rows.with_predictions(predicted)

@@ -12,7 +12,7 @@ from bochner.data.hashes import uniform
 from bochner.estimators.ridge.spread import LEARNED_ROWS, Affine, CalibrationRows
 from bochner.normal import NormalEquations
 from bochner.solvers.iterative import IterativeRidge
-from bochner.tuning.held_out import HeldOutPredictions, LeftOut
+from bochner.tuning.held_out import HeldOutPredictions
 from bochner.tuning.policy import POLICY
 
 N_FOLDS = 2  # of the rows that the scale is learned from; more change nothing
@@ -118,10 +118,9 @@ def observed(predictions: HeldOutPredictions, masks: list[NDArray[np.bool_]], gr
     place[held_out] = np.arange(len(held_out))
     place = place[grouped.own]
     some = np.flatnonzero(place >= 0)
-    place, weight = place[some], rows.weight[some]
+    place = place[some]
     fold = None if predictions.rows is None or predictions.rows.fold is None else predictions.rows.fold[place]
-    left_out = LeftOut(rows.rows_of(some).X, weight, fold)
-    return HeldOutPredictions(predictions.predicted[place], rows.targets[some], weight, left_out)
+    return rows.held_out(some, predictions.predicted[place], fold=fold)
 
 
 def _of_folds(masks: list[NDArray[np.bool_]]) -> NDArray[np.intp]:
