@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 INSIDE = "bochner", "contextlib", "functools", "concurrent", "threading"
 COMMAND = "bochner.cli"  # which calls the library as others do
+NAMED = 5  # columns in a warning
 
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -37,3 +38,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _is_inside(module: str) -> bool:
     return module.partition(".")[0] in INSIDE and not f"{module}.".startswith(f"{COMMAND}.")
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Names in quotes, the first of many."""
+    return ", ".join(map(repr, names[:NAMED])) + (", ..." if len(names) > NAMED else "")

@@ -32,7 +32,6 @@ from bochner.cli.options import (
     Task,
     TestSize,
     Traceback,
-    file_name,
     model_name,
     page_name,
     table_name,
@@ -128,12 +127,7 @@ def fit(
     target: Target,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="MODEL",
-            parser=file_name,
-            callback=model_name,
-            help="Save the model, refitted on all rows, to this file.",
-        ),
+        typer.Option(metavar="MODEL", parser=model_name, help="Save the model, refitted on all rows, to this file."),
     ] = None,
     task: AnyTask = Task.auto,
     test_size: TestSize = 0.2,
@@ -240,10 +234,7 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", parser=file_name, callback=table_name, help="File for the predictions: .csv or .parquet."
-        ),
+        Path, typer.Option(metavar="FILE", parser=table_name, help="File for the predictions: .csv or .parquet.")
     ],
     interval: Interval = None,
     std: Annotated[
@@ -303,10 +294,7 @@ def report(
     model: Model,
     data: Data,
     out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", parser=file_name, callback=page_name, help="File for the page, such as report.html."
-        ),
+        Path, typer.Option(metavar="FILE", parser=page_name, help="File for the page, such as report.html.")
     ],
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")

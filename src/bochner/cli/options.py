@@ -48,33 +48,36 @@ def _coverage(coverage: float | None) -> float | None:
     return coverage
 
 
-def table_name(path: Path) -> Path:
-    """The name of a table to write."""
-    from bochner.data.files import SUFFIXES, kind_by_name
-
-    if kind_by_name(path) is None:
-        raise typer.BadParameter(f"'{path}' must end in one of {', '.join(SUFFIXES)}")
-    return path
-
-
-def file_name(text: str) -> Path:
+def _file_name(text: str) -> Path:
     """The name of a file to write, of which a path keeps no separator at the end."""
     if text.endswith(("/", os.sep)):
         raise typer.BadParameter(f"'{text}' names a folder: add the name of a file in it")
     return Path(text)
 
 
-def model_name(path: Path | None) -> Path | None:
+def table_name(text: str) -> Path:
+    """The name of a table to write."""
+    from bochner.data.files import SUFFIXES, kind_by_name
+
+    path = _file_name(text)
+    if kind_by_name(path) is None:
+        raise typer.BadParameter(f"'{path}' must end in one of {', '.join(SUFFIXES)}")
+    return path
+
+
+def model_name(text: str) -> Path:
     """The name of a model to write."""
     from bochner.data.files import kind_by_name
 
-    if path is not None and kind_by_name(path):
+    path = _file_name(text)
+    if kind_by_name(path):
         raise typer.BadParameter(f"'{path}' is the name of a table; choose a name such as model.safetensors")
     return path
 
 
-def page_name(path: Path) -> Path:
+def page_name(text: str) -> Path:
     """The name of a page to write."""
+    path = _file_name(text)
     if path.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"'{path}' must end in .html")
     return path

@@ -7,12 +7,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.notices import warn
+from bochner.notices import first_names, warn
 
 LARGE = 2.0**49
 """Size from which on columns are looked at: integers near the least that may count as equal though they differ."""
 
-NAMED = 5  # columns in a warning
 WHY = "integers differ only in digits that floating-point numbers drop at their size"
 
 Extremes = dict[str, tuple[int, int]]
@@ -64,10 +63,6 @@ def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
 def warn_of_equal(names: Sequence[str]) -> None:
     """Warn of columns of different integers that count as constant."""
     if names:
-        listed = ", ".join(map(repr, names[:NAMED])) + (", ..." if len(names) > NAMED else "")
-        subject = (
-            f"Column {listed} counts as constant: its"
-            if len(names) == 1
-            else f"Columns {listed} count as constant: their"
-        )
+        subject = "Column {} counts as constant: its" if len(names) == 1 else "Columns {} count as constant: their"
+        subject = subject.format(first_names(names))
         warn(f"{subject} {WHY}; subtract the least of them, or give the column as text.")

@@ -15,9 +15,8 @@ from bochner.data.streams.rows import stacked
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, part_offsets
-from bochner.notices import warn
+from bochner.notices import first_names, warn
 
-NAMED = 5  # columns in a warning
 FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
 
 
@@ -108,11 +107,10 @@ class IgnoresColumns:
         if self._has_cautioned or not (names := _ignored_but_varying(self.encoder_, X, weight)):
             return
         self._has_cautioned = True
-        listed = ", ".join(map(repr, names[:NAMED])) + (", ..." if len(names) > NAMED else "")
         verbs = ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
         warn(
-            f"{verbs[0]} {listed} had no two different values in the rows that fixed the encoding, and {verbs[2]} "
-            f"ignored, but {verbs[1]} others now: call {method} with a sample of all rows first."
+            f"{verbs[0]} {first_names(names)} had no two different values in the rows that fixed the encoding, and "
+            f"{verbs[2]} ignored, but {verbs[1]} others now: call {method} with a sample of all rows first."
         )
 
 
