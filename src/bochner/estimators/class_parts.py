@@ -106,8 +106,8 @@ class ClassesInParts(StreamedMachine):
         """Add rows to the fit, with the same result as if all had come at once.
 
         On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
-        fewer than 256, again whenever the number of rows has doubled, until there are 256. The coefficients are
-        computed at first use.
+        fewer than 256, again whenever the number of rows has doubled, until there are 256. A model that is saved before
+        then holds these rows. The coefficients are computed at first use.
 
         Parameters
         ----------
