@@ -18,7 +18,7 @@ from report import Row
 from runner import QUICK, repeats
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
-FITS = {30: 40, 60: 40, 100: 40, 240: 16, 1000: 12, 5000: 4}
+FITS = {30: 40, 60: 40, 100: 40, 240: 16, 1000: 16, 5000: 20}
 NEW_ROWS = 1000
 COPIES = 10
 
