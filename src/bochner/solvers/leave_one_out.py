@@ -193,12 +193,16 @@ def errors_of_parts(whole: NDArray, left: NDArray, deviation: NDArray, share: ND
     return np.where(alone[:, np.newaxis], whole, (deviation + left[:, np.newaxis] * whole) / rest)
 
 
-def leave_one_out(factor: FeatureFactor, rows: Callable[[], Design]) -> LeaveOneOut:
+def leave_one_out(
+    factor: FeatureFactor, rows: Callable[[], Design], counts: NDArray[np.float64] | None = None
+) -> LeaveOneOut:
     """Leave-one-out predictions of some rows, or of all distinct ones where there are fewer than features.
 
     Parameters
     ----------
     factor : FeatureFactor
     rows : callable () -> Design
+    counts : array of shape (n,), optional
+        How much these rows count in the mean, where they stand for others; by default their weights.
     """
-    return DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else PrimalLeaveOneOut(rows(), factor)
+    return DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else PrimalLeaveOneOut(rows(), factor, counts)

@@ -31,6 +31,7 @@ from bochner.tuning.split import rows_held_out
 
 FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
 LEARNED_ROWS = 16_384  # that are enough for it
+SCORED_ROWS = 4096  # that are enough to choose its penalty
 BOUNDS = (0.05, 0.99)  # quantiles of the roots that it was learned from, between which predicted ones are kept
 LIMIT_SHARE, LIMIT_ROWS = 0.01, 10  # of the weight and rows, by which the least or greatest target is a limit
 
@@ -183,16 +184,19 @@ def fit_spread(
     roots, bounds = roots_of(errors[learned], some.weights)
     some = ArraySource(some.X, roots, some.weights)
     features = features or scale_map(some, column_groups, rows.seed, budget)
-    found = _regression(Design(some, features, np.float64))
+    found = _regression(Design(some, features, np.float64), rows.seed)
     predicted = Design(rows.rows_of(judge), features, np.float64).predict(found.coef, found.intercept)
     scores = in_order(errors[judge] / scale_of(predicted, bounds), rows.weight[judge])
     return Spread(rows.centre, found, bounds, limits, scores, rows.seed, features)
 
 
-def _regression(design: Design) -> Affine:
-    """Ridge regression with the penalty of the least leave-one-out error."""
-    factor = factorise(design, 2)
-    alpha = choose_alpha(factor, leave_one_out(factor, lambda: design))[0]
+def _regression(design: Design, seed: int) -> Affine:
+    """Ridge regression with the penalty of the least leave-one-out error of some of the rows."""
+    factor, source = factorise(design, 2), design.source
+    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(seed))
+    scored = design.of(source.take(rows))
+    counts = scored.source.weights if factors is None else scored.source.weights * factors
+    alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
     coef = factor.coef(alpha)
     return Affine(coef, factor.intercept(coef))
 
