@@ -44,7 +44,7 @@ def note(*words: object) -> None:
 
 def streamed(n: int, **options: object) -> Job:
     """A fit of the first `n` rows from their files; with a sample where they are so few that memory would be taken."""
-    from bochner.tuning.policy import POLICY
+    from bochner.selection.policy import POLICY
 
     most = POLICY.sampled_rows if options.get("model") == "default" else SAMPLE
     sample = None if n > POLICY.gathered_rows else min(most, n // 4)

@@ -189,7 +189,7 @@ def policy(monkeypatch):
     """Change tuned constants, wherever they are read."""
 
     def change(**values):
-        changed = replace(sys.modules["bochner.tuning.policy"].POLICY, **values)
+        changed = replace(sys.modules["bochner.selection.policy"].POLICY, **values)
         for name, module in list(sys.modules.items()):
             if name.startswith("bochner.") and hasattr(module, "POLICY"):
                 monkeypatch.setattr(module, "POLICY", changed)

@@ -31,10 +31,10 @@ from bochner.features import MetricFeatures, waves
 from bochner.features.metric import Metric
 from bochner.features.on_device import on_device
 from bochner.kernels import Cauchy, Gaussian, Hamming
+from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.shifted import CholeskyInverse
 from bochner.solvers.shifted_on_device import DeviceInverse
-from bochner.tuning.policy import POLICY
 
 N, D = 1200, 150
 DEVICE = array_api_strict.Device("device1")

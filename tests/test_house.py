@@ -31,6 +31,7 @@ LAYERS = [
     {"passes", "device"},
     {"design", "normal", "theory"},
     {"solvers", "graph"},
+    {"selection"},
     {"tuning"},
     {"estimators"},
     {"unsupervised"},
@@ -249,7 +250,7 @@ def public():
         bochner,
         *(
             importlib.import_module(f"bochner.{name}")
-            for name in ("kernels", "features", "theory", "tuning", "display", "persistence", "scores")
+            for name in ("kernels", "features", "theory", "selection", "display", "persistence", "scores")
         ),
     ]:
         for name in module.__all__:

@@ -15,8 +15,8 @@ from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegre
 from bochner.engines.progress import is_watched, progress
 from bochner.features import Metric
 from bochner.hypotheses import two_sample_test
+from bochner.selection import Candidate, Report
 from bochner.theory import kernel_error
-from bochner.tuning import Candidate, Report
 
 HOSTILE = "<script>alert(1)</script>"
 

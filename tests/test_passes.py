@@ -26,7 +26,7 @@ from bochner.design import Design
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.estimators.ridge import solve_stream
-from bochner.estimators.ridge.task import RidgeTask
+from bochner.estimators.ridge.problem import RidgeTask
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.normal import NormalEquations

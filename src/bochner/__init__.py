@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from bochner.hypotheses import independence_test, two_sample_test
     from bochner.online import OnlineKernelClassifier, OnlineKernelRegressor
     from bochner.persistence import load, save
+    from bochner.selection import learn_metric
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
-    from bochner.tuning import learn_metric
     from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
     from bochner.unsupervised.density import KernelDensity
     from bochner.unsupervised.novelty import NoveltyDetector
@@ -81,7 +81,7 @@ _HOMES = {
     "SpectralClustering": "bochner.unsupervised",
     "TableEncoder": "bochner.data.table",
     "independence_test": "bochner.hypotheses",
-    "learn_metric": "bochner.tuning",
+    "learn_metric": "bochner.selection",
     "load": "bochner.persistence",
     "merge": "bochner.estimators.streamed",
     "open_source": "bochner.data.streams.opening",

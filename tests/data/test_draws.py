@@ -11,8 +11,7 @@ from bochner.estimators.ridge import RidgeTask
 from bochner.estimators.ridge.direct import _scored
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian
-from bochner.solvers.factors import factorise
-from bochner.solvers.leave_one_out import PrimalLeaveOneOut
+from bochner.solvers.factors import PrimalLeaveOneOut, factorise
 
 WEIGHT = np.random.default_rng(0).lognormal(sigma=3.0, size=2000)
 VALUES = np.random.default_rng(1).standard_normal(2000)

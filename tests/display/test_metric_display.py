@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from bochner import KernelMachineRegressor, TableEncoder
 from bochner.display import MetricDisplay
 from bochner.features import Metric
-from bochner.tuning import learn_metric
+from bochner.selection import learn_metric
 
 X, Y = load_diabetes(return_X_y=True)
 NAMES = load_diabetes().feature_names

@@ -38,7 +38,7 @@ from bochner.display import (
 from bochner.display.band import Band
 from bochner.display.canvas import LOOKS, look
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning import Candidate
+from bochner.selection import Candidate
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, (80, 2))

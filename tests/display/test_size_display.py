@@ -12,7 +12,7 @@ from sklearn.datasets import load_diabetes
 from bochner import KernelMachineRegressor
 from bochner.display import MetricDisplay, SizeDisplay
 from bochner.features import Metric
-from bochner.tuning import Candidate, Report
+from bochner.selection import Candidate, Report
 
 SIZES = [("bins", 0.0, 0.5), ("map", 1.0, 0.4), ("bins", 1.0, 0.35), ("bins", 0.5, 0.45), ("map", 1.5, 0.42)]
 CANDIDATES = [

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs, write_costs
-from bochner.tuning.policy import POLICY
+from bochner.selection.policy import POLICY
 
 
 @pytest.mark.parametrize(

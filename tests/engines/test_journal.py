@@ -18,8 +18,7 @@ from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal
 from bochner.engines.local import LOCAL
 from bochner.moments import Moments
-from bochner.solvers.cg import System, conjugate_gradients
-from bochner.solvers.kept import KeptState
+from bochner.solvers.cg import KeptState, System, conjugate_gradients
 from bochner.solvers.preconditioners import Jacobi
 
 D, K, ROWS = 40, 2, 64

@@ -21,10 +21,10 @@ CODE = """
     )
     import bochner.solvers.iterative as iterative
     import bochner.solvers.shifted as shifted
-    import bochner.tuning.choose as choose
+    import bochner.selection.choose as choose
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
-    from bochner.tuning.metric.descent import Schedule
+    from bochner.selection.metric_learning import Schedule
 
     # Every path, at small sizes.
     choose.schedule = lambda rows: Schedule(60, 384)

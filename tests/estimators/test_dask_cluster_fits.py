@@ -19,7 +19,7 @@ from bochner.data.streams.partitions import pieces
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import Call, is_away
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning import policy
+from bochner.selection import policy
 
 N = 4000
 pytestmark = [

@@ -17,7 +17,7 @@ from bochner.data.streams.base import SourceError
 from bochner.data.streams.roles import Roles
 from bochner.estimators.tables import Stream
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning import policy
+from bochner.selection import policy
 
 N = 4000
 NAMES = ["a", "b", "c", "kind"]

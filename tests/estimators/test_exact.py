@@ -11,11 +11,11 @@ from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, K
 from bochner.data.sources import ArraySource, Block
 from bochner.design import Design
 from bochner.estimators.ridge.exact import solve_exactly
-from bochner.estimators.ridge.task import RidgeTask
+from bochner.estimators.ridge.problem import RidgeTask
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.rows import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic
-from bochner.tuning import learn_metric
+from bochner.selection import learn_metric
 
 RNG = np.random.default_rng(0)
 X, NEW = RNG.standard_normal((300, 3)), RNG.standard_normal((40, 3))

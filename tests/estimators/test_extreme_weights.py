@@ -23,7 +23,7 @@ from bochner import (
     open_source,
 )
 from bochner.scores import interval_score
-from bochner.tuning import learn_metric
+from bochner.selection import learn_metric
 
 N = 150
 RNG = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from bochner import (
 )
 from bochner.data.streams.base import SourceError
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning import policy
+from bochner.selection import policy
 from farm import Farm
 
 N, D, GROUP, SAMPLE = 6000, 3, 250, 1500

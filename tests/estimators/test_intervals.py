@@ -10,8 +10,8 @@ from bochner.data.sources import ArraySource
 from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.targets import Standardised
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning.budget import Budget
-from bochner.tuning.split import rows_held_out
+from bochner.selection.budget import Budget
+from bochner.selection.split import rows_held_out
 
 GAUSSIAN = {"kernel": Gaussian(1.0), "n_components": 100, "alpha": 1.0, "random_state": 0}
 

@@ -291,7 +291,7 @@ def n_grids(model):
 
 def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     """By a clock that says that hardly any time is left."""
-    from bochner.tuning.budget import Budget
+    from bochner.selection.budget import Budget
 
     X, y = make_friedman1(600, random_state=0)
     whole = KernelMachineRegressor(random_state=0, features="binning").fit(X, y)
@@ -306,7 +306,7 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
 @pytest.mark.parametrize(("limit", "names"), [(1.0, ["bins"]), (100.0, ["bins", "bins, second start", "fourier"])])
 def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
     """Of tables of enough rows: what is left of it goes into grids."""
-    from bochner.tuning import choose
+    from bochner.selection import choose
 
     lessons = []
     inner = choose._lessons
@@ -318,7 +318,7 @@ def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
 
 
 def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
-    from bochner.tuning.judge import Judge
+    from bochner.selection.validation import Judge
 
     seen = set()
     iterate = Judge.iterate
@@ -331,7 +331,7 @@ def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
 
 
 def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy):
-    from bochner.tuning.budget import Budget
+    from bochner.selection.budget import Budget
 
     policy(rows_a_feature=0)  # as of many rows
     monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
@@ -344,8 +344,8 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy
 
 
 def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
-    from bochner.tuning.budget import Budget
-    from bochner.tuning.judge import Judge
+    from bochner.selection.budget import Budget
+    from bochner.selection.validation import Judge
 
     seen = []
     solve = Judge.solve

@@ -10,12 +10,18 @@ import scipy.sparse as sp
 from bochner import FourierFeatures
 from bochner.data.sources import ArraySource
 from bochner.design import Design
-from bochner.estimators.ridge.observations import Observations, distinct_numbers
-from bochner.estimators.ridge.spread import CalibrationRows, fit_spread, limits_of, roots_of
-from bochner.estimators.ridge.spread_direct import _nearly_left_out, calibrate_directly, left_out
+from bochner.estimators.ridge.direct import _nearly_left_out, calibrate_directly, left_out
+from bochner.estimators.ridge.error_scale import (
+    CalibrationRows,
+    Observations,
+    distinct_numbers,
+    fit_spread,
+    limits_of,
+    roots_of,
+)
 from bochner.kernels import Gaussian
+from bochner.selection.budget import Budget
 from bochner.solvers.factors import factorise
-from bochner.tuning.budget import Budget
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (600, 2))

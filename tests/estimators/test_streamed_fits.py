@@ -22,7 +22,7 @@ import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
 from bochner.data.checkpoint import Checkpoint, CheckpointError
 from bochner.kernels import Gaussian, Laplacian
-from bochner.tuning import policy
+from bochner.selection import policy
 
 N, D, SAMPLE = 6000, 4, 2000
 NAMES = [f"x{j}" for j in range(D)]

@@ -14,8 +14,8 @@ from bochner.estimators.described import described, estimated_rows
 from bochner.estimators.sizes import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.estimators.work import duration
 from bochner.kernels import Gaussian, Laplacian
+from bochner.selection.policy import POLICY
 from bochner.settings import as_size
-from bochner.tuning.policy import POLICY
 
 COLUMNS = 20
 

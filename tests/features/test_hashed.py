@@ -13,8 +13,7 @@ from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.hashed import DenseBins, HeldBins, hashed, hashed_bins, require_hashed
 from bochner.features.metric import Metric
 from bochner.kernels import Laplacian, SmoothBins
-from bochner.solvers.factors import PrimalFactor
-from bochner.solvers.leave_one_out import PrimalLeaveOneOut
+from bochner.solvers.factors import PrimalFactor, PrimalLeaveOneOut
 
 X = np.random.default_rng(0).standard_normal((400, 3))
 METRIC = Metric(3, [0, 2], [1.0, 2.0])

@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 
 from bochner.loops.clock import WorkClock
-from bochner.tuning.budget import Budget
+from bochner.selection.budget import Budget
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.solvers.conformal_sets import mass_before, threshold, thresholds_of
+from bochner.solvers.conformal import mass_before, threshold, thresholds_of
 
 
 def draws(n, K=5, seed=0, sharpness=2.0):

@@ -13,9 +13,8 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.kernels import Gaussian
 from bochner.solvers import shifted
-from bochner.solvers.factors import DualFactor, PrimalFactor, factorise
-from bochner.solvers.leave_one_out import leave_one_out
-from bochner.solvers.path import PATH_LENGTH, best_alpha, choose_alpha
+from bochner.solvers.factors import DualFactor, PrimalFactor, factorise, leave_one_out
+from bochner.solvers.line_search import PATH_LENGTH, best_alpha, choose_alpha
 from bochner.solvers.shifted import CholeskyInverse, TridiagonalInverse
 
 ALPHAS = np.array([1e-3, 0.1, 10.0, 1e3])

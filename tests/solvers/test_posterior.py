@@ -5,13 +5,18 @@ import pytest
 
 from bochner.moments import Moments
 from bochner.solvers.posterior import (
+    LIMITS,
+    PATH,
+    constant_noise,
+    fit_log_scale,
+    fit_noise,
     forms_without,
     forms_without_each,
     leave_one_out_errors,
+    log_sizes,
     noise_variance,
     posterior_of,
 )
-from bochner.solvers.scale import LIMITS, PATH, constant_noise, fit_log_scale, fit_noise, log_sizes
 
 rng = np.random.default_rng(0)
 Z, NEW, Y = rng.standard_normal((80, 6)) + 1, rng.standard_normal((20, 6)), rng.standard_normal((80, 2))

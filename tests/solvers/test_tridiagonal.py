@@ -5,7 +5,7 @@ import pytest
 
 from bochner.engines import local
 from bochner.engines.algebra import cholesky_below, shifted_cholesky
-from bochner.solvers.tridiagonal import Tridiagonal
+from bochner.solvers.shifted import Tridiagonal
 
 SIZES = pytest.mark.parametrize("D", [1, 2, 3, 64, 65, 66, 200])
 EPS = np.finfo(float).eps

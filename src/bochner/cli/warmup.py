@@ -16,8 +16,8 @@ from bochner.estimators import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
+from bochner.selection import learn_metric
 from bochner.solvers.iterative import IterativeRidge
-from bochner.tuning import learn_metric
 
 ROWS, COLUMNS, SIZE, SEED = 300, 4, 5, 0
 WIDE = 512  # columns of which a fast transform is worth its while

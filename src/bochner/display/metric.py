@@ -69,13 +69,13 @@ class MetricDisplay:
 
     See Also
     --------
-    bochner.tuning.learn_metric : Learn a metric.
+    bochner.selection.learn_metric : Learn a metric.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner.display import MetricDisplay
-    >>> from bochner.tuning import learn_metric
+    >>> from bochner.selection import learn_metric
     >>> X = np.random.default_rng(0).uniform(size=(400, 3))
     >>> metric = learn_metric(X, np.sqrt(X[:, 0]), random_state=0)
     >>> display = MetricDisplay.from_metric(metric, ["length", "width", "height"]).plot()

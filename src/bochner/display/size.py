@@ -49,7 +49,7 @@ class SizeDisplay:
     ----------
     sizes : sequence of (str, float, float)
         Name, logarithm to base 2 of the factor, loss.
-    candidates : sequence of bochner.tuning.Candidate
+    candidates : sequence of bochner.selection.Candidate
     chosen : str
         Name of the chosen candidate.
     reason : str
@@ -73,7 +73,7 @@ class SizeDisplay:
     Examples
     --------
     >>> from bochner.display import SizeDisplay
-    >>> from bochner.tuning import Candidate, Report
+    >>> from bochner.selection import Candidate, Report
     >>> tried = [("bins", -1.0, 0.31), ("bins", 0.0, 0.26), ("bins", 1.0, 0.28)]
     >>> candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate("Fourier features", 2000, 0.3, 0.01, 0.4)]
     >>> report = Report("squared error", 500, candidates, "bins", "lowest validation loss", tried)
@@ -105,7 +105,7 @@ class SizeDisplay:
 
         Parameters
         ----------
-        report : bochner.tuning.Report
+        report : bochner.selection.Report
 
         Returns
         -------

@@ -38,12 +38,11 @@ from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.reductions import factor_bytes, require_factor_memory
-from bochner.tuning.budget import Budget
-from bochner.tuning.choose import Choice, choose
-from bochner.tuning.kernel import choose_kernel
-from bochner.tuning.policy import POLICY
-from bochner.tuning.problem import Problem, SearchSpace, prepare
-from bochner.tuning.size import choose_n_components, choose_n_grids
+from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
+from bochner.selection.choose import Choice, choose
+from bochner.selection.lengthscale import choose_kernel
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem, SearchSpace, prepare
 
 MAPS: dict[str, Callable[..., FeatureMap]] = {
     "auto": FourierFeatures,

@@ -10,8 +10,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from bochner.estimators.isotonic import curve_if_better, curve_probabilities
-from bochner.solvers.conformal_sets import thresholds_of
-from bochner.tuning.held_out import HeldOutPredictions
+from bochner.selection.validation import HeldOutPredictions
+from bochner.solvers.conformal import thresholds_of
 
 LARGEST_SCORE, BEYOND = 2.0, 1e-6
 LOG_SLOPES = (-3.0, 4.0)  # logarithms of factors on scores
@@ -114,7 +114,7 @@ def curve_of(
 def set_thresholds_of(
     predictions: HeldOutPredictions | None, link: NDArray, curve: NDArray | None, largest: float = LARGEST_SCORE
 ) -> NDArray[np.float64] | None:
-    """Thresholds of sets of classes (see `bochner.solvers.conformal_sets`); None without predictions for rows left out.
+    """Thresholds of sets of classes (see `bochner.solvers.conformal`); None without predictions for rows left out.
 
     The two numbers of the link were fitted to the same rows, which costs next to nothing: at 95 %, seven types of
     forest, 97.02 % were covered after 30 rows, and 97.04 % with a link of 30 other rows; 95.16 % both after 100.

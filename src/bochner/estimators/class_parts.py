@@ -14,14 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from bochner.data.streams.base import Batch
 from bochner.data.streams.overview import Overview
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.class_losses import ClassFit, as_squared
 from bochner.estimators.model import encoded_source
+from bochner.estimators.other_losses import ClassFit, as_squared
 from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
 from bochner.estimators.tables import ClassWeighted, Stream, given, given_batch
 from bochner.estimators.targets import Signs
 from bochner.features.boundary import any_arrays
-from bochner.tuning.choose import Choice
+from bochner.selection.choose import Choice
 
 
 class ClassesInParts(StreamedMachine):

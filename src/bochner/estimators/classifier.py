@@ -21,11 +21,11 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.checks import caution_unlabelled, require_target
-from bochner.estimators.class_losses import Chosen, ClassFit, fit_again, fit_classes, largest_score
 from bochner.estimators.class_parts import ClassesInParts
 from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
 from bochner.estimators.lazy_scores import LazyScore
+from bochner.estimators.other_losses import Chosen, ClassFit, fit_classes, fit_classes_again, largest_score
 from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, given_alphas
 from bochner.estimators.streamed_predictions import predicted
@@ -34,8 +34,8 @@ from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
-from bochner.tuning.held_out import HeldOutPredictions
-from bochner.tuning.policy import POLICY
+from bochner.selection.policy import POLICY
+from bochner.selection.validation import HeldOutPredictions
 
 FEW_ROWS = 20
 
@@ -80,7 +80,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         million / n, between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
         "isotropic": one lengthscale for all columns, after scaling. "ard": a learned lengthscale and monotone warp for
-        each column. "full": a learned linear map on top (see `bochner.tuning.learn_metric`). "auto" has the lowest
+        each column. "full": a learned linear map on top (see `bochner.selection.learn_metric`). "auto" has the lowest
         loss on validation rows, which are set aside before anything is learned (about a fifth of the rows, or 10,000).
         With fewer than 250 distinct rows, or more than 4,096 columns, "auto" is "isotropic". For bins the linear map
         is learned from 2,000 to 200,000 dense rows with two or more numeric columns; otherwise "full" falls back to
@@ -347,7 +347,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         design, task, fitted = self._solve_again(source, seed, inner, alpha)
         if self.loss_ != "squared":
             chosen = Chosen(self.loss_, self.alpha_, self.n_steps_ or 0, self._start, features)
-            self.features_, coef, intercept = fit_again(design, fitted, task, chosen)
+            self.features_, coef, intercept = fit_classes_again(design, fitted, task, chosen)
             fitted = replace(fitted, coef=coef, intercept=intercept)
         self.coef_, self.intercept_ = fitted.coef, fitted.intercept
         return self

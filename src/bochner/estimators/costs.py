@@ -14,7 +14,7 @@ from bochner.engines.local import in_threads, n_threads
 from bochner.features.fourier import FourierFeatures
 from bochner.features.stored import StoredBytes, StoredFloats
 from bochner.kernels import Gaussian
-from bochner.solvers.tridiagonal import Tridiagonal
+from bochner.solvers.shifted import Tridiagonal
 
 REPEATS = 2
 ROWS, SIDE = 512, 768  # of matrices that are multiplied, by each thread its own

@@ -20,13 +20,13 @@ from bochner.data.sources import ArraySource, rows_of
 from bochner.engines.local import in_threads
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.ridge import given_alphas
-from bochner.estimators.ridge.spread import CalibrationRows
+from bochner.estimators.ridge.error_scale import CalibrationRows
 from bochner.kernels import Kernel
 from bochner.notices import quiet
-from bochner.tuning.budget import Budget
-from bochner.tuning.held_out import HeldOutPredictions
-from bochner.tuning.policy import POLICY
-from bochner.tuning.split import fold_numbers
+from bochner.selection.budget import Budget
+from bochner.selection.policy import POLICY
+from bochner.selection.split import fold_numbers
+from bochner.selection.validation import HeldOutPredictions
 
 
 class CrossFitted(NamedTuple):

@@ -10,9 +10,9 @@ from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.rows import KernelRows
 from bochner.kernels import Kernel
-from bochner.tuning.choose import Choice, Model
-from bochner.tuning.few import choose_for_few
-from bochner.tuning.policy import POLICY
+from bochner.selection.choose import Choice, Model
+from bochner.selection.lengthscale import choose_for_few
+from bochner.selection.policy import POLICY
 
 
 def choose_few(machine: KernelMachine, rows: Prepared) -> Choice | None:

@@ -19,11 +19,11 @@ from bochner.estimators.checks import threads_of
 from bochner.estimators.model import encoded_source, rows_to_map
 from bochner.estimators.posterior import Posterior
 from bochner.estimators.posterior_fit import ScaleMap, refit_posterior
+from bochner.estimators.ridge.error_scale import scale_map
 from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
-from bochner.tuning.budget import Budget
-from bochner.tuning.error_scale import scale_map
+from bochner.selection.budget import Budget
 
 
 class GaussianProcess(KernelMachine):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from bochner.tuning.trace import standard_error
+from bochner.selection.validation import standard_error
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
 CLEAR = 2.0  # standard errors of the gain in log loss, from which a curve is taken

@@ -18,8 +18,8 @@ from bochner.estimators.streamed import StreamedMachine
 from bochner.estimators.tables import given, given_batch
 from bochner.estimators.targets import Standardised
 from bochner.features.boundary import any_arrays
-from bochner.tuning.budget import Budget
-from bochner.tuning.choose import Choice
+from bochner.selection.budget import Budget
+from bochner.selection.choose import Choice
 
 CheckedTarget = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]
 

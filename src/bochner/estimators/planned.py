@@ -23,8 +23,8 @@ from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.features.leaves import leaves
 from bochner.kernels import Gaussian, Laplacian
+from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
-from bochner.tuning.policy import POLICY
 
 CHOICE_SECONDS, CHOICE_ROW = 5.0, 2e-5  # of what is learned on a sample, and for each of its rows
 MORE = 1.1  # ratio of one size to the next, among those that might fit

@@ -9,8 +9,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.landmarks import LandmarkFeatures
 from bochner.features.prior import PriorFunctions
-from bochner.solvers.posterior import LinearPosterior
-from bochner.solvers.scale import LogScale, Noise
+from bochner.solvers.posterior import LinearPosterior, LogScale, Noise
 
 BLOCK_ROWS = 4096
 

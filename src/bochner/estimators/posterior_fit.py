@@ -14,22 +14,27 @@ from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.estimators.posterior import Posterior, features_of, missed
 from bochner.estimators.ridge import Fitted
-from bochner.estimators.ridge.observations import Observations, observation_hashes
+from bochner.estimators.ridge.error_scale import Observations, observation_hashes
 from bochner.features.base import FeatureMap
 from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.landmarks import LandmarkFeatures, has_exact_kernel
 from bochner.features.leaves import leaves
 from bochner.moments import Moments
+from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.posterior import (
     LinearPosterior,
+    LogScale,
+    Noise,
+    constant_noise,
+    fit_log_scale,
+    fit_noise,
     forms_without,
     forms_without_each,
     leave_one_out_errors,
+    no_scale,
     noise_variance,
     posterior_of,
 )
-from bochner.solvers.scale import LogScale, Noise, constant_noise, fit_log_scale, fit_noise, no_scale
-from bochner.tuning.held_out import HeldOutPredictions, LeftOut
 
 N_LANDMARKS, SUMMED_ROWS, BLOCK_ROWS = 1024, 8192, 4096
 SCALE_ROWS = 4096  # that tell the scale of the noise

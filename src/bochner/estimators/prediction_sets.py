@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bochner.data.streams.lazily import lazy
 from bochner.features.boundary import any_arrays
-from bochner.solvers.conformal_sets import mass_before, threshold
+from bochner.solvers.conformal import mass_before, threshold
 
 
 class PredictionSets:
@@ -55,7 +55,7 @@ class PredictionSets:
         inference with the jackknife+", 2021, Theorem 5). The coverage holds on average over all rows, not within each
         class. If the most probable class is right more often than `coverage`, sets contain it alone, and cover as
         often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
-        Coverage", 2020, without their random part (see `bochner.solvers.conformal_sets`).
+        Coverage", 2020, without their random part (see `bochner.solvers.conformal`).
 
         Examples
         --------

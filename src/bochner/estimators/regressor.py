@@ -26,8 +26,8 @@ from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
 from bochner.estimators.lazy_scores import LazyScore
-from bochner.estimators.number_losses import NumberFit, fit_again, fit_numbers, log_counts
 from bochner.estimators.number_parts import CheckedTarget, NumbersInParts, mean_and_scale
+from bochner.estimators.other_losses import NumberFit, fit_numbers, fit_numbers_again, log_counts
 from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.streamed_predictions import named_columns, predicted
@@ -36,7 +36,7 @@ from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
-from bochner.tuning.budget import Budget
+from bochner.selection.budget import Budget
 
 
 def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
@@ -78,7 +78,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         million / n, between 50 and 800, and fewer for many outputs.
     metric : {"auto", "isotropic", "ard", "full"}, default="auto"
         "isotropic": one lengthscale for all columns, after scaling. "ard": a learned lengthscale and monotone warp for
-        each column. "full": a learned linear map on top (see `bochner.tuning.learn_metric`). "auto" has the lowest
+        each column. "full": a learned linear map on top (see `bochner.selection.learn_metric`). "auto" has the lowest
         loss on validation rows, which are set aside before anything is learned (about a fifth of the rows, or 10,000).
         With fewer than 250 distinct rows, or more than 4,096 columns, "auto" is "isotropic". For bins the linear map
         is learned from 2,000 to 200,000 dense rows with two or more numeric columns; otherwise "full" falls back to
@@ -368,7 +368,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         else:
             design, task, fitted = self._solve_again(source, seed, self.features_, self._ridge_alpha)
             way = self._fitted_loss, self.alpha_, self.n_steps_, self._aims(design, y)
-            coef = self._keep_loss(fit_again(design, fitted, task, *way), fitted)
+            coef = self._keep_loss(fit_numbers_again(design, fitted, task, *way), fitted)
         self._keep_scale(y, mean, scale)
         self.coef_ = coef
         return self

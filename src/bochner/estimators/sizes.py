@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bochner.tuning.policy import POLICY
+from bochner.selection.policy import POLICY
 
 CELL_BYTES, ROW_BYTES = 12, 300  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
 AROUND = 1.5  # of what rows in memory take, over the rows alone

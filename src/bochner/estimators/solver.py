@@ -16,9 +16,9 @@ from bochner.features.base import FeatureMap
 from bochner.features.hashed import hashed_bins
 from bochner.features.rows import has_kernel_rows
 from bochner.reductions import factor_bytes
+from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
-from bochner.tuning.policy import POLICY
 
 SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`

@@ -37,10 +37,10 @@ from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.notices import warn
+from bochner.selection.budget import Budget
+from bochner.selection.choose import Choice
+from bochner.selection.policy import POLICY
 from bochner.settings import current
-from bochner.tuning.budget import Budget
-from bochner.tuning.choose import Choice
-from bochner.tuning.policy import POLICY
 
 Targets = Callable[[NDArray], NDArray]
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen

@@ -16,7 +16,7 @@ from bochner.design import Design
 from bochner.engines.journal import Keeper
 from bochner.estimators.judges import Judges
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_moments
-from bochner.estimators.ridge.task import SCORED_ROWS
+from bochner.estimators.ridge.problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
 from bochner.moments import Moments
 

@@ -45,7 +45,7 @@ class MetricFeatures(FeatureMap):
     >>> from bochner import BinningFeatures
     >>> from bochner.features import MetricFeatures
     >>> from bochner.kernels import Laplacian
-    >>> from bochner.tuning import learn_metric
+    >>> from bochner.selection import learn_metric
     >>> X = np.random.default_rng(0).standard_normal((500, 3))
     >>> metric = learn_metric(X, X[:, 0] > 0, random_state=0)
     >>> features = MetricFeatures(metric, BinningFeatures(Laplacian(), 20, random_state=0))

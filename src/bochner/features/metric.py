@@ -30,7 +30,7 @@ class Metric:
 
     Coordinate i of a row x is scale_i x_j with j = source_i, or w_i(x_j) with a monotone piecewise linear w_i. If there
     is a linear map, it replaces the first q coordinates. A kernel of the distance between coordinates is a kernel of a
-    learned distance between rows. `bochner.tuning.learn_metric` learns metrics.
+    learned distance between rows. `bochner.selection.learn_metric` learns metrics.
 
     Parameters
     ----------

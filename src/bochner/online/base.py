@@ -36,7 +36,7 @@ from bochner.notices import warn
 from bochner.online.history import History
 from bochner.online.recursion import RecursiveSums
 from bochner.reductions import factor_bytes, require_factor_memory
-from bochner.tuning.kernel import choose_kernel
+from bochner.selection.lengthscale import choose_kernel
 
 BATCH_ROWS = 1 << 12  # of a stream
 FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.engines.algebra import gram, product, shifted_cholesky, solve_cholesky
-from bochner.solvers.tridiagonal import Tridiagonal
+from bochner.solvers.shifted import Tridiagonal
 from bochner.vectors import dots, scale
 
 JUDGES, ROUNDINGS = 512, 4

@@ -20,7 +20,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
 from bochner.features.distances import median_gaussian
 from bochner.solvers.factors import PrimalFactor
-from bochner.solvers.path import choose_alpha
+from bochner.solvers.line_search import choose_alpha
 from bochner.unsupervised.changed import ChangedRows
 
 LANDMARKS, SAMPLED = 500, 4096

@@ -2,9 +2,8 @@
 
 from bochner.estimators.ridge.direct import solve_directly, solve_moments
 from bochner.estimators.ridge.exact import solve_exactly
-from bochner.estimators.ridge.iterative import solve_iteratively
-from bochner.estimators.ridge.streamed import solve_stream, solve_stream_again
-from bochner.estimators.ridge.task import Fitted, RidgeTask, Stage, given_alphas
+from bochner.estimators.ridge.iterative import solve_iteratively, solve_stream, solve_stream_again
+from bochner.estimators.ridge.problem import Fitted, RidgeTask, Stage, given_alphas
 
 SOLVERS = {"direct": solve_directly, "cg": solve_iteratively, "exact": solve_exactly}
 

@@ -12,15 +12,13 @@ from bochner.data.draws import draw_rows
 from bochner.data.sources import ArraySource, Block
 from bochner.design import Design
 from bochner.estimators.ridge.direct import solve_directly
-from bochner.estimators.ridge.observations import distinct_numbers
-from bochner.estimators.ridge.spread import CalibrationRows
-from bochner.estimators.ridge.task import SCORED_ROWS, Fitted, RidgeTask, decide
+from bochner.estimators.ridge.error_scale import CalibrationRows, distinct_numbers
+from bochner.estimators.ridge.problem import SCORED_ROWS, Fitted, RidgeTask, decide
 from bochner.features.rows import exact_map
+from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.exact import ExactSolution, centred_kernel, solve_exact
-from bochner.solvers.factors import KernelFactor
-from bochner.solvers.leave_one_out import DualLeaveOneOut, errors_of_parts
-from bochner.solvers.path import Score
-from bochner.tuning.held_out import HeldOutPredictions, LeftOut
+from bochner.solvers.factors import DualLeaveOneOut, KernelFactor, errors_of_parts
+from bochner.solvers.line_search import Score
 
 EXACT_ROWS = 2048
 

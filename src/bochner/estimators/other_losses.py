@@ -1,0 +1,735 @@
+"""Other losses than the squared one: Newton's method on the features of a ridge regression.
+
+It begins at the ridge solution, or at the minimum for the columns alone where these are the last part of the features.
+The rows that are held out tell which is better, and how many steps to take: as in ridge regression on bins, to stop
+early regularises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.design import Design
+from bochner.estimators.calibration import (
+    LARGEST_SCORE,
+    by_class,
+    fit_temperature,
+    link_of,
+    log_losses,
+    probabilities,
+    shares,
+)
+from bochner.estimators.ridge import Fitted, RidgeTask, Stage
+from bochner.features import LinearFeatures
+from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.distances import median
+from bochner.features.stored import StoredRows
+from bochner.selection.policy import POLICY
+from bochner.selection.split import folds, rows_held_out
+from bochner.selection.validation import HeldOutPredictions, LeftOut, average, standard_error
+from bochner.solvers.factors import factorise
+from bochner.solvers.iterative import IterativeRidge, Without
+from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
+from bochner.solvers.newton import NewtonSolution, Reweighted, minimise, precondition
+
+
+class Point(NamedTuple):
+    """Coefficients, shape (K, D), and offsets for features as they are stored, shape (K,)."""
+
+    coef: NDArray
+    offset: NDArray
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where to begin.
+
+    Attributes
+    ----------
+    name : {"ridge", "columns"}
+    whole : Point
+        On all rows.
+    without : list of Point
+        Without the rows of each set that is held out.
+    """
+
+    name: str
+    whole: Point
+    without: list[Point]
+
+
+@dataclass(frozen=True)
+class LossTask:
+    """What is to be minimised.
+
+    Attributes
+    ----------
+    loss : Loss
+    penalties : tuple of float
+        Ridge terms to try, twice what they add to the loss times the squares of the coefficients.
+    tol : float
+        Relative error at which to stop; zero where rows held out tell the steps.
+    n_steps : int or None
+        Steps that served an earlier fit of the same model.
+    relative : array of shape (K, 1) or float
+        Factors on the ridge terms, for each output.
+    """
+
+    loss: Loss
+    penalties: tuple[float, ...]
+    tol: float = 0.0
+    n_steps: int | None = None
+    relative: NDArray | float = 1.0
+
+
+class LossFit(NamedTuple):
+    """Coefficients by another loss.
+
+    Attributes
+    ----------
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    penalty : float
+    beginning : {"ridge", "columns"}
+    n_steps, n_iter : int
+        Of Newton's method, and of conjugate gradients in them.
+    held_out_predictions : HeldOutPredictions or None
+    fitted : list of pairs of arrays of shape (K, n)
+        Targets and fitted values of the rows, block by block.
+    """
+
+    coef: NDArray
+    intercept: NDArray
+    penalty: float
+    beginning: str
+    n_steps: int
+    n_iter: int
+    held_out_predictions: HeldOutPredictions | None
+    fitted: list[tuple[NDArray, NDArray]]
+
+
+class _Trial(NamedTuple):
+    """A beginning and a ridge term, the steps that were best for the rows held out, their loss and fitted values."""
+
+    beginning: Beginning
+    penalty: float
+    n_steps: int
+    loss: float
+    fitted: list[NDArray]
+
+
+def stored(design: Design, fitted: Fitted, task: RidgeTask) -> Stage:
+    """The features of a ridge solution, and the rows that are held out.
+
+    Raises
+    ------
+    MemoryError
+        Where the features do not fit in memory.
+    """
+    if fitted.stage is not None:
+        return fitted.stage
+    ridge = IterativeRidge(Design(design.source, fitted.features, design.dtype), task.seed)
+    if not isinstance(ridge.blocks, list):
+        raise MemoryError("The features do not fit in memory: use loss='squared', or a smaller n_components.")
+    source, masks = design.source, sets_held_out(design, task)
+    kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
+    return Stage(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
+
+
+def sets_held_out(design: Design, task: RidgeTask) -> list[NDArray[np.bool_]]:
+    """Sets of rows to hold out, each of shape (n,): those of the choices, or a fifth, or five folds of few rows."""
+    weights, hashes = design.source.weights, design.row_hashes
+    if task.held_out is not None:
+        masks = [task.held_out]
+    elif design.source.n_counted <= POLICY.folded_rows:
+        masks = folds(hashes, weights, task.seed)
+    else:
+        masks = [rows_held_out(hashes, weights, task.seed)]
+    return [mask for mask in masks if mask.any() and not mask[weights > 0].all()]
+
+
+def with_columns(stage: Stage, part: DenseFeatureMap, weight: float) -> Stage:
+    """The features with the columns beside them, fitted already, of the given weight."""
+    return stage._replace(ridge=stage.ridge.beside(part, weight))
+
+
+def at_ridge(stage: Stage, fitted: Fitted, slope: NDArray | float = 1.0, origin: NDArray | float = 0.0) -> Beginning:
+    """A multiple of the ridge solution; features beside its own begin with coefficients of zero.
+
+    What is held out hardly moves the mean, so that the offset of all rows serves everywhere.
+
+    Parameters
+    ----------
+    slope : float or array of shape (K, 1)
+    origin : float or array of shape (K,)
+        Added.
+    """
+    ridge, K = stage.ridge, fitted.coef.shape[1]
+
+    def widened(coef: NDArray) -> NDArray:
+        return np.pad(slope * coef, ((0, 0), (0, int(ridge.edges[-1]) - coef.shape[1])))
+
+    whole = widened(fitted.coef.T)
+    offset = ridge.centred(whole, np.ravel(slope) * fitted.intercept) + np.broadcast_to(origin, K)
+    without = [Point(widened(coef), offset) for coef in stage.without or []]
+    return Beginning("ridge", Point(whole, offset), without)
+
+
+def at_columns(stage: Stage, loss: Loss, tol: float) -> Beginning:
+    """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
+    ridge, part, source = stage.ridge, stage.ridge.maps[-1], stage.ridge.design.source
+    rows = some_rows(source.n_rows, POLICY.most_begun, ridge.seed)
+    alone = IterativeRidge(Design(source.take(rows), part, ridge.design.dtype), ridge.seed)
+
+    def point(blocks: Iterable[StoredRows]) -> Point:
+        found = linear_minimum(alone, blocks, loss, tol)
+        coef = np.zeros((len(found.coef), int(ridge.edges[-1])))
+        coef[:, ridge.edges[-2] :] = found.coef / ridge.scales[-1]
+        return Point(coef, ridge.centred(coef, alone.uncentred(*found)))
+
+    without = [point(Without(alone.blocks, ~mask[rows])) for mask in stage.masks]
+    return Beginning("columns", point(alone.blocks), without)
+
+
+def some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp]:
+    """Numbers of the rows, or of as many as there may be, ascending."""
+    return np.sort(np.random.default_rng(seed).permutation(n_rows)[:most])
+
+
+def linear_minimum(
+    ridge: IterativeRidge,
+    blocks: Iterable[StoredRows],
+    loss: Loss,
+    tol: float,
+    most_steps: int = POLICY.most_iterations,
+    most: int = POLICY.most_iterations,
+) -> Point:
+    """The minimum for standardised columns, on some of the rows, by so many steps of so many iterations at the most."""
+    K = ridge.design.source.n_outputs
+    none, penalty = np.zeros((K, int(ridge.edges[-1]))), np.full((K, 1), POLICY.linear_penalty)
+    problem = Reweighted(blocks, loss, penalty, none, np.zeros(K), ridge.dtype)
+    found = minimise(problem, partial(precondition, ridge), tol, most_steps, most)
+    return Point(found.coef, found.offset)
+
+
+def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibrated: bool) -> LossFit:
+    """Minimise a loss.
+
+    Parameters
+    ----------
+    stage : Stage
+    wanted : LossTask
+    beginnings : list of Beginning
+    calibrated : bool
+        Whether fitted values of rows that are held out are wanted in any case.
+    """
+    ridge, chosen = stage.ridge, None
+    if stage.masks and wanted.n_steps is None and (calibrated or not wanted.tol):
+        trials = [_try(stage, wanted, one, penalty) for one in beginnings for penalty in wanted.penalties]
+        chosen = min(trials, key=lambda trial: trial.loss)
+    start, penalty, n_steps = beginnings[0], wanted.penalties[0], wanted.n_steps
+    if chosen is not None:
+        start, penalty, n_steps = chosen[:3]
+    if wanted.tol or n_steps is None:
+        n_steps = POLICY.newton_steps
+    problem = _problem(ridge, ridge.blocks, wanted, penalty, start.whole)
+    found = _minimise(ridge, problem, wanted.tol, n_steps)
+    coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
+    predictions = None if chosen is None else held_out_predictions(stage, chosen.fitted)
+    way = penalty, start.name, found.n_steps, found.n_iter
+    fitted = [(rows.Y, rows.F) for rows in problem.rows]
+    return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
+
+
+def mean_loss(seen: HeldOutPredictions, loss: Loss) -> float:
+    """Mean loss of fitted values of rows held out."""
+    return average(loss.value(seen.targets.T, seen.predicted.T), seen.weight)
+
+
+def held_out_at(stage: Stage, beginning: Beginning, loss: Loss) -> HeldOutPredictions:
+    """Fitted values of the rows held out before any step, with their targets and weights."""
+    traces = []
+    for mask, point in zip(stage.masks, beginning.without, strict=True):
+        blocks = Without(stage.ridge.blocks, ~mask)
+        traces.append(_Trace(_problem(stage.ridge, blocks, LossTask(loss, ()), 0.0, point), stage, mask))
+    return held_out_predictions(stage, [trace.fitted[0] for trace in traces])
+
+
+def held_out_predictions(stage: Stage, fitted: list[NDArray]) -> HeldOutPredictions:
+    """Fitted values of all rows held out, (K, m) for each set, with their targets and weights."""
+    y = np.concatenate([block.y for block in stage.ridge.blocks])
+    weight = np.concatenate([block.weight for block in stage.ridge.blocks])
+    predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
+    rows = np.concatenate([np.flatnonzero(mask) for mask in stage.masks])
+    X = stage.ridge.design.source.take(rows).whole().X
+    return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
+
+
+def _try(stage: Stage, wanted: LossTask, beginning: Beginning, penalty: float) -> _Trial:
+    """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
+    traces = []
+    for mask, point in zip(stage.masks, beginning.without, strict=True):
+        problem = _problem(stage.ridge, Without(stage.ridge.blocks, ~mask), wanted, penalty, point)
+        trace = _Trace(problem, stage, mask)
+        _minimise(stage.ridge, problem, wanted.tol, POLICY.newton_steps, trace)
+        traces.append(trace)
+    length = max(len(trace.losses) for trace in traces)
+    curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
+    mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
+    best = length - 1 if wanted.tol else int(np.argmin(mean))
+    fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
+    return _Trial(beginning, penalty, best, float(mean[best]), fitted)
+
+
+class _Trace:
+    """Losses of rows held out before the first step and after each, and their fitted values, (K, m).
+
+    Parameters
+    ----------
+    problem : Reweighted
+        Before the first step.
+    stage : Stage
+    mask : bool array of shape (n,)
+    """
+
+    def __init__(self, problem: Reweighted, stage: Stage, mask: NDArray) -> None:
+        edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
+        self.masks, self.weight = [mask[a:b] for a, b in pairwise(edges)], stage.ridge.design.source.weights[mask]
+        self.losses, self.fitted = list[float](), list[NDArray]()
+        self(problem, 0)
+
+    def __call__(self, problem: Reweighted, n_steps: int) -> bool:
+        """Judge; whether the last step brought nothing worthwhile."""
+        Y, F = (
+            np.concatenate([part[:, own] for part, own in zip(parts, self.masks, strict=True)], axis=1)
+            for parts in ([rows.Y for rows in problem.rows], [rows.F for rows in problem.rows])
+        )
+        self.fitted.append(F)
+        self.losses.append(average(problem.loss.value(Y, F), self.weight))
+        return n_steps > 1 and self.losses[-2] - self.losses[-1] <= POLICY.worthwhile * abs(self.losses[-1])
+
+
+def _problem(
+    ridge: IterativeRidge, blocks: Iterable[StoredRows], wanted: LossTask, penalty: float, at: Point
+) -> Reweighted:
+    """The loss with a ridge term."""
+    penalties = np.full((len(at.coef), 1), penalty) * wanted.relative
+    return Reweighted(blocks, wanted.loss, penalties, at.coef, at.offset, ridge.dtype)
+
+
+def _minimise(
+    ridge: IterativeRidge, problem: Reweighted, tol: float, n_steps: int, trace: _Trace | None = None
+) -> NewtonSolution:
+    """To a tolerance, or for so many steps of a few iterations each; `trace` may stop the latter."""
+    iterations = POLICY.most_iterations if tol else POLICY.newton_iterations
+    look = (lambda problem, n_steps: False) if trace is None or tol else trace
+    steps = POLICY.most_iterations if tol else n_steps
+    found = minimise(problem, partial(precondition, ridge), tol, steps, iterations, look)
+    if trace is not None and tol:
+        trace(problem, found.n_steps)
+    return found
+
+
+EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
+NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
+ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
+HALF = 0.5  # mean counts that are added before logarithms
+LARGEST_COUNT = 1e30
+
+
+@dataclass(frozen=True)
+class LogCounts:
+    """Standardised logarithms of counts, more by half of their mean, of means and deviations of shape (K,)."""
+
+    added: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+        """Targets of some rows, shape (b, K)."""
+        return (np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean) / self.scale
+
+
+def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
+    """The logarithms with which a Poisson regression begins.
+
+    Raises
+    ------
+    ValueError
+        Where a count is negative, or larger than single precision holds, or all are zero.
+    """
+    counted = slice(None) if weight is None else weight > 0
+    y, weight = y.reshape(len(y), -1)[counted], None if weight is None else weight[counted]
+    if (y < 0).any():
+        raise ValueError("loss='poisson' needs counts, and the target has negative values: use loss='squared'.")
+    if y.max() > LARGEST_COUNT:
+        raise ValueError(
+            f"loss='poisson' needs counts of at most {LARGEST_COUNT:.0e}: divide the target by a constant."
+        )
+    mean = np.average(y, axis=0, weights=weight)
+    if not (mean > 0).all():
+        raise ValueError("loss='poisson' needs a count above zero, and the target has none.")
+    logs = np.log(y + HALF * mean)
+    centre = np.average(logs, axis=0, weights=weight)
+    scale = np.sqrt(np.average(np.square(logs - centre), axis=0, weights=weight))
+    return LogCounts(HALF * mean, centre, np.where(scale > 0, scale, 1.0))
+
+
+class NumberFit(NamedTuple):
+    """Coefficients by another loss.
+
+    Attributes
+    ----------
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    loss : Loss
+    alpha : float
+        Of the loss.
+    n_steps : int
+    """
+
+    coef: NDArray
+    intercept: NDArray
+    loss: Loss
+    alpha: float
+    n_steps: int
+
+
+def fit_numbers(
+    design: Design, fitted: Fitted, task: RidgeTask, name: str, quantile: float, y: NDArray, given: NDArray | None
+) -> NumberFit:
+    """The regressor by another loss.
+
+    Parameters
+    ----------
+    name : {"huber", "quantile", "poisson"}
+    quantile : float
+    y : array of shape (n, K)
+        Targets of the loss: standardised ones, or counts.
+    given : array of shape (A,) or None
+        Ridge terms, where they are given.
+    """
+    stage = _aimed(stored(design, fitted, task), y)
+    loss = number_loss(name, quantile, fitted)
+    begun = at_ridge(stage, fitted, *_transform(design, name))
+    means = _means(stage, loss)
+    if given is not None:
+        wanted = LossTask(loss, tuple(given), task.tol)
+    else:
+        penalties = tuple(np.array(POLICY.number_shares) * fitted.alpha * means.mean())
+        wanted = LossTask(loss, penalties, relative=means / means.mean())
+    found = fit_loss(stage, wanted, [begun], calibrated=False)
+    return NumberFit(found.coef, found.intercept, loss, found.penalty, found.n_steps)
+
+
+def fit_numbers_again(
+    design: Design, fitted: Fitted, task: RidgeTask, loss: Loss, alpha: float, n_steps: int, y: NDArray
+) -> NumberFit:
+    """The regressor for other rows, with all that was chosen."""
+    stage = _aimed(stored(design, fitted, task), y)._replace(masks=[], without=[])
+    begun = at_ridge(stage, fitted, *_transform(design, "poisson" if isinstance(loss, Poisson) else "huber"))
+    means = _means(stage, loss)
+    wanted = LossTask(loss, (alpha,), n_steps=n_steps, relative=means / means.mean())
+    found = fit_loss(stage, wanted, [begun], calibrated=False)
+    return NumberFit(found.coef, found.intercept, loss, alpha, n_steps)
+
+
+def number_loss(name: str, quantile: float, fitted: Fitted) -> Loss:
+    """The loss of a name, in units of the spread of the ridge regression's errors for single rows held out."""
+    if name == "poisson":
+        return Poisson()
+    seen, spread = fitted.held_out_predictions, np.ones((fitted.coef.shape[1], 1))
+    if seen is not None:
+        sizes = np.abs(seen.targets - seen.predicted).T / NORMAL_MEDIAN
+        spread = np.array([[median(own, seen.weight)] for own in sizes])
+    spread = np.where(spread > 0, spread, 1.0)
+    return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
+
+
+def _means(stage: Stage, loss: Loss) -> NDArray[np.float64]:
+    """Weighted mean second derivatives of the outputs, shape (K, 1): mean counts, or one."""
+    if not isinstance(loss, Poisson):
+        return np.ones((stage.ridge.design.source.n_outputs, 1))
+    y = np.concatenate([block.y for block in stage.ridge.blocks])
+    weight = np.concatenate([block.weight for block in stage.ridge.blocks])
+    return np.average(y, axis=0, weights=weight)[:, np.newaxis].astype(np.float64)
+
+
+def _transform(design: Design, name: str) -> tuple[NDArray, NDArray | float]:
+    """Slope and origin that turn predictions of the ridge regression to fitted values of the loss, (K, 1) and (K,)."""
+    targets: Any = design.source.targets
+    if name == "poisson":
+        return targets.scale[:, np.newaxis], targets.mean
+    return np.ones((design.source.n_outputs, 1)), 0.0
+
+
+def _aimed(stage: Stage, y: NDArray) -> Stage:
+    """The same rows with other targets."""
+    edges = np.cumsum([0, *(len(block.y) for block in stage.ridge.blocks)])
+    blocks = [block._replace(y=y[a:b]) for block, a, b in zip(stage.ridge.blocks, edges, edges[1:], strict=False)]
+    return stage._replace(ridge=stage.ridge.holding(blocks))
+
+
+SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
+LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
+USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where another loss began.
+
+    Attributes
+    ----------
+    alpha : float
+        Of the ridge regression.
+    slope : float
+        Factor on its solution.
+    linear : bool
+        Whether the last part of the features are the columns themselves, which the ridge solution had not.
+    beginning : {"ridge", "columns"}
+    """
+
+    alpha: float
+    slope: float = 1.0
+    linear: bool = False
+    beginning: str = "ridge"
+
+
+class ClassFit(NamedTuple):
+    """A fitted classifier.
+
+    Attributes
+    ----------
+    loss : {"squared", "logistic", "squared_hinge"}
+    features : FeatureMap
+    coef : array of shape (D, K)
+    intercept : array of shape (K,)
+    link : array of shape (2,)
+    alpha : float
+    start : Start
+    n_steps : int or None
+        Of Newton's method.
+    held_out_predictions : HeldOutPredictions or None
+    reason : str
+    """
+
+    loss: str
+    features: FeatureMap
+    coef: NDArray
+    intercept: NDArray
+    link: NDArray
+    alpha: float
+    start: Start
+    n_steps: int | None
+    held_out_predictions: HeldOutPredictions | None
+    reason: str = "as given"
+
+    @property
+    def largest(self) -> float:
+        """The largest score that counts."""
+        return largest_score(self.loss)
+
+
+def largest_score(loss: str) -> float:
+    """The largest score that counts by a loss: only the squared one knows one."""
+    return LARGEST_SCORE if loss == "squared" else np.inf
+
+
+def class_loss(name: str, n_outputs: int) -> Loss:
+    """The loss of a name, for as many outputs; one stands for two classes."""
+    if name == "squared_hinge":
+        return SquaredHinge()
+    return Logistic() if n_outputs == 1 else Multinomial()
+
+
+def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alphas: NDArray | None) -> ClassFit:
+    """The classifier by the loss that is asked for, or for "auto" by the log loss and the errors of the rows held out.
+
+    Parameters
+    ----------
+    loss : {"auto", "squared", "logistic", "squared_hinge"}
+    alphas : array of shape (A,) or None
+        Ridge terms, where they are given.
+    """
+    squared = as_squared(fitted)
+    if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
+        return squared
+    if loss != "auto":
+        return _by_loss(design, fitted, task, loss, alphas)[0]
+    if reason := _why_not(design, task, squared):
+        return squared._replace(reason=reason)
+    try:
+        other, before = _by_loss(design, fitted, task, "logistic", alphas)
+    except MemoryError:
+        return squared._replace(reason="the features do not fit in memory")
+    return squared if before is None else _better(squared, other, before)
+
+
+def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
+    """Why the logistic loss is not tried: where it pays most, already the columns alone do as well by it.
+
+    It is in rare classes, and in classes that depend on many columns a little each, that squared errors rank badly. The
+    columns alone are fitted to some of the rows, which takes little.
+    """
+    seen = squared.held_out_predictions
+    assert seen is not None
+    if squared.features.n_features_in_ > POLICY.most_linear:
+        return f"there are more than {POLICY.most_linear:,} columns"
+    rows = some_rows(design.source.n_rows, POLICY.most_screened, task.seed)
+    some = Design(design.source.take(rows), squared.features, design.dtype)
+    held_out = None if task.held_out is None else task.held_out[rows]
+    masks = sets_held_out(some, replace(task, held_out=held_out))[:1]
+    if not masks:
+        return "there are too few rows"
+    part = _linear_part(some, task.seed)
+    ridge = IterativeRidge(Design(some.source, part, design.dtype), task.seed)
+    if not isinstance(ridge.blocks, list):
+        return "the columns do not fit in memory"
+    stage, loss = Stage(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
+    limits = POLICY.newton_steps, POLICY.traced_iterations
+    point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
+    alone = held_out_at(stage, Beginning("columns", point, [point]), loss)
+    link = fit_temperature(*by_class(alone))
+    alone, seen = alone.distinct(), seen.distinct()
+    two, two_noise = _mean(log_losses(alone, link, np.inf), alone.weight)
+    one, one_noise = _mean(log_losses(seen, squared.link), seen.weight)
+    if two - one <= float(np.hypot(one_noise, two_noise)):
+        return None
+    return f"validation log loss {one:.4f}, and {two:.4f} with the columns alone"
+
+
+def as_squared(fitted: Fitted) -> ClassFit:
+    """The ridge solution as a classifier."""
+    K, seen = fitted.coef.shape[1], fitted.held_out_predictions
+    link = link_of(seen, max(K, 2))
+    solution = fitted.features, fitted.coef, fitted.intercept
+    return ClassFit("squared", *solution, link, fitted.alpha, Start(fitted.alpha), None, seen)
+
+
+def _by_loss(
+    design: Design, fitted: Fitted, task: RidgeTask, name: str, alphas: NDArray | None
+) -> tuple[ClassFit, HeldOutPredictions | None]:
+    """The classifier by another loss, with the columns themselves as features too where the ridge term is open.
+
+    The second are the predictions of the ridge regression for the rows held out, as it was fitted without them.
+    """
+    K, seen = fitted.coef.shape[1], fitted.held_out_predictions
+    link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
+    slope = float(link[0]) if name == "logistic" else 1.0
+    penalties, stage = _penalties(fitted, link, alphas, name), stored(design, fitted, task)
+    linear = alphas is None and fitted.features.n_features_in_ <= POLICY.most_linear
+    if linear:
+        stage = with_columns(stage, _linear_part(design, task.seed), penalties[0] / POLICY.linear_penalty)
+    loss = class_loss(name, K)
+    beginnings = [at_ridge(stage, fitted, slope)]
+    before = None
+    if stage.masks:
+        begun = held_out_at(stage, beginnings[0], loss)
+        before = begun._replace(predicted=begun.predicted / slope)
+        if linear:
+            columns = at_columns(stage, loss, task.tol)
+            if mean_loss(held_out_at(stage, columns, loss), loss) <= POLICY.near * mean_loss(begun, loss):
+                beginnings.append(columns)
+    wanted = LossTask(loss, penalties, 0.0 if alphas is None else task.tol)
+    found = fit_loss(stage, wanted, beginnings, calibrated=True)
+    start = Start(fitted.alpha, slope, linear, found.beginning)
+    return _as_classifier(name, stage, found, start), before
+
+
+class Chosen(NamedTuple):
+    """What an earlier fit chose: loss, ridge term, steps of Newton's method, where they began, and the features."""
+
+    loss: str
+    alpha: float
+    n_steps: int
+    start: Start
+    features: FeatureMap
+
+
+def fit_classes_again(
+    design: Design, fitted: Fitted, task: RidgeTask, chosen: Chosen
+) -> tuple[FeatureMap, NDArray, NDArray]:
+    """Features, coefficients and intercepts for other rows, with all that was chosen.
+
+    `fitted` is the ridge regression, on the features without the columns.
+    """
+    start, features = chosen.start, chosen.features
+    stage, loss = stored(design, fitted, task), class_loss(chosen.loss, fitted.coef.shape[1])
+    stage = stage._replace(masks=[], without=[])
+    if start.linear:
+        stage = with_columns(stage, features.parts[-1], float(features.scales[-1] ** 2))
+    begun = at_ridge(stage, fitted, start.slope) if start.beginning == "ridge" else at_columns(stage, loss, task.tol)
+    found = fit_loss(stage, LossTask(loss, (chosen.alpha,), 0.0, chosen.n_steps), [begun], calibrated=False)
+    return stage.ridge.design.features, found.coef, found.intercept
+
+
+def _as_classifier(name: str, stage: Stage, found: LossFit, start: Start) -> ClassFit:
+    predictions = found.held_out_predictions
+    link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
+    solution = stage.ridge.design.features, found.coef, found.intercept
+    reason = f"as given; {SEPARATED}" if all(_separated(*pair) for pair in found.fitted) else "as given"
+    return ClassFit(name, *solution, link, found.penalty, start, found.n_steps, predictions, reason)
+
+
+def _separated(Y: NDArray, F: NDArray) -> bool:
+    """Whether the scores (K, n) of rows, whose targets are Y, tell all of them apart."""
+    if len(Y) == 1:
+        return bool((Y * F > 0).all())
+    return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())
+
+
+def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
+    """Ridge terms to try: those given; or the ridge regression's, where a row weighs what it does by this loss."""
+    if alphas is not None:
+        return tuple(alphas)
+    curvature = 2.0
+    if name == "logistic":
+        seen = fitted.held_out_predictions
+        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
+        curvature = 2 * max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
+    shares = POLICY.dense_shares if fitted.features.is_dense else (1.0,)
+    return tuple(curvature * fitted.alpha * share for share in shares)
+
+
+def _linear_part(design: Design, seed: int) -> LinearFeatures:
+    """The standardised columns, fitted to the rows."""
+    X, _, weight = design.source.sample(POLICY.ranked_rows, np.random.default_rng(seed)).whole()
+    part = LinearFeatures().draw(X.shape[1])
+    part.fit_sample(X, weight)
+    return part
+
+
+def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> ClassFit:
+    """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more."""
+    assert other.held_out_predictions is not None
+    before, after = before.distinct(), other.held_out_predictions.distinct()
+    one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
+    share = before.weight / before.weight.sum()
+    gain, noise = _mean(one - two, before.weight)
+    missed, missed_noise = _mean(_misses(after) - _misses(before), before.weight)
+    text = f"validation log loss {share @ two:.4f} with the logistic loss, {share @ one:.4f} with the squared loss"
+    if gain <= POLICY.clear * noise:
+        return squared._replace(reason=text)
+    if missed > POLICY.clear * missed_noise:
+        return squared._replace(reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)")
+    return other._replace(reason=text + other.reason.removeprefix("as given"))
+
+
+def _mean(losses: NDArray, weight: NDArray) -> tuple[float, float]:
+    """Weighted mean, and its standard error."""
+    return float(weight / weight.sum() @ losses), standard_error(losses, weight)
+
+
+def _misses(predictions: HeldOutPredictions) -> NDArray:
+    """Share of each row that is of another class than the one of the largest score."""
+    scores, targets, _ = by_class(predictions)
+    share = shares(targets)
+    return 1 - share[np.arange(len(share)), scores.argmax(axis=1)]

@@ -1,0 +1,339 @@
+"""Rows as observations: exact copies of a row are one, repeated measurements at the same inputs are several.
+
+Least squares may take equal rows of inputs as one row, of their mean target. What they tell of the noise may not: the
+targets vary about that mean, and the error of a row is that of one row, however much it weighs. New rows are
+exchangeable with the observations, which therefore are what calibrates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.draws import draw_rows
+from bochner.data.hashes import mixed, row_hashes
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.features import FourierFeatures
+from bochner.features.base import FeatureMap
+from bochner.selection.budget import Budget
+from bochner.selection.choose import choose
+from bochner.selection.lengthscale import choose_kernel
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import SearchSpace, prepare
+from bochner.selection.split import rows_held_out
+from bochner.selection.validation import HeldOutPredictions, LeftOut
+from bochner.solvers.conformal import Scores, in_order
+from bochner.solvers.factors import factorise, leave_one_out
+from bochner.solvers.line_search import choose_alpha
+
+CHANCE_SHARE = 0.5  # of the distinct rows: where no column has more values than that, equal rows may be chance
+EXAMINED_ROWS = 1 << 13  # in which values are counted
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Rows that have weight, copies as one.
+
+    Attributes
+    ----------
+    row : int array of shape (m,)
+        Number of a row of the source that holds each.
+    weight : array of shape (m,)
+        Of all its copies.
+    inputs, hashes : arrays of shape (m,)
+        Hashes of the inputs, and of inputs and targets.
+    number : int array of shape (n,)
+        Of the observation that each row of the source is, -1 without weight.
+    """
+
+    row: NDArray[np.intp]
+    weight: NDArray[np.float64]
+    inputs: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+    number: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, source: ArraySource) -> Observations:
+        """Those of a source."""
+        row = np.flatnonzero(source.weights)
+        weight, inputs = np.asarray(source.weights, np.float64)[row], source.row_hashes()[row]
+        hashes = observation_hashes(inputs, source.y[row].reshape(len(row), -1))
+        _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+        if len(first) == len(row) or _equal_by_chance(source.take(row[np.sort(first)[:EXAMINED_ROWS]])):
+            first = group = np.arange(len(row))
+        rank = np.argsort(np.argsort(first))  # in the order of the rows
+        group, first = rank[group], np.sort(first)
+        number = np.full(source.n_rows, -1)
+        number[row] = group
+        weight = np.bincount(group, weight, len(first)).astype(np.float64)
+        return cls(row[first], weight, inputs[first], hashes[first], number)
+
+    def source(self, source: ArraySource, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
+        """The rows of some of them, encoded, with their weights."""
+        X, y, _ = source.take(self.row[some]).whole()
+        return ArraySource(X, y, self.weight[some])
+
+
+def observation_hashes(inputs: NDArray[np.uint64], targets: NDArray) -> NDArray[np.uint64]:
+    """Hashes of rows by those of their inputs, (n,), and their targets, (n, K)."""
+    return mixed(inputs * FACTOR + row_hashes(targets))
+
+
+def _equal_by_chance(distinct: ArraySource) -> bool:
+    """Whether rows may be equal by chance, for each column and target of distinct ones has few values.
+
+    With a column of continuous values, or such targets, equal rows are copies.
+    """
+    X, y, _ = distinct.whole()
+    most = CHANCE_SHARE * len(y)
+    if any(len(np.unique(column)) > most for column in y.T):
+        return False
+    columns: Iterable[NDArray] = X.T
+    if not isinstance(X, np.ndarray):
+        X = X.tocsc()
+        many = np.flatnonzero(np.diff(X.indptr) >= most - 1)  # values that are stored, with zero; others are too few
+        columns = (X[:, [j]].toarray() for j in many)
+    return all(len(np.unique(column)) <= most for column in columns)
+
+
+def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
+    """For each row the number of its like among the distinct rows that have weight; shape (n,), 0 without weight."""
+    counted = np.flatnonzero(source.weights)
+    some = source.take(counted)
+    some = ArraySource(*some.whole(), content=some.content)
+    first_duplicate = some.first_duplicates(some.row_hashes())
+    number = np.zeros(source.n_rows, np.intp)
+    number[counted] = (np.cumsum(first_duplicate == np.arange(some.n_rows)) - 1)[first_duplicate]
+    return number
+
+
+def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budget) -> FeatureMap:
+    """Choose and draw the map.
+
+    Parameters
+    ----------
+    rows : ArraySource
+        Encoded rows with the roots of their errors, by a model that has not seen them, as targets.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
+    seed : int
+    budget : Budget
+        Where little of it is left there is one lengthscale.
+    """
+    space = SearchSpace("fourier", "ard", n_components=POLICY.scale_features, fewest_rows=POLICY.fewest_scale_rows)
+    problem, d = None, rows.X.shape[1]
+    if d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
+        problem = prepare(rows.encoded(np.float32), column_groups, None, space, False, seed, budget)
+    if problem is None:
+        kernel = choose_kernel(rows, "gaussian", None, None, seed, quick=True)
+        features: FeatureMap = FourierFeatures(kernel, POLICY.scale_features, random_state=seed)
+    else:
+        features = choose(problem).model.features
+    features.draw(d)
+    X, _, weight = rows.sample(features.sample_rows, np.random.default_rng(seed)).whole()
+    features.fit_sample(X, weight)
+    return features
+
+
+FEWEST_ROWS = 400  # that a scale is learned from; of fewer it is one for all
+LEARNED_ROWS = 16_384  # that are enough for it
+SCORED_ROWS = 4096  # that are enough to choose its penalty
+BOUNDS = (0.05, 0.99)  # quantiles of the roots that it was learned from, between which predicted ones are kept
+LIMIT_SHARE, LIMIT_ROWS = 0.01, 10  # of the weight and rows, by which the least or greatest target is a limit
+
+
+@dataclass
+class Affine:
+    """A function of the features: coefficients of shape (D, K) and intercepts of shape (K,)."""
+
+    coef: NDArray
+    intercept: NDArray[np.float64]
+
+
+@dataclass
+class Spread:
+    """Scale of the errors of a fitted model, and scores of rows that neither have seen; targets are standardised.
+
+    Attributes
+    ----------
+    centre : Affine or None
+        The model without the rows that calibrate, about which intervals are; None for the fitted model itself.
+    roots : Affine or None
+        Predicts the root of the scale; None where one scale, 1, serves all inputs.
+    bounds : array of shape (2, K)
+        Of the root of the scale.
+    limits : array of shape (2, K)
+        Least and greatest targets that there are; infinite where the rows show none.
+    scores : Scores
+        Signed errors over the scale.
+    seed : int
+        By which rows calibrate.
+    features : FeatureMap or None
+        The map of the roots; None for that of the model, as in files of version 0.2.
+    """
+
+    centre: Affine | None
+    roots: Affine | None
+    bounds: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    scores: Scores
+    seed: int
+    features: FeatureMap | None = None
+
+    def scale(self, roots: NDArray) -> NDArray[np.float64]:
+        """Scale of shape (n, K) from its predicted roots."""
+        return scale_of(roots, self.bounds)
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """Observations, and predictions for them by models that have not seen them.
+
+    Attributes
+    ----------
+    source : ArraySource
+        The rows of a fit as they came, also those that solvers take for one.
+    observations : Observations
+        Of these.
+    targets : array of shape (m, K)
+    judge : bool array of shape (m,)
+        Those that calibrate.
+    seed : int
+        By which these were held out.
+    predicted : array of shape (m, K)
+        NaN where there is no prediction.
+    centre : Affine or None
+        The model that has not seen those that calibrate, if it is one.
+    """
+
+    source: ArraySource
+    observations: Observations
+    targets: NDArray[np.float64]
+    judge: NDArray[np.bool_]
+    seed: int
+    predicted: NDArray[np.float64]
+    centre: Affine | None = None
+
+    @classmethod
+    def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> CalibrationRows:
+        """Those of a source, of which the ones calibrate that were held out, or others by their content."""
+        found = Observations.of(source)
+        judge = rows_held_out(found.inputs, found.weight, seed) if held_out is None else held_out[found.row]
+        targets = source.targets(source.y[found.row])
+        return cls(source, found, targets, judge, seed, np.full(targets.shape, np.nan))
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """Weights of the observations."""
+        return self.observations.weight
+
+    def rows_of(self, some: NDArray[np.intp] | slice = slice(None)) -> ArraySource:
+        """The rows of some of the observations, encoded, with the weights of these."""
+        return self.observations.source(self.source, some)
+
+    def held_out(
+        self,
+        some: NDArray[np.intp],
+        predicted: NDArray,
+        factors: NDArray | float | None = None,
+        fold: NDArray[np.intp] | None = None,
+    ) -> HeldOutPredictions:
+        """Some of the observations with predictions, (m, K), factors on how much they count, and their folds."""
+        weight = self.weight[some]
+        counted = weight if factors is None else weight * factors
+        return HeldOutPredictions(predicted, self.targets[some], counted, LeftOut(self.rows_of(some).X, weight, fold))
+
+    @property
+    def few(self) -> bool:
+        """Whether too few are left to learn a scale from, so that all calibrate."""
+        return int(np.count_nonzero(~self.judge)) < FEWEST_ROWS
+
+    def judged_by_all(self) -> CalibrationRows:
+        """The same, all calibrating."""
+        return replace(self, judge=np.ones(len(self.judge), bool))
+
+    def with_predictions(self, predicted: NDArray, centre: Affine | None = None) -> CalibrationRows:
+        """The same with predictions, (m, K), by models that have not seen them."""
+        return replace(self, predicted=predicted, centre=centre)
+
+    def mapped(self, change: Callable[[NDArray], NDArray]) -> CalibrationRows:
+        """The same, the coefficients of the centre changed."""
+        return replace(self, centre=self.centre and replace(self.centre, coef=change(self.centre.coef)))
+
+
+def fit_spread(
+    rows: CalibrationRows, column_groups: NDArray, budget: Budget, features: FeatureMap | None = None
+) -> Spread:
+    """Learn the scale from errors of rows that do not calibrate, if they are not too few, and score those that do.
+
+    Parameters
+    ----------
+    rows : CalibrationRows
+    column_groups : int array of shape (d,)
+        Encoded columns of one number have one scale.
+    budget : Budget
+        The time that is left for a metric.
+    features : FeatureMap, optional
+        The map of the scale, where one has been chosen before.
+    """
+    seen = np.isfinite(rows.predicted).all(axis=1)
+    errors, limits = rows.targets - rows.predicted, limits_of(rows.targets, rows.weight)
+    learned = np.flatnonzero(seen & ~rows.judge)
+    judge = np.flatnonzero(seen & rows.judge)
+    if len(learned) < FEWEST_ROWS:
+        scores = in_order(errors[judge], rows.weight[judge])
+        return Spread(rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed)
+    drawn, factors = draw_rows(rows.weight[learned], LEARNED_ROWS, np.random.default_rng(rows.seed))
+    learned = learned[drawn]
+    some = rows.rows_of(learned)
+    some = some if factors is None else some.weighted(factors)
+    roots, bounds = roots_of(errors[learned], some.weights)
+    some = ArraySource(some.X, roots, some.weights)
+    features = features or scale_map(some, column_groups, rows.seed, budget)
+    found = _regression(Design(some, features, np.float64), rows.seed)
+    predicted = Design(rows.rows_of(judge), features, np.float64).predict(found.coef, found.intercept)
+    scores = in_order(errors[judge] / scale_of(predicted, bounds), rows.weight[judge])
+    return Spread(rows.centre, found, bounds, limits, scores, rows.seed, features)
+
+
+def _regression(design: Design, seed: int) -> Affine:
+    """Ridge regression with the penalty of the least leave-one-out error of some of the rows."""
+    factor, source = factorise(design, 2), design.source
+    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(seed))
+    scored = design.of(source.take(rows))
+    counts = scored.source.weights if factors is None else scored.source.weights * factors
+    alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
+    coef = factor.coef(alpha)
+    return Affine(coef, factor.intercept(coef))
+
+
+def scale_of(roots: NDArray, bounds: NDArray) -> NDArray[np.float64]:
+    """Scale of errors, shape (n, K), from its predicted roots, within their bounds."""
+    return np.square(np.clip(roots, *bounds))
+
+
+def roots_of(errors: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
+    """Roots of the errors' sizes, shape (n, K), and the bounds of predicted ones, shape (2, K)."""
+    roots = np.sqrt(np.abs(errors))
+    counted = roots[weight > 0]
+    least = 1e-6 * counted.max(axis=0) + np.finfo(np.float64).tiny
+    return roots, np.maximum(np.quantile(counted, BOUNDS, axis=0), least)
+
+
+def limits_of(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Least and greatest target, shape (2, K), where a hundredth of the weight and ten rows lie; else infinite.
+
+    Such targets are counts, ratings or censored: what they cannot be is no part of an interval. A new row lies beyond
+    all n others at one end with a probability of at most 1 / (n + 1), so that no more coverage is lost.
+    """
+    counted, own = targets[weight > 0], weight[weight > 0]
+    ends = np.stack([counted.min(axis=0), counted.max(axis=0)])
+    there = [counted == end for end in ends]
+    heavy = np.stack([own @ rows >= LIMIT_SHARE * own.sum() for rows in there])
+    many = np.stack([rows.sum(axis=0) >= LIMIT_ROWS for rows in there])
+    return np.where(heavy & many, ends, np.array([[-np.inf], [np.inf]]))

@@ -1,0 +1,411 @@
+"""Learned metrics for random binning features, each in the size that suits the rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bochner.data.sources import Block
+from bochner.engines.costs import COSTS
+from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features.coordinates import MetricFeatures
+from bochner.features.metric import Metric
+from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
+from bochner.kernels.named import NAMED
+from bochner.selection.budget import choose_n_components, within_limit
+from bochner.selection.comparison import Comparison, Entry, Maps, concatenate
+from bochner.selection.lengthscale import choose_kernel
+from bochner.selection.metric_learning import Learned, Lesson, Schedule, learn_full
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem
+from bochner.selection.validation import Judge, Trial
+from bochner.solvers.line_search import coarser_minimum, walk_downhill
+
+
+@dataclass(frozen=True)
+class SizedMetric:
+    """A metric in the size that suits the rows: the logarithm to base 2 of the factor on its coordinates.
+
+    Seconds are those of a trial; a grid splits a column with probability `column_share`. The trial is that of the best
+    size, and `tried` are all sizes with their losses.
+    """
+
+    learned: Learned
+    size: float
+    trial: Trial
+    loss: float
+    seconds: float
+    tried: list[tuple[float, float]]
+    column_share: float = 1.0
+
+    @property
+    def alpha(self) -> float:
+        """The best ridge term of the trial."""
+        return float(self.trial.penalty[0])
+
+
+def search_size(problem: Problem, learned: Learned, start: float | None = None, share: float = 1.0) -> SizedMetric:
+    """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2.
+
+    Between these it is where a parabola through the best size and its neighbours is least, or coarser by as much as
+    raises it by half a standard error of the paired losses: of sizes that are as good within the noise the coarser one
+    has fewer bins.
+    """
+    judge, step = problem.judge, POLICY.size_step
+    U, V = learned.metric.coordinates(judge.X), learned.metric.coordinates(judge.X_out)
+    tried: dict[float, Trial] = {}
+
+    def at(size: float, factors: tuple[float, ...]) -> Trial:
+        bins = BinningFeatures(
+            Laplacian(2.0**-size), problem.n_trial_grids, column_share=share, random_state=problem.seed
+        )
+        return judge.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), POLICY.trial_steps)
+
+    def loss(size: float) -> float:
+        if size not in tried:
+            tried[size] = at(size, POLICY.trial_alphas)
+        return judge.average(tried[size].losses)
+
+    best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
+    best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
+    is_hasty = not problem.budget.has(POLICY.hasty_share)
+    if not is_hasty:
+        best = walk_downhill(loss, best, step, POLICY.farthest_size)
+    if best - step in tried and best + step in tried:
+        noise = judge.standard_error(tried[best - step].losses - tried[best].losses)
+        best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), POLICY.clear * noise, step)
+    nearest = min(tried, key=lambda size: abs(size - best))
+    final = tried[nearest] if problem.is_large or is_hasty else at(best, POLICY.fine_alphas)
+    seconds = float(np.median([trial.seconds for trial in tried.values()]))
+    sizes = [(size, loss(size)) for size in tried]
+    return SizedMetric(learned, best, final, judge.average(final.losses), seconds, sizes, share)
+
+
+def why_no_map(problem: Problem, n_mixed: int) -> str | None:
+    """Why bins have no linear map of `n_mixed` numeric columns; None where they may have one."""
+    least, most = POLICY.rows_for_map
+    if not least <= problem.n_rows <= most:
+        return f"for bins it needs {least:,} to {most:,} rows, and there are {problem.n_rows:,}"
+    if problem.sparse:
+        return "the rows are sparse"
+    if n_mixed < 2:
+        return "there are fewer than two numeric columns"
+    return f"there are more than {POLICY.most_mixed} numeric columns" if n_mixed > POLICY.most_mixed else None
+
+
+def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: SizedMetric) -> SizedMetric:
+    """The same metric with a linear map learned on top, in its size."""
+    lesson = Lesson("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
+    learned = learn_full(lesson, base.learned, plan)
+    larger = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
+    return search_size(problem, learned, base.size + round(2 * larger) / 2)
+
+
+def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
+    """Binning features whose grids are shared among metrics: their kernels' mean."""
+    maps: Maps = []
+    for i, part in enumerate(parts):
+        own = max(n_grids // len(parts) + (i < n_grids % len(parts)), 1)
+        kernel = Laplacian(2.0**-part.size)
+        bins = BinningFeatures(kernel, own, column_share=part.column_share, random_state=seed + i)
+        maps.append((1 / len(parts), MetricFeatures(part.learned.metric, bins)))
+    return maps
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was learned from the rows before candidates are fitted.
+
+    Attributes
+    ----------
+    metrics : mapping of str to Learned
+        By the names of what they are for.
+    scaled : list of SizedMetric
+        Metrics for bins, the best one first.
+    mapped : SizedMetric or None
+        The first of them with a linear map on top.
+    halves : SizedMetric or None
+        The first of them for grids that split each column with probability 1/2.
+    common_unit : Stationary or None
+        The kernel of columns that had better keep their common unit.
+    n_grids : int
+        Of bins at their final size.
+    """
+
+    metrics: Mapping[str, Learned]
+    scaled: list[SizedMetric]
+    mapped: SizedMetric | None
+    halves: SizedMetric | None
+    common_unit: Stationary | None
+    n_grids: int
+
+    @property
+    def bins(self) -> list[SizedMetric]:
+        """Metrics of all grids that split every column."""
+        return [*self.scaled, self.mapped] if self.mapped else self.scaled
+
+
+class CandidateModel(Protocol):
+    """A candidate for a model."""
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        """Whether it is to be tried, by what is known and in the time that is left."""
+
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        """Fit it at a small size."""
+
+
+class Bins(ABC):
+    """Bins with the grids shared among metrics."""
+
+    name: str
+    rank: int
+
+    @abstractmethod
+    def parts(self, known: Known) -> list[SizedMetric]:
+        """The metrics; none where it does not apply."""
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        return so_far.problem.space.features != "hybrid" and bool(self.parts(known))
+
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        least, larger = grids_of_trials(so_far.problem, known.n_grids)
+        entry = self._fit(so_far, known, least)
+        return replace(entry, larger=partial(self._fit, so_far, known, larger)) if larger > least else entry
+
+    def _fit(self, so_far: Comparison, known: Known, n_grids: int) -> Entry:
+        """Fit with so many grids."""
+        judge, parts = so_far.judge, self.parts(known)
+        of_size = partial(grids, parts, seed=so_far.problem.seed + 1)
+        features = concatenate(of_size(n_grids)).draw(so_far.problem.n_columns)
+        penalties = np.full((1, len(parts)), parts[-1].alpha)
+        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.final_steps)
+        return Entry(self.name, self.rank, n_grids, trial, of_size)
+
+
+def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
+    """Grids of the small and of the next size."""
+    least = min(problem.n_trial_grids, n_grids)
+    return least, min(round(least * POLICY.growth), n_grids)
+
+
+class ScaledBins(Bins):
+    """Bins with learned scales, in grids of two starts of the learning; unless they are to have a linear map."""
+
+    name, rank = "random binning, learned lengthscales", 2
+
+    def parts(self, known: Known) -> list[SizedMetric]:
+        return known.scaled
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        asked = so_far.problem.space.metric == "full" and known.mapped
+        return not asked and super().applies(so_far, known)
+
+
+class MappedBins(Bins):
+    """Bins with learned scales, some of the grids with a linear map on top, where one was learned."""
+
+    name, rank = "random binning, learned lengthscales and linear map", 3
+
+    def parts(self, known: Known) -> list[SizedMetric]:
+        return known.bins if known.mapped else []
+
+
+class HalfColumnBins(Bins):
+    """Bins of which each grid splits a column with probability 1/2, where that was sized."""
+
+    name, rank = "random binning, random halves of the columns", 2
+
+    def parts(self, known: Known) -> list[SizedMetric]:
+        return [known.halves] if known.halves else []
+
+
+def isotropic(problem: Problem) -> Stationary:
+    """The kernel with one lengthscale for all columns, or for all in their common unit."""
+    space, fitted = problem.space, problem.judge.fitted
+    return choose_kernel(fitted, space.kernel, problem.column_units, space.alphas, problem.seed, quick=True)
+
+
+def n_features(problem: Problem) -> int:
+    """Fourier features of a candidate: as given, or one for each row, 128 to 2,048, or as a memory limit allows."""
+    if problem.space.n_components is not None:
+        return problem.space.n_components
+    usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
+    return within_limit(usual, problem.judge.targets.shape[1])
+
+
+class Family(NamedTuple):
+    """Kernels of one metric, or of the encoded columns, which differ in size; lengthscales that are tried first."""
+
+    name: str
+    metric: Metric | None
+    make: Callable[[float], Kernel]
+    sizes: list[float]
+
+
+class FourierCandidate(ABC):
+    """Fourier features of a family of kernels, of which the best is taken; with time left where there are bins too."""
+
+    rank: int
+
+    @abstractmethod
+    def family(self, so_far: Comparison, known: Known) -> Family:
+        """The kernels."""
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        wanted = so_far.problem.space.features in ("auto", "fourier")
+        return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
+
+    def fit(self, so_far: Comparison, family: Family, size: float, n_components: int, shares: NDArray) -> Entry:
+        """Fit with a lengthscale and a number of features, and judge ridge terms."""
+        problem = so_far.problem
+
+        def of_size(n_components: int) -> Maps:
+            features = FourierFeatures(family.make(size), n_components, random_state=problem.seed + 1)
+            return [(1.0, features if family.metric is None else MetricFeatures(family.metric, features))]
+
+        features = concatenate(of_size(n_components)).draw(problem.n_columns)
+        trial = so_far.screened.solve(features, shares, problem.alphas)
+        return Entry(family.name, self.rank, n_components, trial, of_size)
+
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        """The best size by fits with few features; around the lengthscales of a metric it is looked for."""
+        family, D, shares = self.family(so_far, known), n_features(so_far.problem), np.array(POLICY.shares)
+        few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
+        tried: dict[float, Entry] = {}
+
+        def loss(size: float) -> float:
+            if size not in tried:
+                tried[size] = self.fit(so_far, family, size, few, shares)
+            return so_far.loss(tried[size])
+
+        best = start = min(family.sizes, key=loss)
+        if so_far.problem.budget.has(POLICY.hasty_share):
+            best *= 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
+        entry = tried[best]
+        sizes = [(-float(np.log2(size)), loss(size)) for size in tried]
+        if few == more:
+            return replace(entry, sizes=sizes)
+        nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
+        fit = partial(self.fit, so_far, family, best, more, shares[max(nearest - 2, 0) : nearest + 2])
+        return replace(entry, sizes=sizes, larger=fit)
+
+
+class IsotropicFourier(FourierCandidate):
+    """Fourier features with one lengthscale: the better of Gaussian and Laplacian, columns scaled or as they are."""
+
+    rank = 0
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        return so_far.problem.space.metric == "auto" and super().applies(so_far, known)
+
+    def family(self, so_far: Comparison, known: Known) -> Family:
+        kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
+
+        def make(size: float) -> Kernel:
+            return clone(kernel).set_params(lengthscale=np.asarray(kernel.lengthscale) * size)
+
+        return Family("Fourier features, one lengthscale", None, make, [1.0])
+
+
+class ScaledFourier(FourierCandidate):
+    """Fourier features with learned scales, of columns or of principal components."""
+
+    rank = 1
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        return "fourier" in known.metrics and super().applies(so_far, known)
+
+    def family(self, so_far: Comparison, known: Known) -> Family:
+        kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
+        name = "Fourier features, learned lengthscales"
+        name += "" if known.common_unit is None else " of principal components"
+        sizes = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
+        return Family(name, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], sizes)
+
+
+class Hybrid:
+    """Bins and Fourier features side by side, each in its metrics; where asked for, or of few rows, with time left.
+
+    A trial with few grids tells the ridge terms of both, by some of the rows where they are many.
+    """
+
+    name, rank = "Fourier features and random binning", 4
+
+    def applies(self, so_far: Comparison, known: Known) -> bool:
+        problem = so_far.problem
+        if problem.space.features == "hybrid":
+            return True
+        both = bool(known.bins) and "fourier" in known.metrics
+        wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
+        timely = wanted and problem.budget.has(POLICY.patient_share)
+        return timely and not (so_far.judge.classes and self._is_uneven(so_far))
+
+    def _is_uneven(self, so_far: Comparison) -> bool:
+        """Whether of bins and of Fourier features, which were tried, one are clearly behind the others."""
+        groups = [[one for one in so_far.entries if one.has_bins == binned] for binned in (False, True)]
+        if not all(groups):
+            return True
+        one, other = (min(group, key=so_far.loss) for group in groups)
+        return so_far.better(one, other, POLICY.clear) or so_far.better(other, one, POLICY.clear)
+
+    def small(self, so_far: Comparison, known: Known) -> Entry:
+        judge, given, n_rows = so_far.judge, so_far.problem.space.n_components, so_far.problem.n_rows
+        smooth = so_far.problem.penalties(POLICY.hybrid_alphas)
+        rough = so_far.problem.penalties((POLICY.hybrid_bin_alpha,))
+        pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
+        least, larger = grids_of_trials(so_far.problem, known.n_grids)
+        D = max(2, min(POLICY.hybrid_features, n_rows // 4)) if given is None else given
+        few = judge.subsample(POLICY.compared_rows)
+        entry = self._fit(so_far, known, (max(D // 2, 1), least), few, pairs)
+        return replace(
+            entry, larger=partial(self._fit, so_far, known, (D, larger), judge, entry.trial.penalty[np.newaxis])
+        )
+
+    def _fit(self, so_far: Comparison, known: Known, sizes: tuple[int, int], judge: Judge, penalties: NDArray) -> Entry:
+        """Fit with so many features and grids on the rows of a judge."""
+        problem, learned, (D, n_grids) = so_far.problem, known.metrics["fourier"], sizes
+        kernel = Gaussian(float(np.exp(-learned.sizes[0])))
+        fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
+
+        def of_size(n_grids: int) -> Maps:
+            return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
+
+        features = concatenate(of_size(n_grids)).draw(problem.n_columns)
+        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.hybrid_steps // len(penalties))
+        return Entry(self.name, self.rank, n_grids, trial, of_size)
+
+
+def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateModel]]:
+    """Those that apply, in two rounds: bins beside Fourier features come second where it matters how these compare."""
+    alone: list[CandidateModel] = [ScaledFourier(), IsotropicFourier(), MappedBins(), ScaledBins(), HalfColumnBins()]
+    hybrid: list[CandidateModel] = [Hybrid()]
+    for some in [alone, hybrid] if so_far.judge.classes else [hybrid + alone]:
+        yield [one for one in some if one.applies(so_far, known)]
+
+
+def features_that_pay(so_far: Comparison, entry: Entry) -> int:
+    """Fourier features of the model: twice as many where doubling them paid, or more: for images, thousands of them.
+
+    A time limit makes them fewer, but not fewer than 512.
+    """
+    problem, judge, D = so_far.problem, so_far.screened, n_features(so_far.problem)
+    if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
+        return D
+    half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
+    trial = judge.solve(half, entry.trial.share * np.array(POLICY.around), None)
+    before, after = judge.average(trial.losses), so_far.loss(entry)
+    if (before - after) / 2 < POLICY.unnoticed * judge.standard_error(entry.losses):  # errors fall as one over the size
+        return entry.size
+    factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
+    timed = problem.budget.limit is not None
+    work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
+    most = max(int(np.sqrt(work / problem.n_rows)), POLICY.fewest_affordable if timed else D)
+    return within_limit(min(D * factor, POLICY.most_features, most), judge.targets.shape[1])

@@ -1,0 +1,253 @@
+"""The model chosen from the data: metric, map, size and ridge terms, on rows held out before anything is learned.
+
+Metrics are learned on blocks of rows, sizes found by trials with few grids or features, and candidates race: what is
+clearly behind at a small size is not fitted at a larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import call
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bochner.data.sources import Block
+from bochner.engines.local import in_threads, n_threads
+from bochner.features.base import FeatureMap
+from bochner.features.leaves import leaves
+from bochner.kernels import Stationary
+from bochner.kernels.named import SEPARABLE
+from bochner.selection.candidates import (
+    Known,
+    SizedMetric,
+    candidates,
+    features_that_pay,
+    grids,
+    isotropic,
+    search_size,
+    why_no_map,
+    with_linear_map,
+)
+from bochner.selection.comparison import Comparison, Entry, concatenate
+from bochner.selection.metric_learning import Learned, Lesson, Schedule, learn, learning_sample, map_schedule, schedule
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem
+from bochner.selection.report import Report
+from bochner.selection.split import Split
+from bochner.selection.validation import HeldOutPredictions, Losses
+
+SECOND_START = "bins, second start"
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model that was chosen, which can be fitted on any rows.
+
+    Attributes
+    ----------
+    features : FeatureMap
+        Not drawn.
+    alpha : float or None
+        None for Fourier features, which may be solved directly.
+    report : Report
+    alpha_per_weight : float
+        Of Fourier features: the ridge term for a unit of weight.
+    is_open : bool
+        Whether the ridge term is still to be chosen.
+    unmapped : str or None
+        Why there is no linear map, where one was requested.
+    """
+
+    features: FeatureMap
+    alpha: float | None
+    report: Report
+    alpha_per_weight: float = 0.0
+    unmapped: str | None = None
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rows held out tell beside the model, for its last fit on all rows.
+
+    Losses are a function of predictions of these rows, of shape (K, m).
+    """
+
+    split: Split
+    losses: Losses
+
+
+class Choice(NamedTuple):
+    """A model, what the rows held out tell beside it, and predictions of few rows by choices without them, if any."""
+
+    model: Model
+    verdict: Verdict | None = None
+    predictions: HeldOutPredictions | None = None
+
+
+def choose(problem: Problem) -> Choice:
+    """Choose a model."""
+    so_far, space = Comparison(problem), problem.space
+    sample = learning_sample(problem.judge.fitted, problem.seed)
+    common_unit = _common_unit(so_far)
+    lessons = _lessons(problem, sample, common_unit)
+    with so_far.stage("metric"):
+        first = list(lessons)[:2]
+        metrics = dict(zip(first, in_threads(learn, [lessons[name] for name in first]), strict=True))
+        known = _known(so_far, sample, lessons, metrics, common_unit)
+    if problem.is_large and known.bins and space.features != "hybrid":
+        model = _unjudged(so_far, known)
+    else:
+        with so_far.stage("candidates"):
+            for some in candidates(so_far, known):
+                so_far.enter([partial(one.small, so_far, known) for one in some])
+            if problem.budget.has(POLICY.hasty_share):
+                so_far.enlarge(known.n_grids)
+        entry, reason = so_far.decide()
+        report = so_far.report(entry.name, reason)
+        if entry.has_bins:
+            model = _iterated(so_far, known, entry, report)
+        else:
+            model = _solved_directly(so_far, entry, report)
+    if space.metric == "full":
+        model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
+    return Choice(model, Verdict(problem.split, problem.judge.final_losses))
+
+
+def _common_unit(so_far: Comparison) -> Stationary | None:
+    """The isotropic kernel of many columns that had better keep their common unit, as pixels; else None."""
+    problem = so_far.problem
+    wide = problem.n_columns > POLICY.wide and not problem.sparse and problem.column_units is not None
+    if not wide or problem.space.metric != "auto":
+        return None
+    with so_far.stage("one lengthscale"):
+        kernel = isotropic(problem)
+    return kernel if np.ndim(kernel.lengthscale) else None
+
+
+def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) -> dict[str, Lesson]:
+    """The metrics to learn for bins and for Fourier features."""
+    space, groups, seed = problem.space, problem.column_groups, problem.seed
+    parts, binned, dense = "value" if problem.sparse else "both", [], []
+    if space.features != "fourier" and (common_unit is None or space.features != "auto"):
+        some = POLICY.rows_for_full_learning <= problem.n_rows <= POLICY.rows_for_bins_alone
+        some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
+        twice = some and not problem.budget.is_short and not problem.sparse and _mostly_numeric(sample.X)
+        binned = ["bins", SECOND_START] if twice else ["bins"]
+    one = problem.budget.is_short and problem.n_rows >= POLICY.rows_for_full_learning and common_unit is None
+    if space.features in ("fourier", "hybrid") or (space.features == "auto" and not problem.is_large and not one):
+        dense = ["fourier"]
+    plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
+    plans = [plan, plan]
+    if problem.is_large:  # where blocks of near rows alone may lead astray, which are better otherwise
+        plans[1] = _limited(schedule(POLICY.rows_for_full_learning), problem, 2)
+    lessons = {name: Lesson("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
+    return lessons | {name: _fourier_lesson(problem, sample, plan, common_unit) for name in dense}
+
+
+def _fourier_lesson(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> Lesson:
+    """The metric to learn for Fourier features, by the distance of the kernel that is named."""
+    full = problem.space.metric == "full"
+    kernel = "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
+    if common_unit is not None:
+        factors = 1 / np.asarray(common_unit.lengthscale)
+        return Lesson(kernel, sample, problem.column_groups, plan, problem.seed, common_unit=factors)
+    parts = "value" if full or problem.sparse else "both"
+    mapped = map_schedule(plan) if full and not problem.sparse else None
+    if kernel == "gaussian":
+        plan = replace(plan, block=min(plan.block, POLICY.gaussian_block))
+    return Lesson(kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped)
+
+
+def _limited(plan: Schedule, problem: Problem, n_lessons: int) -> Schedule:
+    """A schedule within a share of the time left, for lessons that are learned side by side."""
+    if problem.budget.limit is None:
+        return plan
+    rounds = -(-n_lessons // n_threads())
+    return replace(plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1))
+
+
+def _mostly_numeric(X: NDArray) -> bool:
+    """Whether half of the columns that vary have more than two values."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
+
+
+def _known(
+    so_far: Comparison,
+    sample: Block,
+    lessons: Mapping[str, Lesson],
+    learned: Mapping[str, Learned],
+    common_unit: Stationary | None,
+) -> Known:
+    """The metrics, those for bins in their best sizes, and the number of grids; lessons that are left are learned."""
+    problem = so_far.problem
+    binned, later = [name for name in lessons if name != "fourier"], [name for name in lessons if name not in learned]
+    work: list[Callable[[], Any]] = [partial(search_size, problem, learned[name]) for name in binned]
+    found = in_threads(call, work + [partial(learn, lessons[name]) for name in later])
+    scaled: dict[str, SizedMetric] = dict(zip(binned, found[: len(binned)], strict=True))
+    metrics = {**learned, **dict(zip(later, found[len(binned) :], strict=True))}
+    more: dict[str, Callable[[], SizedMetric]] = {}
+    best = sorted(scaled.values(), key=lambda one: one.loss)
+    if best and problem.budget.has(POLICY.patient_share):
+        if problem.space.metric != "ard" and why_no_map(problem, best[0].learned.n_mixed) is None:
+            plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
+            more["linear map"] = partial(with_linear_map, problem, sample, plan, best[0])
+        if _halves_apply(problem):
+            more["random halves"] = partial(search_size, problem, best[0].learned, best[0].size + 1, 0.5)
+    others = dict(zip(more, in_threads(call, list(more.values())), strict=True))
+    for name, one in (scaled | others).items():
+        so_far.note_sizes(name, one.tried)
+    n_grids = problem.n_grids(best[0].seconds) if best else 0
+    return Known(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
+
+
+def _halves_apply(problem: Problem) -> bool:
+    """Whether random halves of the columns are tried: of many rows and some columns, and no linear map asked for."""
+    many = problem.n_columns >= POLICY.fewest_halved and problem.n_rows >= POLICY.rows_for_full_learning
+    return many and not problem.is_large and problem.space.features != "hybrid" and problem.space.metric != "full"
+
+
+def _unjudged(so_far: Comparison, known: Known) -> Model:
+    """Bins without a comparison, which would take as long as the fit itself."""
+    reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
+    report, problem, best = (
+        so_far.report("random binning, learned lengthscales", reason),
+        so_far.problem,
+        known.scaled[0],
+    )
+    features = concatenate(grids([best], known.n_grids, problem.seed + 1))
+    return Model(features, best.alpha * problem.split.largest_weight, report)
+
+
+def _solved_directly(so_far: Comparison, entry: Entry, report: Report) -> Model:
+    """Fourier features, as many as pay."""
+    per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
+    features = concatenate(entry.of_size(features_that_pay(so_far, entry)))
+    return Model(clone(features), None, report, per_weight)
+
+
+def _iterated(so_far: Comparison, known: Known, entry: Entry, report: Report) -> Model:
+    """Maps weighted so that one ridge term serves all of them, with as many grids as pay."""
+    maps, penalty = entry.of_size(so_far.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
+    least = penalty.min()
+    weighted = [(weight * least / own, part) for (weight, part), own in zip(maps, penalty, strict=True)]
+    return Model(clone(concatenate(weighted)), float(least) * so_far.problem.split.largest_weight, report)
+
+
+def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, Learned]) -> str | None:
+    """Why no metric of the chosen map has a linear map, if that is so."""
+    parts = [leaf for leaf in leaves(model.features) if leaf.metrics]
+    if any(metric.linear_.size for part in parts for metric in part.metrics):
+        return None
+    if problem.sparse:
+        return "the rows are sparse"
+    binned = [own for name, own in metrics.items() if name != "fourier"]
+    if not binned or all(part.features.is_dense for part in parts):
+        return f"{model.report.chosen} had {model.report.reason}"
+    return why_no_map(problem, binned[0].n_mixed) or "the time limit left no time for it"

@@ -1,0 +1,176 @@
+"""How candidates compare so far, and the rule by which one of them is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import call
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.engines.local import in_threads
+from bochner.features import ConcatenatedFeatures
+from bochner.features.base import FeatureMap
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem
+from bochner.selection.report import Candidate, Report
+from bochner.selection.validation import Judge, Trial
+
+Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
+Sizes = Sequence[tuple[float, float]]
+
+
+def concatenate(maps: Maps) -> FeatureMap:
+    """One map of several side by side."""
+    if len(maps) == 1:
+        return maps[0][1]
+    return ConcatenatedFeatures([part for _, part in maps], [weight for weight, _ in maps])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A candidate that was fitted and judged; simpler ones have lower ranks.
+
+    Attributes
+    ----------
+    name : str
+    rank, size : int
+    trial : Trial
+    of_size : callable (size) -> list of (float, FeatureMap)
+        Weights, and maps that are not drawn, of a size.
+    larger : callable () -> Entry, optional
+        Fits it at its next size.
+    slope : float or None
+        Of the loss over one by the size; None where that is not known.
+    gain : float
+        By how much its loss is expected to fall yet, until it has its final size.
+    sizes : sequence of (float, float)
+        Logarithms to base 2 of the factors on its coordinates that were tried, and their losses.
+    """
+
+    name: str
+    rank: int
+    size: int
+    trial: Trial
+    of_size: Callable[[int], Maps]
+    larger: Callable[[], Entry] | None = None
+    slope: float | None = None
+    gain: float = 0.0
+    sizes: Sizes = ()
+
+    @property
+    def has_bins(self) -> bool:
+        """Whether there are bins in it, and so a solution by iterations."""
+        return self.trial.n_iter > 0
+
+    @property
+    def losses(self) -> NDArray:
+        """Of the held-out rows, as they are expected at the final size."""
+        return self.trial.losses - self.gain
+
+
+class Comparison:
+    """Candidates of a problem that were tried and judged; sizes and seconds are those of its `Report`."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.judge = problem, problem.judge
+        self.entries: list[Entry] = []
+        self.sizes: list[tuple[str, float, float]] = []
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Note the seconds of a stage."""
+        start = self.problem.budget.elapsed
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + self.problem.budget.elapsed - start
+
+    def note_sizes(self, name: str, sizes: Sizes) -> None:
+        """Note the sizes that were tried for something, and their losses."""
+        self.sizes += [(name, *one) for one in sizes]
+
+    @cached_property
+    def screened(self) -> Judge:
+        """The trials of dense features: on 50,000 rows at most, fewer where a time limit asks for that."""
+        least, most = POLICY.screened_rows
+        if self.problem.budget.limit is not None:
+            most = int(np.clip(POLICY.screened_rate * self.problem.budget.left, least, most))
+        return self.judge.subsample(most)
+
+    def loss(self, entry: Entry) -> float:
+        """Mean held-out loss that is expected at the final size."""
+        return self.judge.average(entry.losses)
+
+    def enter(self, candidates: Sequence[Callable[[], Entry]]) -> None:
+        """Fit candidates at a small size, side by side."""
+        for entry in in_threads(call, candidates):
+            self.entries.append(entry)
+            self.note_sizes(entry.name, entry.sizes)
+
+    def enlarge(self, n_grids: int) -> None:
+        """Fit those that may still win at their next size, side by side; bins have `n_grids` grids in the end."""
+        left = [k for k in self._left() if self.entries[k].larger]
+        larger = in_threads(lambda k: self._larger(self.entries[k], n_grids), left)
+        for k, entry in zip(left, larger, strict=True):
+            self.entries[k] = entry
+
+    def _left(self) -> list[int]:
+        """Numbers of the entries that may still win: what is preferred to the best one has more patience."""
+        best = min(self.entries, key=self.loss)
+        kept = [POLICY.hopeless if self._preferred(entry, best) else POLICY.clear for entry in self.entries]
+        return [k for k, entry in enumerate(self.entries) if entry is best or not self.better(best, entry, kept[k])]
+
+    def _larger(self, entry: Entry, n_grids: int) -> Entry:
+        """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
+        assert entry.larger is not None
+        found = entry.larger()
+        if not found.has_bins or not entry.size < found.size < n_grids:
+            return found
+        slope = max((self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size), 0.0)
+        gain = 0.0 if self.judge.classes else slope * (1 / found.size - 1 / n_grids)
+        return replace(found, slope=slope, gain=gain)
+
+    def grids_that_pay(self, entry: Entry, n_grids: int) -> int:
+        """Grids, `n_grids` at most, beyond which the loss falls by less than a hundredth of its standard error."""
+        if entry.slope is None or entry.size >= n_grids:
+            return n_grids
+        unnoticed = POLICY.unnoticed * self.judge.standard_error(entry.trial.losses)
+        enough = int(np.ceil(1 / (unnoticed / entry.slope + 1 / n_grids))) if entry.slope else 0
+        return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
+
+    def decide(self) -> tuple[Entry, str]:
+        """The least loss, but of several that are as good within the noise the one that is preferred; and why.
+
+        Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
+        """
+        best = min(self.entries, key=self.loss)
+        preferred = sorted(self.entries, key=lambda entry: entry.rank if self.judge.classes else -entry.rank)
+        chosen = next(entry for entry in preferred if not self.better(best, entry, POLICY.clear))
+        if len(self.entries) == 1:
+            return chosen, "the only candidate that the arguments allow"
+        if chosen is best:
+            return chosen, "lowest validation loss"
+        return chosen, f"within the noise of the lowest validation loss ({best.name}), and preferred"
+
+    def _preferred(self, one: Entry, other: Entry) -> bool:
+        """Whether one candidate is preferred to another that is as good."""
+        return one.rank < other.rank if self.judge.classes else one.rank > other.rank
+
+    def better(self, one: Entry, other: Entry, clear: float) -> bool:
+        """Whether a candidate's held-out losses are lower than another's by so many standard errors."""
+        gain = other.losses - one.losses
+        return self.judge.average(gain) > clear * self.judge.standard_error(gain)
+
+    def report(self, chosen: str, reason: str) -> Report:
+        """What was tried, and why the choice fell as it did."""
+        criterion = "log loss" if self.judge.classes else "squared error"
+        candidates = [
+            Candidate(
+                one.name, one.size, self.loss(one), self.judge.standard_error(one.trial.losses), one.trial.seconds
+            )
+            for one in self.entries
+        ]
+        return Report(criterion, len(self.judge.weight_out), candidates, chosen, reason, self.sizes, self.seconds)

@@ -1,0 +1,425 @@
+"""The kernel and its lengthscale from the data, where only a name is given.
+
+A kernel's shape matters less than its lengthscale, which is tried in steps of 1.5 (at first of 1.5^4) around the spread
+of the columns: the root of their summed variances, the distance scale of a Euclidean kernel, or half of their summed
+deviations, that of a kernel of the L1 distance. Each trial is a small ridge regression on a sample of the rows, scored
+by its exact leave-one-out error at the best alpha. Where all columns are numbers, one trial asks whether they had
+better keep their common unit, as the pixels of images should, than be scaled to unit variance each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.hashes import row_hashes
+from bochner.data.sources import ArraySource, Block
+from bochner.design import Design
+from bochner.engines.local import in_threads
+from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features.rows import KernelRows
+from bochner.kernels import Stationary
+from bochner.kernels.named import NAMED, SEPARABLE
+from bochner.selection.budget import Budget, choose_n_components
+from bochner.selection.policy import POLICY
+from bochner.selection.report import Candidate, Report
+from bochner.selection.split import fold_numbers
+from bochner.selection.validation import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, standard_error
+from bochner.solvers.exact import centred_kernel
+from bochner.solvers.factors import KernelFactor, factorise, leave_one_out
+from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.line_search import choose_alpha, walk_downhill
+
+AUTO = ("gaussian", "laplacian")
+
+
+class KernelScores:
+    """Scores of kernels on a sample of encoded rows, each computed once: leave-one-out, or of rows held out for bins.
+
+    Where alphas are given, they are scaled as the sum of squares is by the sampling, so that they mean the same.
+    """
+
+    def __init__(
+        self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int, binned: bool
+    ) -> None:
+        self.score = self._held_out if binned else self._left_out
+        sample = source.sample(n_rows, np.random.default_rng(seed))
+        self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(source.n_counted, 1)
+        sample = sample.distinct()
+        X, _, weight = sample.whole()
+        self.source = sample.encoded(np.float64)
+        self.n_components, self.seed, self.spread = n_components, seed, deviations(X, weight)
+        self.scores: dict[Stationary, float] = {}
+
+    def best(self, kernels: Sequence[Stationary]) -> int:
+        """Index of the kernel with the least score, the first of several."""
+        fresh = [kernel for kernel in dict.fromkeys(kernels) if kernel not in self.scores]
+        self.scores |= zip(fresh, in_threads(self.score, fresh), strict=True)
+        return min(range(len(kernels)), key=lambda i: self.scores[kernels[i]])
+
+    def _left_out(self, kernel: Stationary) -> float:
+        """Leave-one-out error of Fourier features at the best alpha."""
+        features = FourierFeatures(kernel, self.n_components, random_state=self.seed).draw(len(self.spread))
+        design = Design(self.source, features, np.float64)
+        factor = factorise(design, 2)
+        score = leave_one_out(factor, lambda: design)
+        if self.alphas is None:
+            return float(choose_alpha(factor, score)[2].min())
+        return float(score(self.alphas).min())
+
+    def _held_out(self, kernel: Stationary) -> float:
+        """Error of bins on rows that are held out, at the best alpha."""
+        features = BinningFeatures(kernel, POLICY.kernel_grids, random_state=self.seed).draw(len(self.spread))
+        ridge = IterativeRidge(Design(self.source, features, np.float32), self.seed)
+        held_out = HeldOut(ridge, self.seed)
+        if not held_out.folds:
+            return np.inf
+        return float(choose_penalty(held_out, alphas_to_try(ridge) if self.alphas is None else self.alphas)[1].min())
+
+    def kernel(self, name: str, lengths: NDArray, power: float) -> Stationary:
+        """Kernel of the columns over `lengths`, its lengthscale 1.5^power times their spread."""
+        spread = self.spread / lengths
+        base = spread.sum() / 2 if name in SEPARABLE else np.linalg.norm(spread)
+        scale = float(base) * POLICY.step**power
+        return NAMED[name](scale * lengths if np.ptp(lengths) else scale * float(lengths[0]))
+
+    def search(self, name: str, lengths: NDArray, powers: Sequence[float]) -> float:
+        """The power to which the walk from the best of some leads."""
+        start = powers[self.best([self.kernel(name, lengths, power) for power in powers])]
+        self.best([self.kernel(name, lengths, start + way) for way in (0, 1, -1)])  # side by side
+
+        def loss(power: float) -> float:
+            kernel = self.kernel(name, lengths, power)
+            self.best([kernel])
+            return self.scores[kernel]
+
+        return walk_downhill(loss, start, 1, POLICY.farthest)
+
+
+def choose_kernel(
+    source: ArraySource,
+    name: str,
+    column_units: NDArray | None,
+    alphas: NDArray | None,
+    seed: int,
+    binned: bool = False,
+    quick: bool = False,
+) -> Stationary:
+    """Choose the lengthscale of a named kernel, or the kernel too.
+
+    Parameters
+    ----------
+    source : ArraySource
+        Encoded on the way out.
+    name : str
+        A key of `bochner.kernels.named.NAMED`, or "auto" for the better of Gaussian and Laplacian.
+    column_units : array of shape (d,) or None
+        What one unit of each encoded column is in the unit of the input; None where that has no meaning.
+    alphas : array of shape (A,) or None
+        The ridge terms allowed; None where they are chosen too.
+    seed : int
+    binned : bool, default=False
+        Whether the kernel is for random binning features, by which it is then judged; "auto" is Laplacian.
+    quick : bool, default=False
+        Whether a look at fewer rows with fewer features is enough.
+    """
+    names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
+    for candidate in names if binned else ():
+        NAMED[candidate]().pitch_measure()  # refused where there is none
+    n_components = choose_n_components(source.n_rows, source.weights)
+    n_rows, most = POLICY.quick_round if quick else POLICY.rounds[0]
+    trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned)
+    one = np.ones(len(trials.spread))
+    if trials.source.n_rows < POLICY.fewest_distinct or not trials.spread.any():
+        return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
+    ways = [one] if column_units is None else [one, common_unit_lengths(column_units, trials.spread)]
+    lengths = ways[trials.best([trials.kernel(names[0], way, 0) for way in ways])]
+    powers = {candidate: trials.search(candidate, lengths, POLICY.afar) for candidate in names}
+    best = names[trials.best([trials.kernel(candidate, lengths, powers[candidate]) for candidate in names])]
+    if not quick and source.n_rows >= POLICY.rounds[1][0]:
+        n_rows, most = POLICY.rounds[1]
+        trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned)
+        powers[best] = trials.search(best, lengths, [powers[best]])
+    return trials.kernel(best, lengths, powers[best])
+
+
+def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
+    """Lengthscales, up to a factor, of encoded columns that are to keep their common unit.
+
+    Columns of less than 1e-100 of the largest deviation of those that vary count as if they had that much, which is
+    nothing. Those that do not vary in the rows at hand may in others, and are of no larger deviation than these.
+    """
+    largest = column_units[spread > 0].max()
+    return 1 / np.maximum(np.fmin(column_units, largest) / largest, POLICY.least_share)
+
+
+def deviations(X: Any, weight: NDArray) -> NDArray:
+    """Weighted standard deviations of the columns, shape (d,)."""
+    share = weight / weight.sum()
+    mean = share @ X
+    square = share @ (X.power(2) if sp.issparse(X) else np.square(X, dtype=np.float64))
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+SCALED, COMMON_UNIT = "one lengthscale, columns of unit variance", "one lengthscale, columns in their common unit"
+HIGHEST_SCORE = 2.0  # beyond which a score says no more, as in the link of the fitted model
+
+
+class FewRows(NamedTuple):
+    """A kernel of the encoded columns, the ridge term for a unit of weight, and how they were chosen.
+
+    Predictions are for the distinct rows, by machines without each and choices without its tenth of the rows.
+    """
+
+    kernel: Stationary
+    alpha_per_weight: float
+    report: Report
+    predictions: HeldOutPredictions
+
+
+class Trial(NamedTuple):
+    """A kernel, its power, and for each ridge term its log weight, losses of rows, (A, n), and scores, (A, n, K)."""
+
+    way: str
+    power: float
+    log_weights: NDArray
+    losses: NDArray
+    scores: NDArray
+
+    @property
+    def best(self) -> NDArray:
+        """Losses of the rows by the ridge term of the greatest weight."""
+        losses: NDArray = self.losses[self.log_weights.argmax()]
+        return losses
+
+
+class Way:
+    """Kernels of the rows with columns of given lengths, up to a factor.
+
+    Parameters
+    ----------
+    rows : Block
+        X dense, targets from -1 to 1, weights.
+    name : str
+        Of the kernel.
+    way : str
+        Of the lengths, for people.
+    lengths : array of shape (d,)
+    spread : array of shape (d,)
+        Deviations of the columns.
+    alphas : array of shape (A,) or None
+    """
+
+    def __init__(
+        self, rows: Block, name: str, way: str, lengths: NDArray, spread: NDArray, alphas: NDArray | None
+    ) -> None:
+        self.rows, self.name, self.way, self.lengths, self.alphas = rows, name, way, lengths, alphas
+        spread = spread / lengths
+        self.base = float(spread.sum() / 2 if name in SEPARABLE else np.linalg.norm(spread))
+        self.probabilities = _doubted(rows.y)
+
+    def kernel(self, power: float) -> Stationary:
+        """The kernel with the lengthscale 1.5^power times the spread of the columns."""
+        scale = self.base * POLICY.step**power
+        return NAMED[self.name](scale * self.lengths if np.ptp(self.lengths) else scale * float(self.lengths[0]))
+
+    def terms(self, trace: float) -> NDArray:
+        """Ridge terms to try."""
+        return np.array(POLICY.few_shares) * trace / len(self.rows.y) if self.alphas is None else self.alphas
+
+    def trial(self, power: float) -> Trial:
+        """Leave-one-out losses of all ridge terms."""
+        X, y, weight = self.rows
+        features = KernelRows(self.kernel(power)).fit(X)
+        centred = centred_kernel(Design(ArraySource(X, y, weight), features, np.float64).dense, X, weight)
+        factor = KernelFactor(centred, y, weight, 2)
+        scores = y - factor.leave_one_out(self.terms(factor.trace))
+        losses = best_losses(scores, self.probabilities, weight)
+        evidence = -len(y) * (losses @ (weight / weight.sum()))
+        return Trial(self.way, power, evidence + self._prior(power), losses, scores)
+
+    def _prior(self, power: float) -> NDArray:
+        """Log prior weights of a lengthscale and of the ridge terms."""
+        centre, deviation = POLICY.few_power
+        prior = -(((power - centre) / deviation) ** 2) / 2
+        if self.alphas is not None:
+            return np.full(len(self.alphas), prior)
+        share, factor = POLICY.few_share
+        return prior - (np.log(np.array(POLICY.few_shares) / share) / np.log(factor)) ** 2 / 2
+
+    def alpha_per_weight(self, power: float, log_share: float) -> float:
+        """The ridge term of a share of the kernel's mean eigenvalue, for a unit of weight."""
+        X, y, weight = self.rows
+        share = weight / weight.sum()
+        K = self.kernel(power)(X)
+        total = share @ np.diag(K)
+        spread = max(total - share @ K @ share, np.finfo(np.float64).eps * total)  # of one row with all weight none
+        return float(np.exp(log_share) * spread / len(y))
+
+
+def choose_for_few(
+    source: ArraySource, name: str, column_units: NDArray | None, alphas: NDArray | None
+) -> FewRows | None:
+    """Choose the lengthscale of a kernel and the ridge term for few rows of classes.
+
+    Parameters
+    ----------
+    source : ArraySource
+        Its targets are -1 and 1.
+    name : str
+        A key of `bochner.kernels.named.NAMED`; "auto" is Gaussian: a Laplacian kernel beside it chose no better.
+    column_units : array of shape (d,) or None
+        What one unit of each encoded column is in the unit of the input; None where that has no meaning.
+    alphas : array of shape (A,) or None
+        The ridge terms allowed; None where they are chosen too.
+
+    Returns
+    -------
+    FewRows or None
+        None where the rows are too many or too long, less than five distinct ones, or all equal in their targets.
+    """
+    if source.n_counted == 0 or min(source.n_counted, POLICY.few_rows) * source.X.shape[1] > POLICY.few_entries:
+        return None
+    clock, rows = Budget(), _distinct(source)
+    if rows is None:
+        return None
+    spread = deviations(rows.X, rows.weight)
+    if not spread.any():
+        return None
+    ways = {SCALED: np.ones(len(spread))}  # the first is preferred
+    if column_units is not None:
+        common = {COMMON_UNIT: common_unit_lengths(column_units, spread)}
+        ways = common | ways if _alike(spread / common[COMMON_UNIT]) else ways | common
+    kernel = "gaussian" if name == "auto" else name
+    found = {way: Way(rows, kernel, way, lengths, spread, alphas) for way, lengths in ways.items()}
+    return _decide(found, clock)
+
+
+def _distinct(source: ArraySource) -> Block | None:
+    """Equal rows as one, dense; None where there are too many or too few, or nothing to tell apart."""
+    if source.n_rows > POLICY.few_rows * 100:  # repeats of few rows, so many times, are looked for no more
+        return None
+    X, y, weight = source.take(np.flatnonzero(source.weights)).distinct().whole()
+    if not POLICY.fewest_distinct <= len(y) <= POLICY.few_rows or not np.ptp(y, axis=0).any():
+        return None
+    return Block(X if isinstance(X, np.ndarray) else X.toarray(), y, weight)
+
+
+def _decide(ways: dict[str, Way], clock: Budget) -> FewRows:
+    """The best of lengthscales afar, then of their neighbours, and the mean of what is near it."""
+    tried: dict[tuple[str, float], Trial] = {}
+
+    def best(places: Sequence[tuple[str, float]]) -> tuple[str, float]:
+        fresh = [place for place in places if place not in tried]
+        trials = in_threads(lambda place: ways[place[0]].trial(place[1]), fresh)
+        tried.update(zip(fresh, trials, strict=True))
+        return max(places, key=lambda place: tried[place].log_weights.max())
+
+    best([(way, power) for way in ways for power in POLICY.few_powers])  # side by side
+    places = [best([(way, power) for power in POLICY.few_powers]) for way in ways]
+    for _ in range(2):
+        places = [best([(way, power), (way, power - 1), (way, power + 1)]) for way, power in places]
+    way, power = places[0]
+    if len(places) > 1 and _clearly_better(tried[places[1]], tried[places[0]], ways[way].rows.weight):
+        way, power = places[1]
+    near = [trial for (own, at), trial in tried.items() if own == way and abs(at - power) <= 1]
+    log_weights = np.array([trial.log_weights for trial in near])
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    power = float(weights.sum(axis=1) @ [trial.power for trial in near])
+    chosen, per_weight = ways[way], 0.0
+    if chosen.alphas is None:
+        per_weight = chosen.alpha_per_weight(power, float(weights.sum(axis=0) @ np.log(POLICY.few_shares)))
+    trials = list(tried.values())
+    report = _report(trials, way, chosen.rows.weight, clock)
+    return FewRows(chosen.kernel(power), per_weight, report, _cross_chosen(trials, chosen.rows))
+
+
+def _cross_chosen(trials: Sequence[Trial], rows: Block) -> HeldOutPredictions:
+    """Leave-one-out scores of each row by the machine that the rows outside of its fold would choose.
+
+    By the machine that was chosen with a row, its score is too good: of 30 rows of three classes, sets that should hold
+    80 % held 78, of choices without them 80.
+    """
+    X, y, weight = rows
+    share = weight / weight.sum()
+    fold = fold_numbers(row_hashes(X), 0, POLICY.crossed_folds[0])
+    log_weights, losses, scores = (
+        np.concatenate([getattr(trial, part) for trial in trials]) for part in ("log_weights", "losses", "scores")
+    )
+    own = (fold == np.arange(POLICY.crossed_folds[0])[:, np.newaxis]) * share
+    best = (log_weights[:, np.newaxis] + len(y) * (losses @ own.T)).argmax(axis=0)
+    return HeldOutPredictions(scores[best[fold], np.arange(len(y))], y, weight)
+
+
+def _alike(spread: NDArray) -> bool:
+    """Whether so many columns count in their common unit that they seem to be of a kind."""
+    squares = np.square(spread[spread > 0] / spread.max())
+    return bool(squares.sum() ** 2 > POLICY.few_alike * len(squares) * np.square(squares).sum())
+
+
+def _clearly_better(one: Trial, other: Trial, weight: NDArray) -> bool:
+    """Whether the losses of one are less than those of the other by so many standard errors of the difference."""
+    gain, share = other.best - one.best, weight / weight.sum()
+    return bool(share @ gain > POLICY.few_clear * standard_error(gain, weight))
+
+
+def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:
+    """Log losses of p = softmax(a f) at the best slope a for each set of scores.
+
+    The exponentials of doubled slopes are squares, so that ten slopes take two exponentials a score.
+
+    Parameters
+    ----------
+    scores : array of shape (A, n, K)
+        f; of two classes one score, which is that of the second, and less that of the first.
+    probabilities : array of shape (n, K)
+    weight : array of shape (n,)
+
+    Returns
+    -------
+    array of shape (A, n)
+    """
+    if scores.shape[2] == 1:
+        scores = np.concatenate([-scores, scores], axis=2)
+    f = np.clip(scores, -HIGHEST_SCORE, HIGHEST_SCORE)
+    f = f - f.max(axis=2, keepdims=True)
+    linear = np.einsum("ank,nk->an", f, probabilities)
+    share, best = weight / weight.sum(), np.full(f.shape[:2], np.inf)
+    for slope in (1.0, 1.5):
+        powers = np.exp(slope * f)
+        for _ in range(POLICY.few_doublings):
+            losses = np.log(powers.sum(axis=2)) - slope * linear
+            lower = losses @ share < best @ share
+            best[lower] = losses[lower]
+            powers, slope = np.square(powers), 2 * slope
+    return best
+
+
+def _doubted(targets: NDArray) -> NDArray:
+    """Probabilities of the classes, one row's worth of them shared by all as doubt, shape (n, K)."""
+    if targets.shape[1] == 1:
+        targets = np.hstack([-targets, targets])
+    n, K = targets.shape
+    members = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    return (1 - 1 / (n + 2)) * members + 1 / (n + 2) / K
+
+
+def _report(trials: list[Trial], chosen: str, weight: NDArray, clock: Budget) -> Report:
+    """The least loss of each way to scale the columns."""
+    share, candidates = weight / weight.sum(), []
+    names = list(dict.fromkeys(trial.way for trial in trials))
+    for name in names:
+        losses = min((trial.best for trial in trials if trial.way == name), key=share.dot)
+        error = standard_error(losses, weight)
+        candidates.append(Candidate(name, len(weight), float(share @ losses), error, clock.elapsed / len(names)))
+    reason = "the columns are not all numbers"
+    if len(names) > 1:
+        reason = f"as the spread of the columns suggests; the leave-one-out loss of {names[1]} is not clearly lower"
+        if chosen != names[0]:
+            reason = "clearly lower leave-one-out loss"
+    return Report("log loss", len(weight), candidates, chosen, reason, seconds={"one lengthscale": clock.elapsed})

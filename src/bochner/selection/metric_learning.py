@@ -1,0 +1,627 @@
+"""The columns that a metric is learned on: for each numeric column its value and its rank.
+
+For the L1 distance a |z - z'| + b |r - r'| = |w(x) - w(x')| with the monotone w = a z + b r, so that the scales of the
+two make a learned warp, and after learning they collapse into one column. z carries on beyond the range of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_X_y
+
+from bochner.data.sources import ArraySource, Block
+from bochner.data.weights import checked_weight
+from bochner.engines.algebra import gram, product
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import pause
+from bochner.features.metric import Metric
+from bochner.features.relevance import with_relevance
+from bochner.notices import warn
+from bochner.selection.budget import Budget
+from bochner.selection.metric_gradient import Minibatch, Workspace, diagonal_loss, linear_loss
+from bochner.selection.policy import POLICY
+from bochner.selection.validation import standardise
+
+UNIFORM_UNIT = np.sqrt(12)  # ranks in [0, 1] times this have unit variance
+
+
+class Basis:
+    """Basis columns of encoded rows.
+
+    Columns with two values become 0 and 1, columns that have no meaning one by one stay as they are, and constant ones
+    are left out.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Dense rows.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
+    parts : {"both", "value"}
+        What numeric columns become.
+    rng : numpy.random.Generator
+
+    Attributes
+    ----------
+    points : float32 array of shape (n, p)
+    column_groups : int array of shape (p,)
+        Columns of the basis with one number have one scale.
+    start : array of shape (p,)
+        Logarithms of scales to begin with.
+    numeric : int array
+        Columns of X with more than two values.
+    n_pairs : int
+        The first so many columns of the points are values, whose ranks follow.
+    """
+
+    def __init__(self, X: NDArray, column_groups: NDArray, parts: str, rng: np.random.Generator) -> None:
+        low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        grouped = np.bincount(column_groups)[column_groups] > 1
+        between = ((low < X) & (high > X)).any(axis=0)
+        self.n_features_in = X.shape[1]
+        self.plain = np.flatnonzero((high > low) & (grouped | ~between))
+        self.numeric = np.flatnonzero((high > low) & ~grouped & between)
+        sample = X if len(X) <= POLICY.ranked_rows else X[rng.choice(len(X), POLICY.ranked_rows, replace=False)]
+        self.ranks = [_rank_function(sample[:, j]) for j in self.numeric]
+        # Shares of the range first: in any unit of a column its squares are then within range.
+        origin, unit = np.where(grouped, 0.0, low), np.where(grouped, 1.0, high - low)
+        values = (X[:, self.numeric] - origin[self.numeric]) / unit[self.numeric]
+        mean, deviation = values.mean(axis=0), values.std(axis=0)
+        self.mean = origin[self.numeric] + mean * unit[self.numeric]
+        self.deviation = np.maximum(deviation * unit[self.numeric], np.finfo(float).tiny)
+        self.unit = unit[self.plain]
+        ranked = [np.interp(X[:, j], *rank) for j, rank in zip(self.numeric, self.ranks, strict=True)]
+        R = np.stack(ranked, axis=1) if ranked else np.empty(values.shape)
+        Z = (values - mean) / deviation
+        P = (X[:, self.plain] - origin[self.plain]) / self.unit
+        kept = [Z, R] if parts == "both" else [Z]
+        self.parts, self.n_pairs = parts, len(self.numeric) if parts == "both" else 0
+        self.points = np.concatenate([*kept, P], axis=1, dtype=np.float32)
+        free = np.arange(len(self.numeric) * len(kept))
+        _, tied = np.unique(column_groups[self.plain], return_inverse=True)
+        self.column_groups = np.concatenate([free, len(free) + tied])
+        width = max(len(self.numeric) + len(self.plain), 1)
+        self.start = np.full(len(self.column_groups), -0.5 * np.log(width))
+        self.start[: len(free)] -= np.log(len(kept))
+
+    def coordinates(self, kernel: str, log_scales: NDArray) -> Metric:
+        """Return the metric with these scales; for the L1 distance every numeric column is one warped coordinate."""
+        s, q = np.exp(log_scales), len(self.numeric)
+        own = s[len(s) - len(self.plain) :] / self.unit
+        slopes = s[:q] / self.deviation
+        factors = np.zeros(q) if self.parts == "value" else s[len(s) - len(own) - q : len(s) - len(own)]
+        return self._collapsed(slopes, factors, own) if kernel == "laplacian" else self._apart(slopes, factors, own)
+
+    def _collapsed(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
+        """Values and ranks as one coordinate for each numeric column: the sum of two distances that grow together."""
+        source, q = np.concatenate([self.numeric, self.plain]), len(self.numeric)
+        if not factors.any():
+            return Metric(self.n_features_in, source, np.concatenate([slopes, own]))
+        levels = [
+            slope * (x - mean) + factor * r
+            for (x, r), slope, mean, factor in zip(self.ranks, slopes, self.mean, factors, strict=True)
+        ]
+        warps = {"knots": _padded([x for x, _ in self.ranks]), "levels": _padded(levels), "slopes": slopes}
+        return Metric(self.n_features_in, source, np.concatenate([np.ones(q), own]), warped=np.arange(q), **warps)
+
+    def _apart(self, slopes: NDArray, factors: NDArray, own: NDArray) -> Metric:
+        """Values and ranks as coordinates of their own, those that there are."""
+        first, second = np.flatnonzero(slopes), np.flatnonzero(factors)
+        source = np.concatenate([self.numeric[first], self.numeric[second], self.plain])
+        scale = np.concatenate([slopes[first], np.ones(len(second)), own])
+        levels = _padded([factors[i] * self.ranks[i][1] for i in second])
+        warps = {
+            "knots": _padded([self.ranks[i][0] for i in second]),
+            "levels": levels,
+            "slopes": 0.0 * factors[second],
+        }
+        return Metric(self.n_features_in, source, scale, warped=len(first) + np.arange(len(second)), **warps)
+
+
+def _rank_function(x: NDArray) -> tuple[NDArray, NDArray]:
+    """Knots and mid-ranks, of unit variance where uniform, of the values of a column; 256 at most."""
+    values, counts = np.unique(x.astype(np.float64), return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
+    if len(values) > POLICY.n_knots:
+        space = np.linspace(ranks[0], ranks[-1], POLICY.n_knots)
+        kept = np.unique(np.minimum(np.searchsorted(ranks, space), len(values) - 1))
+        values, ranks = values[kept], ranks[kept]
+    return values, UNIFORM_UNIT * ranks
+
+
+def _padded(rows: list[NDArray]) -> NDArray:
+    """Rows of one length, the last entry of shorter ones repeated."""
+    width = max((len(row) for row in rows), default=0)
+    return np.array([np.pad(row, (0, width - len(row)), mode="edge") for row in rows]).reshape(len(rows), width)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and on what a metric is learned.
+
+    Attributes
+    ----------
+    steps, block : int
+        Most gradient steps, and rows of a block.
+    kinds : tuple of {"uniform", "wide", "near"}
+        Kinds of blocks in turn: rows at random; rows at random of the 8 blocks nearest to a random row; the nearest.
+    seconds : float or None
+        The most.
+    window : int
+        Blocks, whose losses tell whether the learning goes on.
+    """
+
+    steps: int
+    block: int
+    kinds: tuple[str, ...] = ("uniform", "wide", "near")
+    seconds: float | None = None
+    window: int = POLICY.window
+
+
+class MinibatchSampler:
+    """Blocks of rows to learn from.
+
+    Parameters
+    ----------
+    rows : float32 array of shape (n, p)
+    y : array of shape (n, K)
+    schedule : Schedule
+    seed : int
+    weight : array of shape (n,), optional
+        By which rows are drawn, and those to which others are near.
+    n_pairs : int, default=0
+        The first so many columns and as many after them are two rising functions of the same numbers.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray,
+        y: NDArray,
+        schedule: Schedule,
+        seed: int,
+        weight: NDArray | None = None,
+        n_pairs: int = 0,
+    ) -> None:
+        self.y, self.schedule, self.n_pairs = y, schedule, n_pairs
+        self.rows, self.binary = _from_zero(rows, 2 * n_pairs)
+        self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
+        self.rng = np.random.default_rng(seed)
+        self.size = min(schedule.block, len(rows))
+        n_fit = max(1, min(round(POLICY.fit_share * self.size), self.size - 1))
+        self.space = Workspace(self.size, n_fit, rows.dtype)
+        self._distances = np.empty(len(rows), rows.dtype)
+
+    def draw(self, kind: str, scales: NDArray) -> Minibatch:
+        """A block.
+
+        Parameters
+        ----------
+        kind : str
+        scales : array of shape (p,)
+            Of the L1 distance by which rows are near.
+        """
+        chosen = self._choose(kind, scales)
+        return Minibatch(np.ascontiguousarray(self.rows[chosen].T), self.y[chosen], self.n_pairs, self.binary)
+
+    def _choose(self, kind: str, scales: NDArray) -> NDArray:
+        n = len(self.rows)
+        space = {"uniform": n, "wide": POLICY.wide_neighbours * self.size, "near": self.size}[kind]
+        if space >= n:
+            return self._random(self.size)
+        from bochner.loops.distances import nearness
+
+        nearness(self.rows, self.rows[self._random(1)[0]], scales.astype(self.rows.dtype), self._distances)
+        near = self._nearest(space)
+        return self.rng.permutation(near) if kind == "near" else self.rng.choice(near, self.size, replace=False)
+
+    def _random(self, size: int) -> NDArray:
+        """Rows at random, by their weights; those drawn twice make room for others."""
+        n = len(self.rows)
+        if self._ends is None:
+            return self.rng.choice(n, size, replace=False) if size > 1 else self.rng.integers(n, size=1)
+        drawn = np.unique(np.searchsorted(self._ends, self.rng.uniform(0, self._ends[-1], size), side="right"))
+        others = self.rng.choice(n, size, replace=False)
+        rest = others[~np.isin(others, drawn)][: size - len(drawn)]
+        return self.rng.permutation(np.concatenate([np.minimum(drawn, n - 1), rest]))
+
+    def _nearest(self, space: int) -> NDArray:
+        """The rows of the least distances; in many rows looked for below a threshold that a sample tells."""
+        D = self._distances
+        if len(D) < POLICY.rows_for_threshold:
+            return np.argpartition(D, space)[:space]
+        sample = D[self.rng.integers(len(D), size=POLICY.sampled_distances)]
+        share = 1.5 * space / len(D) + 8 / POLICY.sampled_distances
+        near = np.flatnonzero(np.quantile(sample, min(share, 1.0)) >= D)
+        if len(near) <= space:
+            return np.argpartition(D, space)[:space]
+        return near[np.argpartition(D[near], space)[:space]]
+
+
+def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
+    """Rows whose columns of two values, from the given one on, have zero as the lesser one; and these columns."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    varying = first + np.flatnonzero((low < high)[first:])
+    binary = np.array([j for j in varying if ((rows[:, j] == low[j]) | (rows[:, j] == high[j])).all()], np.intp)
+    if low[binary].any():
+        rows = rows.copy()
+        rows[:, binary] -= low[binary]
+    return rows, binary
+
+
+class Course:
+    """The steps of a descent: how many there are, and how long each may be.
+
+    They have their full length until the losses of the blocks no longer fall, half of the most steps or of the most
+    seconds at most; in as many steps more the length falls to zero. Losses are compared in windows, which have blocks
+    of all kinds.
+
+    Parameters
+    ----------
+    schedule : Schedule
+
+    Attributes
+    ----------
+    left : float
+        At the step that is being taken, the share of all steps that are left, twice.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.clock, self.window = Budget(schedule.seconds), schedule.window
+        self.turn, self.end, self.left, self.losses = schedule.steps // 2, schedule.steps, 1.0, list[float]()
+
+    def __iter__(self) -> Iterator[int]:
+        """Number the steps."""
+        done = 0
+        while done < self.end:
+            pause()
+            self.left = 2 * (1 - (done + 1) / (self.end + 1))
+            yield done
+            done += 1
+            if done < self.turn and (self._stalls() or self._is_late(done)):
+                self.turn, self.end = done, 2 * done
+
+    def note(self, loss: float) -> None:
+        """Note the loss of a block."""
+        self.losses.append(loss)
+
+    def _is_late(self, done: int) -> bool:
+        """Whether half of the time is over, after the fewest steps."""
+        return 2 * done >= POLICY.fewest_steps and not self.clock.has(0.5)
+
+    def _stalls(self) -> bool:
+        """Whether the last window of blocks has brought little over the one before."""
+        n = self.window
+        if len(self.losses) % n or len(self.losses) < 2 * n:
+            return False
+        before, last = (float(np.nanmean(part)) for part in np.split(np.array(self.losses[-2 * n :]), 2))
+        return not last < (1 - POLICY.falling) * before
+
+
+class Adam:
+    """Steps of Adam (Kingma and Ba, 2015) within bounds. The result is the mean over those of the second half."""
+
+    def __init__(
+        self, x: NDArray, rate: float = POLICY.rate, floor: float = 0.0, low: Any = None, high: Any = None
+    ) -> None:
+        self.x, self.rate, self.floor, self.low, self.high = x, rate, floor, low, high
+        self.m, self.v, self.total = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+        self.done = self.summed = 0
+
+    def step(self, gradient: NDArray, left: float = 1.0) -> None:
+        """Take a step, shortened to `left` where that is below 1; gradients that are not numbers are passed over."""
+        if not np.isfinite(gradient).all():
+            gradient = np.zeros_like(gradient)
+        self.done += 1
+        fast, slow = POLICY.betas
+        self.m += (1 - fast) * (gradient - self.m)
+        self.v += (1 - slow) * (np.square(gradient) - self.v)
+        v = self.v / (1 - slow**self.done)
+        scale = np.sqrt(v) + self.floor * np.sqrt(v.mean()) + 1e-12
+        self.x -= self.rate * min(left, 1.0) * self.m / (1 - fast**self.done) / scale
+        if self.low is not None:
+            np.clip(self.x, self.low, self.high, out=self.x)
+        if left <= 1:
+            self.summed += 1
+            self.total += self.x
+
+    @property
+    def mean(self) -> NDArray:
+        """Mean over the steps at which `left` was at most 1."""
+        return self.total / max(self.summed, 1)
+
+
+def _adam(x: NDArray, *bounds: tuple[int, tuple[float, float]]) -> Adam:
+    """Steps of Adam for so many entries within each of some bounds."""
+    low, high = (np.repeat([bound[k] for _, bound in bounds], [count for count, _ in bounds]) for k in (0, 1))
+    return Adam(x, low=low, high=high)
+
+
+def learn_scales(
+    kernel: str, blocks: MinibatchSampler, start: NDArray, column_groups: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Learn one scale a column.
+
+    Shapes are shared by the kinds of blocks; the size of the metric and the noise are free for each kind, whose
+    densities differ.
+
+    Parameters
+    ----------
+    start : array of shape (p,)
+        Logarithms of the scales.
+    column_groups : int array of shape (p,)
+        Columns of one number have one scale.
+
+    Returns
+    -------
+    log_scales : array of shape (p,)
+    sizes : array, one for each kind
+        Logarithm of the factor on the scales that each kind of blocks likes.
+    """
+    kinds, G = blocks.schedule.kinds, int(column_groups.max()) + 1
+    Q = len(kinds)
+    x = np.zeros(G + 2 * Q)
+    x[column_groups], x[G + Q :] = start, POLICY.first_noise
+    adam = _adam(x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
+    course = Course(blocks.schedule)
+    for step in course:
+        q = step % Q
+        log_scales = x[column_groups]
+        block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
+        gradient = np.zeros_like(x)
+        if len(varies):
+            own = diagonal_loss(kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
+            np.add.at(gradient, column_groups[varies], own.metric)
+            gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
+            course.note(own.loss)
+        adam.step(gradient, course.left)
+    return adam.mean[column_groups], adam.mean[G : G + Q]
+
+
+def learn_map(kernel: str, blocks: MinibatchSampler, n_mixed: int, sizes: NDArray) -> tuple[NDArray, NDArray]:
+    """Learn a linear map of the first columns of the rows, in which the scales are one; the others keep theirs.
+
+    Parameters
+    ----------
+    n_mixed : int
+        Number q of columns that are mixed.
+    sizes : array, one for each kind of blocks
+        Logarithms of factors on the map to begin with.
+
+    Returns
+    -------
+    array of shape (q, q)
+    sizes : array, one for each kind
+    """
+    kinds, q = blocks.schedule.kinds, n_mixed
+    Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
+    entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
+    start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
+    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(blocks.schedule)
+    for step in course:
+        k = step % Q
+        block = blocks.draw(kinds[k], ones)
+        A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
+        own = linear_loss(kernel, block, blocks.space, A, size, noise)
+        course.note(own.loss)
+        entries.step(own.metric[:-1], course.left)
+        gradient = np.zeros(2 * Q)
+        gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
+        free.step(gradient, course.left)
+    return entries.mean.reshape(q, q), free.mean[:Q]
+
+
+KERNELS = ("laplacian", "gaussian")
+MOST_CLASSES = 100
+
+
+class Learned(NamedTuple):
+    """A metric, and what is known beside it.
+
+    Sizes are logarithms of the factors on the coordinates that suit each kind of blocks; a linear map may mix the first
+    `n_mixed` coordinates.
+    """
+
+    metric: Metric
+    sizes: NDArray
+    n_mixed: int
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What metric is to be learned, and from which rows.
+
+    Attributes
+    ----------
+    kernel : {"laplacian", "gaussian"}
+    sample : Block
+        As of `learning_sample`.
+    column_groups : int array of shape (d,)
+        Columns of one number have one scale.
+    schedule : Schedule
+    seed : int
+    parts : {"both", "value"}
+        What numeric columns become.
+    map_schedule : Schedule, optional
+        Of a linear map that is learned on top.
+    common_unit : array of shape (d,), optional
+        Factors on the columns, of whose principal components scales are then learned instead.
+    """
+
+    kernel: str
+    sample: Block
+    column_groups: NDArray
+    schedule: Schedule
+    seed: int
+    parts: str = "both"
+    map_schedule: Schedule | None = None
+    common_unit: NDArray | None = None
+
+
+def schedule(n_rows: int) -> Schedule:
+    """How long to learn from rows out of `n_rows`: longer where there are more, but on near ones where many."""
+    if n_rows > POLICY.rows_for_bins_alone:
+        return Schedule(120, 512, ("wide", "near"))
+    if n_rows >= POLICY.rows_for_shorter_learning:
+        return Schedule(300, 512, ("wide", "near"))
+    if n_rows >= POLICY.rows_for_full_learning:
+        return Schedule(450, 512)
+    return Schedule(225, 256, window=POLICY.window // 2)
+
+
+def map_schedule(plan: Schedule) -> Schedule:
+    """The same for a linear map on top."""
+    return replace(plan, steps=POLICY.map_steps)
+
+
+def learning_sample(source: ArraySource, seed: int) -> Block:
+    """Draw rows to learn from, dense and each of them once, with standardised targets.
+
+    With two columns of the basis for each column they make at most 30 million numbers.
+    """
+    width = 2 * source.X.shape[1]
+    most = max(min(POLICY.learned_rows, POLICY.learned_entries // max(width, 1)), 1000)
+    X, y, weight = source.sample(most, np.random.default_rng(seed)).distinct().whole()
+    mean, deviation = standardise(y, weight)
+    return Block(X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight)
+
+
+def learn(lesson: Lesson) -> Learned:
+    """Learn one scale a column of the basis or of its principal components, and a linear map where it is asked for."""
+    if lesson.common_unit is not None:
+        return learn_principal(lesson.sample, lesson.common_unit, lesson.schedule, lesson.seed)
+    X, y, weight = lesson.sample
+    basis = Basis(X, lesson.column_groups, lesson.parts, np.random.default_rng(lesson.seed))
+    if not basis.points.shape[1]:
+        raise ValueError("All columns are constant, so there is no distance to learn: give a column that varies.")
+    blocks = MinibatchSampler(basis.points, y, lesson.schedule, lesson.seed, weight, basis.n_pairs)
+    log_scales, sizes = learn_scales(lesson.kernel, blocks, basis.start, basis.column_groups)
+    mixable = lesson.kernel == "laplacian" or lesson.parts == "value"
+    metric = with_relevance(basis.coordinates(lesson.kernel, log_scales), X, lesson.seed)
+    learned = Learned(metric, sizes, len(basis.numeric) if mixable else 0)
+    return learned if lesson.map_schedule is None else learn_full(lesson, learned, lesson.map_schedule)
+
+
+def learn_full(lesson: Lesson, base: Learned, plan: Schedule) -> Learned:
+    """Learn a linear map on top of a metric, of the coordinates of numeric columns."""
+    X, y, weight = lesson.sample
+    U = base.metric.coordinates(X)
+    U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
+    blocks = MinibatchSampler(U, y, plan, lesson.seed, weight)
+    linear, sizes = learn_map(lesson.kernel, blocks, base.n_mixed, base.sizes)
+    return Learned(with_relevance(base.metric.mixed(linear), X, lesson.seed), sizes, base.n_mixed)
+
+
+def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) -> Learned:
+    """Learn a scale for each of the first 50 principal components, for the Gaussian kernel; for images and the like.
+
+    The components of variance v are first scaled by v^(-1/4), half way to equal variances.
+
+    Parameters
+    ----------
+    factors : array of shape (d,)
+        On the columns.
+    """
+    X = sample.X.astype(np.float64) * factors
+    X -= X.mean(axis=0)
+    values, vectors = np.linalg.eigh(gram(X, np.empty((X.shape[1], X.shape[1]))) / len(X))
+    kept = np.flatnonzero(values > values[-1] * POLICY.smallest_variance)[::-1][: POLICY.principal]
+    linear = vectors[:, kept].T * (values[kept] ** -0.25)[:, np.newaxis]
+    U = product(X, linear.T).astype(np.float32)
+    start = np.full(len(kept), -0.5 * np.log(np.sqrt(values[kept]).sum()))
+    log_scales, sizes = learn_scales("gaussian", MinibatchSampler(U, sample.y, plan, seed), start, np.arange(len(kept)))
+    columns = np.arange(X.shape[1])
+    metric = Metric(X.shape[1], columns, factors, linear=linear * np.exp(log_scales)[:, np.newaxis])
+    return Learned(with_relevance(metric, sample.X, seed), sizes, 0)
+
+
+@single_threaded_blas()
+def learn_metric(
+    X: Any, y: Any, kernel: str = "laplacian", metric: str = "ard", sample_weight: Any = None, random_state: Any = None
+) -> Metric:
+    """Learn a distance between rows that suits a kernel machine on these data.
+
+    It minimises the validation loss of exact kernel ridge regression by stochastic gradient descent, on blocks of 384
+    or 512 rows. Some blocks are drawn at random, some are of rows near one another. At most 100,000 rows are used.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Numbers, in any units. Encode a data frame with `TableEncoder` first.
+    y : array of shape (n,) or (n, K)
+        Numbers, or class labels: strings, booleans, or at most 100 different integers.
+    kernel : {"laplacian", "gaussian"}, default="laplacian"
+        "laplacian" is of the L1 distance, for `BinningFeatures`; "gaussian" is of the Euclidean distance, for
+        `FourierFeatures`.
+    metric : {"ard", "full"}, default="ard"
+        "ard": a lengthscale and a monotone warp for each column. "full": a linear map of the numeric columns on top;
+        for the Gaussian kernel it maps the columns without warps.
+    sample_weight : array of shape (n,), optional
+        Rows of weight zero are left out.
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    ValueError
+        If the kernel or metric is unknown, or there are fewer than 20 rows of positive weight, or no column that
+        varies.
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer than two numeric columns for a linear map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.selection import learn_metric
+    >>> X = np.random.default_rng(0).standard_normal((1000, 5))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1]
+    >>> metric = learn_metric(X, y, random_state=0)
+    >>> bool(metric.relevance_[:2].sum() > 0.8)
+    True
+    """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {KERNELS}, got {kernel!r}.")
+    if metric not in ("ard", "full"):
+        raise ValueError(f"metric must be 'ard' or 'full', got {metric!r}.")
+    labels = _are_labels(np.asarray(y))
+    X, y = check_X_y(X, y, dtype=[np.float64, np.float32], multi_output=not labels, y_numeric=not labels)
+    weight = checked_weight(sample_weight, X)
+    n_rows = len(y) if weight is None else np.count_nonzero(weight)
+    if n_rows < POLICY.fewest_asked_rows:
+        raise ValueError(
+            f"Learning a metric needs at least {POLICY.fewest_asked_rows} rows of positive weight, and there are "
+            f"{n_rows}: give more rows, or choose the lengthscales of a kernel."
+        )
+    if labels:
+        y = np.where(y[:, np.newaxis] == np.unique(y), 1.0, -1.0)
+    seed = int(check_random_state(random_state).randint(2**31))
+    sample = learning_sample(ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight), seed)
+    parts = "value" if kernel == "gaussian" and metric == "full" else "both"
+    lesson = Lesson(kernel, sample, np.arange(X.shape[1]), schedule(len(X)), seed, parts)
+    learned = learn(lesson)
+    if metric == "full" and learned.n_mixed > 1:
+        learned = learn_full(replace(lesson, seed=seed + 1), learned, map_schedule(lesson.schedule))
+    elif metric == "full":
+        warn(
+            "metric='full' learned no linear map: fewer than two columns have more than two values. Lengthscales of "
+            "the columns were learned instead, as with metric='ard'."
+        )
+    return learned.metric
+
+
+def _are_labels(y: NDArray) -> bool:
+    """Whether targets are classes; whole numbers are, unless there are too many different ones."""
+    if y.ndim != 1 or y.dtype.kind not in "iuf":
+        return y.ndim == 1
+    return bool((y == np.rint(y)).all()) and len(np.unique(y)) <= MOST_CLASSES

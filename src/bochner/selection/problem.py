@@ -1,0 +1,147 @@
+"""What all candidates for a model have in common: rows, wishes, time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.sources import ArraySource
+from bochner.selection.budget import Budget, grids_within_limit
+from bochner.selection.policy import POLICY
+from bochner.selection.split import Split, split
+from bochner.selection.validation import Judge
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What the user leaves open, and what not.
+
+    Attributes
+    ----------
+    features : {"auto", "fourier", "binning", "hybrid"}
+    metric : {"auto", "ard", "full"}
+    kernel : str
+        Of Fourier features.
+    n_components : int or None
+    alphas : array or None
+    fewest_rows : int
+        Distinct rows without which nothing is learned.
+    n_rows : int
+        Rows that the model is fitted to at last, where those at hand are a sample of them.
+    """
+
+    features: str = "auto"
+    metric: str = "auto"
+    kernel: str = "auto"
+    n_components: int | None = None
+    alphas: NDArray | None = None
+    fewest_rows: int = POLICY.fewest_rows
+    n_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to fit and to judge by, and what is asked for.
+
+    Attributes
+    ----------
+    split : Split
+    judge : Judge
+    column_groups : int array of shape (d,)
+    column_units : array of shape (d,) or None
+        What one unit of each column is in the unit of the input; None where that has no meaning.
+    space : SearchSpace
+    budget : Budget
+    seed : int
+    """
+
+    split: Split
+    judge: Judge
+    column_groups: NDArray
+    column_units: NDArray | None
+    space: SearchSpace
+    budget: Budget
+    seed: int
+
+    @property
+    def n_rows(self) -> int:
+        """All rows, also those that are not at hand."""
+        return max(self.split.n_rows, self.space.n_rows)
+
+    @property
+    def n_columns(self) -> int:
+        """Encoded columns."""
+        return self.judge.X.shape[1]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return sp.issparse(self.judge.X)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are so many rows that a fit takes longer than all choices should."""
+        return self.n_rows > POLICY.rows_for_bins_alone
+
+    @property
+    def alphas(self) -> NDArray | None:
+        """The ridge terms that are given, in the weights of the trials; None where they are to be chosen."""
+        given = self.space.alphas
+        return None if given is None else given / self.split.largest_weight
+
+    def penalties(self, factors: tuple[float, ...]) -> NDArray:
+        """Ridge terms to try, shape (A, 1): those that are given, or multiples of what a distinct row weighs."""
+        given = self.alphas
+        return (np.array(factors) * self.split.row_weight if given is None else given)[:, np.newaxis]
+
+    @property
+    def n_trial_grids(self) -> int:
+        """Grids of a trial; under a time limit fewer."""
+        entries = POLICY.trial_entries
+        if self.budget.limit is not None:
+            entries = min(entries, int(POLICY.timed_entries * self.budget.limit))
+        return int(np.clip(entries / self.judge.n_rows, *POLICY.trial_grids))
+
+    def n_grids(self, seconds: float) -> int:
+        """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
+
+        That is by the seconds of a trial, which runs over the rows to fit in some 12 iterations.
+        """
+        if self.space.n_components is not None:
+            return self.space.n_components
+        if self.budget.limit is None:
+            usual = POLICY.final_entries / self.n_rows
+            usual /= 1 + (self.judge.targets.shape[1] - 1) / POLICY.outputs_for_half
+            return int(min(np.clip(usual, *POLICY.final_grids), grids_within_limit(self.judge.n_rows)))
+        each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.judge.n_rows
+        return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
+
+
+def prepare(
+    source: ArraySource,
+    column_groups: NDArray,
+    column_units: NDArray | None,
+    space: SearchSpace,
+    classes: bool,
+    seed: int,
+    budget: Budget,
+) -> Problem | None:
+    """Split the rows; None where there are too few distinct ones, or only equal targets, to learn from.
+
+    Parameters
+    ----------
+    source : ArraySource
+        Encoded rows.
+    classes : bool
+        Whether the targets are -1 and 1.
+    column_groups, column_units, space, seed, budget
+        See `Problem`.
+    """
+    rows = split(source, space.fewest_rows, seed, budget.n_rows)
+    if rows is None:
+        return None
+    judge = Judge(rows.fit.whole(), rows.out.whole(), classes, seed)
+    return Problem(rows, judge, column_groups, column_units, space, budget, seed) if judge.y.any() else None

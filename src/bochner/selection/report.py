@@ -1,0 +1,104 @@
+"""What was tried, what it cost, and why the choice fell as it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bochner.markup import Markup, number, table, tag
+
+
+@dataclass
+class Candidate:
+    """A candidate model with its validation loss.
+
+    Attributes
+    ----------
+    name : str
+        Name of the candidate.
+    size : int
+        Number of grids or features, or of both together.
+    loss : float
+        Validation loss: the mean over the validation rows.
+    standard_error : float
+        Standard error of the loss.
+    seconds : float
+        Seconds of its fit at that size.
+
+    Examples
+    --------
+    >>> from bochner.selection import Candidate
+    >>> Candidate("random binning, learned lengthscales", 800, 0.148, 0.009, 0.4).size
+    800
+    """
+
+    name: str
+    size: int
+    loss: float
+    standard_error: float
+    seconds: float
+
+
+@dataclass
+class Report:
+    """How a model was selected: the candidates, their validation losses, and the reason.
+
+    Attributes
+    ----------
+    criterion : str
+        Name of the loss.
+    rows_held_out : int
+        Number of validation rows, which neither the metric nor the candidates saw.
+    candidates : list of Candidate
+        In the order in which they were scored, each at its final size.
+    chosen : str
+        Name of the selected candidate.
+    reason : str
+        Why it was selected.
+    sizes : list of (str, float, float)
+        The search for the size: the candidate, the base-2 logarithm of the factor on its coordinates, and the loss.
+    seconds : dict of str to float
+        Seconds of each stage.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelMachineRegressor
+    >>> X = np.random.default_rng(0).uniform(size=(300, 2))
+    >>> model = KernelMachineRegressor(features="binning", metric="ard", n_components=50, random_state=0)
+    >>> report = model.fit(X, np.floor(3 * X[:, 0])).report_
+    >>> report.chosen, report.reason, 40 < report.rows_held_out < 80
+    ('random binning, learned lengthscales', 'the only candidate that the arguments allow', True)
+    """
+
+    criterion: str = ""
+    rows_held_out: int = 0
+    candidates: list[Candidate] = field(default_factory=list)
+    chosen: str = ""
+    reason: str = ""
+    sizes: list[tuple[str, float, float]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
+        for candidate in sorted(self.candidates, key=lambda one: one.loss):
+            mark = "*" if candidate.name == self.chosen else " "
+            lines.append(
+                f"{mark} {candidate.name}: {self.criterion} {candidate.loss:.4g} (standard error "
+                f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = ("candidate", self.criterion, "standard error", "features or grids", "seconds")
+        rows = [
+            (
+                tag("strong", one.name) if one.name == self.chosen else one.name,
+                number(one.loss),
+                number(one.standard_error),
+                f"{one.size:,}",
+                f"{one.seconds:.1f}",
+            )
+            for one in sorted(self.candidates, key=lambda one: one.loss)
+        ]
+        reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
+        return reason + table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows)

@@ -1,0 +1,94 @@
+"""Which rows judge, which are fitted, and which of these count as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.hashes import uniform
+from bochner.data.sources import ArraySource
+from bochner.selection.policy import POLICY
+
+
+def rows_held_out(hashes: NDArray, weights: NDArray, seed: int) -> NDArray[np.bool_]:
+    """Which rows to hold out, about a fifth of those with weight or about 10,000, shape (n,).
+
+    The content of a row decides, so that equal rows are held out together, in any order and from any part of the data.
+    """
+    counted = weights > 0
+    share = min(1 / POLICY.n_folds, POLICY.most_held_out / max(int(counted.sum()), 1))
+    return counted & (uniform(hashes, seed) < share)
+
+
+def folds(hashes: NDArray, weights: NDArray, seed: int) -> list[NDArray[np.bool_]]:
+    """Five sets of rows that together are all those with weight, each shape (n,); equal rows are in one, by content."""
+    _, group = np.unique(np.where(weights > 0, uniform(hashes, seed), 2.0), return_inverse=True)
+    size = -(-len(np.unique(group[weights > 0])) // POLICY.n_folds)
+    return [(group // max(size, 1) == k) & (weights > 0) for k in range(POLICY.n_folds)]
+
+
+def fold_numbers(hashes: NDArray, seed: int, n_folds: int) -> NDArray[np.intp]:
+    """Fold of each row, shape (n,), of folds that differ in size by one row at most; the content of rows decides."""
+    fold = np.empty(len(hashes), np.intp)
+    fold[np.argsort(uniform(hashes, seed), kind="stable")] = np.arange(len(hashes)) * n_folds // len(hashes)
+    return fold
+
+
+@dataclass(frozen=True)
+class Split:
+    """All rows, and those that candidates are fitted on and judged by.
+
+    Attributes
+    ----------
+    held_out : bool array of shape (n,)
+    first_duplicate : int array of shape (n,)
+        The first of the rows to fit that are equal to each; held-out ones are apart.
+    fit, out : ArraySource
+        Rows to fit, a million at most, and rows to judge by. Where many are repeated, equal ones are one, with their
+        weight and mean target. The largest weight of a row is 1.
+    n_solved : int
+        Rows that the model is solved for at last, where equal ones may be one.
+    row_weight : float
+        Mean weight of a distinct row, in which ridge terms are measured.
+    largest_weight : float
+        By which the weights were divided.
+    """
+
+    held_out: NDArray[np.bool_]
+    first_duplicate: NDArray[np.intp]
+    fit: ArraySource
+    out: ArraySource
+    n_solved: int
+    row_weight: float
+    largest_weight: float
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return len(self.held_out)
+
+
+def split(source: ArraySource, fewest: int, seed: int, most: float = np.inf) -> Split | None:
+    """Hold out rows, about a fifth of them or 10,000; None where fewer than `fewest` distinct rows are left.
+
+    Of the others `most` at most are rows to fit.
+    """
+    X, y, weight = source.whole()
+    hashes = source.row_hashes()
+    held_out = rows_held_out(hashes, weight, seed)
+    largest = float(weight.max())  # a common factor changes nothing
+    weight = weight if largest == 1 else weight / largest
+    rows = ArraySource(X, y, weight, content=source.content)
+    first_duplicate = rows.first_duplicates(hashes, held_out | (weight <= 0))
+    alone = first_duplicate == np.arange(rows.n_rows)
+    distinct = int(np.count_nonzero(alone & ~held_out & (weight > 0)))
+    if distinct < fewest or not held_out.any():
+        return None
+    row_weight = float(weight[~held_out].sum() / distinct)
+    rows, leads = rows.merged(first_duplicate)
+    out = held_out[leads]
+    fit = rows.take(np.flatnonzero(~out & (rows.weights > 0)))
+    fit = fit.sample(int(min(most, POLICY.most_fitted)), np.random.default_rng(seed))
+    return Split(held_out, first_duplicate, fit, rows.take(np.flatnonzero(out)), rows.n_rows, row_weight, largest)

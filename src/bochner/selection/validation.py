@@ -1,0 +1,562 @@
+"""Candidates that are iterated side by side, judged after every iteration by rows that are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy, deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.hashes import row_hashes
+from bochner.data.sources import ArraySource
+from bochner.design import Design
+from bochner.features.base import FeatureMap
+from bochner.features.dense import Rows
+from bochner.features.stored import Stored, StoredRows
+from bochner.normal import NormalEquations
+from bochner.selection.budget import Budget
+from bochner.selection.policy import POLICY
+from bochner.selection.split import folds, rows_held_out
+from bochner.solvers.factors import factorise
+from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.line_search import best_alpha
+
+Losses = Callable[[NDArray], NDArray]
+Stalls = Callable[[NDArray], bool]
+
+
+class Fold(NamedTuple):
+    """Equations of rows that are fitted, and rows that judge: their features, weights of shape (m,), and losses.
+
+    The losses are a function of predictions of shape (K, m), and of shape (m,).
+    """
+
+    equations: NormalEquations
+    features: Stored
+    weight: NDArray
+    losses: Losses
+
+
+def mixture(n_outputs: int, size: int) -> NDArray:
+    """Orthonormal combinations of the outputs, shape (K, size), by which many of them are judged.
+
+    Their directions are uniform: of random signs some would be those of the sum of all classes, which is a constant.
+    """
+    return np.linalg.qr(np.random.default_rng(0).standard_normal((n_outputs, size)))[0]
+
+
+def average(losses: NDArray, weight: NDArray) -> float:
+    """Weighted mean; infinite where one is no number."""
+    mean = float(weight @ losses / weight.sum())
+    return mean if np.isfinite(mean) else np.inf
+
+
+def standard_error(losses: NDArray, weight: NDArray) -> float:
+    """Standard error of the weighted mean."""
+    share = weight / weight.sum()
+    return float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
+
+
+def never(least: NDArray) -> bool:
+    """Whether nothing is gained, for those who do not ask."""
+    return False
+
+
+def stalls(least: NDArray) -> bool:
+    """Whether the last few iterations together brought nothing worthwhile."""
+    n = POLICY.patience
+    return len(least) > n and bool(least[-1 - n] - least[-1] <= POLICY.worthwhile * least[-1])
+
+
+def stalls_for_long(least: NDArray) -> bool:
+    """Whether none of the last few iterations brought anything worthwhile, and one more did not."""
+    last = least[-2 - POLICY.patience :]
+    enough = len(last) == 2 + POLICY.patience
+    return enough and bool((last[1:] >= last[:-1] * (1 - POLICY.worthwhile)).all())
+
+
+class Trace:
+    """Mean losses of candidates after each iteration, and the predictions of the best candidate when it was best.
+
+    Where there is nothing to solve for, and so no iteration, they are those of the mean. `curves`, of shape (steps, A),
+    are the least losses up to an iteration, and `coef` those after the last of `n_done`.
+
+    Parameters
+    ----------
+    fold : Fold
+    n_candidates, steps : int
+    mix : array of shape (K, M), optional
+        Combinations of the outputs that are fitted in their place.
+    """
+
+    def __init__(self, fold: Fold, n_candidates: int, steps: int, mix: NDArray | None = None) -> None:
+        equations, self.fold, self.n_candidates = fold.equations, fold, n_candidates
+        rhs, mean = equations.rhs, equations.target_mean
+        if mix is not None:
+            rhs, mean = mix.T.astype(equations.dtype) @ rhs, mix.T @ mean
+        self.rhs, self.mean = np.tile(rhs, (n_candidates, 1)), np.tile(mean, n_candidates)
+        self.candidate, self.n_iter, self.n_done = 0, 0, 0
+        self.predicted = np.tile(mean[:, np.newaxis], len(fold.weight))
+        self.losses = fold.losses(self.predicted)
+        self.curves = np.full((steps, n_candidates), average(self.losses, fold.weight))
+        self.coef = np.zeros_like(self.rhs)
+        self.least = np.full(n_candidates, np.inf)  # none before the first iteration
+
+    def run(self, ridge: IterativeRidge, penalties: NDArray, tol: float, stalls: Stalls = never) -> Trace:
+        """Iterate with the penalties of the candidates, shape (A, M), until their least loss stalls.
+
+        Parameters
+        ----------
+        ridge : IterativeRidge
+        tol : float
+            Relative error at which to stop anyway.
+        stalls : callable (least losses of any candidate so far) -> bool
+        """
+        columns = np.repeat(penalties, len(self.rhs) // len(penalties), axis=0)
+
+        def visit(coef: NDArray, n_iter: int) -> bool:
+            self.visit(coef, n_iter)
+            return stalls(self.curves[:n_iter].min(axis=1))
+
+        self.coef = ridge.solve(self.fold.equations, columns, tol, len(self.curves), self.rhs, visit).coef
+        return self
+
+    def visit(self, coef: NDArray, n_iter: int) -> None:
+        """Judge the coefficients of all candidates after an iteration."""
+        offset = coef @ self.fold.equations.feature_mean - self.mean
+        F = (self.fold.features.forward(coef) - offset[:, np.newaxis]).reshape(self.n_candidates, *self.predicted.shape)
+        each = [self.fold.losses(f) for f in F]
+        means = np.array([average(losses, self.fold.weight) for losses in each])
+        best, self.n_done = int(np.argmin(means)), n_iter
+        if n_iter == 1 or means[best] < self.least.min():
+            self.candidate, self.n_iter = best, n_iter
+            self.losses, self.predicted = each[best], F[best].copy()
+        self.least = np.minimum(means, self.least)
+        self.curves[n_iter - 1 :] = self.least
+
+
+class Trial(NamedTuple):
+    """What a trial of a candidate tells.
+
+    Attributes
+    ----------
+    losses : array of shape (n,)
+        Of the held-out rows, at the best of all that was tried.
+    penalty : array of shape (M,)
+        The best ridge terms.
+    n_iter : int
+        The best number of iterations; 0 for a direct solution.
+    predicted : array of shape (n, K)
+        Of standardised targets.
+    seconds : float
+    share : float
+        The best ridge term of a direct solution over the trace of the Gram matrix.
+    """
+
+    losses: NDArray
+    penalty: NDArray
+    n_iter: int
+    predicted: NDArray
+    seconds: float
+    share: float = 0.0
+
+
+def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
+    """Weighted mean and standard deviation of targets, shape (K,); of constant ones 1."""
+    mean = weight @ y / weight.sum()
+    deviation = np.sqrt(weight @ np.square(y - mean) / weight.sum())
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def squares(targets: NDArray, F: NDArray) -> NDArray:
+    """Squared errors of predictions of shape (K, n) summed over the outputs, shape (n,)."""
+    return np.square(targets.T - F).sum(axis=0)
+
+
+class Judge:
+    """Rows to fit candidates on, and rows to judge them by.
+
+    Parameters
+    ----------
+    fit, out : tuples (X, y, weight)
+        Encoded rows, targets of shape (n, K), weights of shape (n,).
+    classes : bool
+        Whether the targets are -1 and 1, to be judged by a logistic loss.
+    seed : int
+
+    Attributes
+    ----------
+    y, y_out : arrays
+        Standardised targets, or four combinations of more than 16.
+    """
+
+    def __init__(self, fit: Any, out: Any, classes: bool, seed: int) -> None:
+        (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
+        self.seed, self.classes, self.targets = seed, classes, targets
+        self.mean, deviation = standardise(y, self.weight)
+        self.deviation = np.ones(len(deviation)) if classes else deviation
+        self.y, self.y_out = (y - self.mean) / self.deviation, (targets - self.mean) / self.deviation
+        if y.shape[1] > POLICY.mixed_outputs:
+            mix = mixture(y.shape[1], POLICY.mixtures)
+            self.y, self.y_out, self.classes = self.y @ mix, self.y_out @ mix, False
+        self.y = np.ascontiguousarray(self.y)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows to fit."""
+        return len(self.y)
+
+    @property
+    def fitted(self) -> ArraySource:
+        """The rows to fit, with standardised targets."""
+        return ArraySource(self.X, self.y, self.weight)
+
+    def losses(self, F: NDArray) -> NDArray:
+        """Loss of each held-out row summed over the outputs, shape (n,), for standardised predictions (K, n)."""
+        if not self.classes:
+            return squares(self.y_out, F)
+        f = (F + self.mean[:, np.newaxis]) * self.targets.T
+        each = [np.logaddexp(0, -slope * f).sum(axis=0) for slope in np.array(POLICY.slopes, np.float32)]
+        return each[int(np.argmin([self.average(losses) for losses in each]))]
+
+    def final_losses(self, predictions: NDArray) -> NDArray:
+        """Losses of predictions of shape (K, n) in the units of the targets; of many outputs of all."""
+        if predictions.shape[0] != self.y.shape[1]:
+            return squares(self.targets, predictions)
+        return self.losses(((predictions.T - self.mean) / self.deviation).T)
+
+    def average(self, losses: NDArray) -> float:
+        """Weighted mean loss; infinite where one is no number."""
+        return average(losses, self.weight_out)
+
+    def standard_error(self, losses: NDArray) -> float:
+        """Standard error of the weighted mean loss."""
+        return standard_error(losses, self.weight_out)
+
+    def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> Trial:
+        """Fit by conjugate gradients, all candidates side by side, and judge after every iteration.
+
+        Parameters
+        ----------
+        features : FeatureMap
+            Drawn for the columns of X, the rows to fit; X_out are those to judge by.
+        penalties : array of shape (A, M)
+        steps : int
+        """
+        clock = Budget()
+        ridge = IterativeRidge(Design(ArraySource(X, self.y, self.weight), features, np.float32), self.seed)
+        fold = Fold(ridge.equations(), ridge.store(X_out), self.weight_out, self.losses)
+        trace = Trace(fold, len(penalties), steps).run(ridge, penalties, 0.0, stalls_for_long)
+        penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
+        return Trial(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
+
+    def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> Trial:
+        """Fit dense features by the Gram matrix, and judge ridge terms: those given, or shares of its trace."""
+        clock = Budget()
+        n_alphas = len(shares if alphas is None else alphas) if features.n_features_out <= POLICY.spectral else 1
+        factor = factorise(Design(self.fitted, features, np.float32), n_alphas)
+        trace = factor.bounds[1]
+        rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
+        trials = []
+        for alpha in shares * trace if alphas is None else alphas:
+            coef = factor.coef(alpha)
+            predicted = rows.predict(coef, factor.intercept(coef))
+            trials.append(Trial(self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace)))
+        best = min(trials, key=lambda trial: self.average(trial.losses))
+        return best._replace(seconds=clock.elapsed)
+
+    def subsample(self, n_rows: int) -> Judge:
+        """The same judge, with some of the rows to fit."""
+        if self.n_rows <= n_rows:
+            return self
+        sample = self.fitted.sample(n_rows, np.random.default_rng(self.seed))
+        few = copy(self)
+        few.X, few.y, few.weight = sample.X, sample.y, sample.weights
+        return few
+
+    def unscaled(self, predicted: NDArray) -> NDArray:
+        """Predictions in the units of the targets."""
+        return predicted * self.deviation + self.mean
+
+
+SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the next
+SETTLED = 0.04  # of their root mean square error, by which they may still move then
+
+
+class LeftOut(NamedTuple):
+    """Rows that a model has not seen.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, d)
+        Encoded.
+    weight : array of shape (n,)
+        With which they are fitted otherwise.
+    fold : int array of shape (n,) or None
+        Rows with the same number were left out together; each by itself where None.
+    """
+
+    X: Rows
+    weight: NDArray
+    fold: NDArray[np.intp] | None = None
+
+
+class HeldOutPredictions(NamedTuple):
+    """Predictions for rows that the model has not seen, their targets, both of shape (n, K), and weights, (n,)."""
+
+    predicted: NDArray
+    targets: NDArray
+    weight: NDArray
+    rows: LeftOut | None = None
+
+    def distinct(self) -> HeldOutPredictions:
+        """Equal rows as one, of their weight and mean target: a copy is no evidence of its own."""
+        if self.rows is None:
+            return self
+        _, first, group = np.unique(row_hashes(self.rows.X), return_index=True, return_inverse=True)
+        if len(first) == len(group):
+            return self
+        total = np.bincount(group, self.weight)
+        sums = np.stack([np.bincount(group, self.weight * column) for column in self.targets.T], axis=1)
+        targets = np.where(total[:, np.newaxis] > 0, sums, self.targets[first])
+        targets /= np.where(total > 0, total, 1.0)[:, np.newaxis]
+        return HeldOutPredictions(self.predicted[first], targets, total)
+
+
+class HeldOutRun(NamedTuple):
+    """What a run without the rows held out found.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations that were best for the rows; the most that there may be where they were not traced.
+    predictions : HeldOutPredictions
+    coefs : list of arrays of shape (K, D)
+        Of each fold; where iterations were traced, those after the last one.
+    error : float
+        Relative error at which it was enough to stop, the largest of the folds; zero where iterations were traced.
+    n_done : int
+        Iterations that were traced, of the first fold.
+    """
+
+    n_iter: int
+    predictions: HeldOutPredictions
+    coefs: list[NDArray]
+    error: float = 0.0
+    n_done: int = 0
+
+    @property
+    def coef(self) -> NDArray:
+        """Mean over the folds."""
+        return np.mean(self.coefs, axis=0) if len(self.coefs) > 1 else self.coefs[0]
+
+
+class Settling:
+    """Asks after every iteration whether the predictions of the rows that judge have settled.
+
+    They have where the last four iterations moved them by no more than a small share of what they are wrong by: the
+    rest of the way, about as long again, then changes their squared error by a percent or two of itself at most.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of one candidate.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.former = trace, trace.predicted
+
+    def __call__(self, coef: NDArray, n_iter: int) -> bool:
+        """Whether they have."""
+        if n_iter % SETTLING_STEPS:
+            return False
+        trace, former = self.trace, self.former
+        trace.visit(coef, 1)
+        self.former, weight = trace.predicted, trace.fold.weight
+        moved = average(np.square(self.former - former).sum(axis=0), weight)
+        return moved <= SETTLED**2 * average(trace.losses, weight)
+
+
+class HeldOut:
+    """Rows held out of a ridge regression: about a fifth or 10,000; all rows in turn where there are few.
+
+    Equal rows are held out together, lest one tell of the other; a row of weight zero is as none.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+    seed : int
+    rows : bool array of shape (n,), optional
+        These ones instead.
+
+    Attributes
+    ----------
+    folds : list of bool arrays of shape (n,)
+        The rows that are held out at a time; empty where all rows are equal.
+    """
+
+    def __init__(self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None) -> None:
+        self.ridge, self._stalls = ridge, never if ridge.is_dense else stalls
+        source = ridge.design.source
+        if rows is not None:
+            masks = [rows]
+        elif source.n_counted <= POLICY.folded_rows:
+            masks = folds(ridge.design.row_hashes, source.weights, seed)
+        else:
+            masks = [rows_held_out(ridge.design.row_hashes, source.weights, seed)]
+        counted = source.weights > 0
+        self.folds = [mask for mask in masks if mask.any() and not mask[counted].all()]
+        self._rows = [self._stored(mask) for mask in self.folds]
+
+    def _stored(self, mask: NDArray) -> StoredRows:
+        design = self.ridge.design
+        X, y, weight = design.source.take(np.flatnonzero(mask)).whole()
+        return StoredRows(self.ridge.store(X.astype(design.dtype, copy=False), self.ridge.packed), y, weight)
+
+    @property
+    def _most_traced(self) -> int:
+        """Iterations; bins beside Fourier features take more of them."""
+        mixed = len({part.is_dense for part in self.ridge.maps}) > 1
+        return POLICY.hybrid_steps if mixed else POLICY.traced_iterations
+
+    def _trace(
+        self, k: int, n_candidates: int, steps: int, mix: NDArray | None = None, losses: Losses | None = None
+    ) -> Trace:
+        """A trace of the rows of fold k."""
+        equations, (features, y, weight) = self.ridge.equations(~self.folds[k]), self._rows[k]
+        losses = losses or partial(squares, y if mix is None else y @ mix)
+        return Trace(Fold(equations, features, weight, losses), n_candidates, steps, mix)
+
+    def scores(self, penalties: NDArray) -> NDArray:
+        """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.
+
+        Many outputs are judged by two combinations, whose squares keep the sum of theirs in expectation.
+
+        Parameters
+        ----------
+        penalties : array of shape (A, M)
+            Ridge terms of the maps.
+
+        Returns
+        -------
+        array of shape (A,)
+        """
+        K, most = self.ridge.design.source.n_outputs, POLICY.traced_outputs
+        mix = mixture(K, most) * np.sqrt(K / most) if most < K else None
+        weights, curves = [rows.weight.sum() for rows in self._rows], []
+        for k in range(len(self.folds)):
+            trace = self._trace(k, len(penalties), POLICY.traced_iterations, mix)
+            curves.append(trace.run(self.ridge, penalties, 1e-3, self._stalls).curves)
+        return np.average(curves, axis=0, weights=weights).min(axis=0)
+
+    def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None, steps: int | None = None) -> HeldOutRun:
+        """Predict the held-out rows at the number of iterations, at least 1, that is best for them.
+
+        Parameters
+        ----------
+        penalty : array of shape (M,)
+            Ridge terms of the maps.
+        tol : float
+            Relative error at which to stop anyway.
+        losses : callable (predictions of shape (K, n)) -> array of shape (n,), optional
+            By which it is best, instead of the squared error; of a single fold.
+        steps : int, optional
+            Iterations to do, instead of those until the losses stall.
+        """
+        traces = [self._trace(k, 1, steps or self._most_traced, losses=losses) for k in range(len(self.folds))]
+        for trace in traces:
+            trace.run(self.ridge, penalty[np.newaxis], tol, never if steps else self._stalls)
+        n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
+        predictions = self._predictions([trace.predicted for trace in traces])
+        return HeldOutRun(n_iter, predictions, [trace.coef for trace in traces], n_done=traces[0].n_done)
+
+    def solve(self, penalty: NDArray, tol: float, settled: bool = False) -> HeldOutRun:
+        """Predict the held-out rows by solutions of a given relative error.
+
+        Parameters
+        ----------
+        penalty : array of shape (M,)
+            Ridge terms of the maps.
+        tol : float
+        settled : bool, default=False
+            Stop before where the predictions have settled.
+        """
+        coefs, predicted, errors = [], [], []
+        for k in range(len(self.folds)):
+            trace = self._trace(k, 1, 1)
+            visit = Settling(trace) if settled else lambda coef, n_iter: False
+            columns = np.tile(penalty, (len(trace.rhs), 1))
+            found = self.ridge.solve(trace.fold.equations, columns, tol, POLICY.most_iterations, visit=visit)
+            trace.visit(found.coef, 1)
+            coefs.append(found.coef)
+            predicted.append(trace.predicted)
+            errors.append(max(found.error, tol))
+        return HeldOutRun(POLICY.most_iterations, self._predictions(predicted), coefs, max(errors) if settled else tol)
+
+    def _predictions(self, predicted: list[NDArray]) -> HeldOutPredictions:
+        """Those of all folds together, given with shape (K, n) for each."""
+        parts = [(own.T, y, weight) for own, (_, y, weight) in zip(predicted, self._rows, strict=True)]
+        F, y, weight = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        numbers = [np.flatnonzero(mask) for mask in self.folds]
+        fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
+        X = self.ridge.design.source.take(np.concatenate(numbers)).whole().X
+        return HeldOutPredictions(F, y, weight, LeftOut(X, weight, fold))
+
+
+def compared(design: Design, seed: int) -> Design | None:
+    """Return a design of 16,384 of the rows, on which ridge terms are compared; None where there are no more."""
+    sample = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed))
+    return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
+
+
+def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
+    """Ridge terms to try, shape (A,).
+
+    For dense features shares of the centred trace of Z'WZ, from where rounding would show. For bins from 0.01 to 10
+    times the kernel's variance and what a distinct row weighs, equal ones taken together.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+    weight : float, optional
+        Sum of the weights of all rows, where `ridge` has some of them.
+    """
+    binned = [not part.is_dense for part in ridge.maps]
+    if not any(binned):
+        equations = ridge.equations()
+        trace = float(equations.diagonal().sum()) or 1.0
+        return np.array(POLICY.shares) * trace * (1.0 if weight is None else weight / equations.weight)
+    squared = np.zeros(int(ridge.edges[-1]))
+    for features, _, weight_of_rows in ridge.blocks:
+        features.squares(weight_of_rows, squared)
+    trace = sum(squared[a:b].sum() for a, b, own in zip(ridge.edges, ridge.edges[1:], binned, strict=False) if own)
+    distinct = len(np.unique(ridge.design.row_hashes[np.flatnonzero(ridge.design.source.weights)]))
+    mantissa, exponent = np.frexp(trace / sum(binned) / distinct)
+    return np.array(POLICY.bin_alphas) * np.ldexp(np.round(mantissa, 9), exponent)  # 1, not 1 - 1e-16
+
+
+def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray]:
+    """Choose alpha, and where several maps are to be weighted a factor on it for each, one after the other.
+
+    Parameters
+    ----------
+    alphas : array of shape (A,)
+
+    Returns
+    -------
+    penalty : array of shape (M,)
+        Ridge terms of the maps.
+    scores : array of shape (A,)
+        Of the alphas.
+    """
+    n_maps = len(held_out.ridge.maps)
+    scores = held_out.scores(np.tile(alphas[:, np.newaxis], (1, n_maps)))
+    penalty = np.full(n_maps, best_alpha(alphas, scores))
+    for m in range(n_maps if held_out.ridge.design.features.learns_weights else 0):
+        tried = np.tile(penalty, (1 + len(POLICY.weight_steps), 1))
+        tried[1:, m] *= POLICY.weight_steps
+        penalty = tried[np.nanargmin(held_out.scores(tried))]
+    return penalty, scores

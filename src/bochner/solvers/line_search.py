@@ -1,0 +1,96 @@
+"""Line searches on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.solvers.factors import Factor
+
+
+def walk_downhill(loss: Callable[[float], float], start: float, step: float, farthest: float) -> float:
+    """Walk to a point whose neighbours are no better, one way as long as that pays before a look the other way.
+
+    Parameters
+    ----------
+    loss : callable
+        Remembers what it has told.
+    farthest : float
+        Distance from zero from which no further step is taken.
+    """
+    point = start
+    for way in (step, -step):
+        while abs(point) < farthest and loss(point + way) < loss(point):
+            point += way
+        if point != start:
+            break
+    return point
+
+
+def coarser_minimum(losses: tuple[float, float, float], noise: float, step: float) -> float:
+    """Where a parabola through three losses at -step, 0, step is least, or below by what raises it by `noise`.
+
+    Of points that are as good within the noise the lowest is taken; zero where the losses do not bend.
+    """
+    below, at, above = losses
+    bend = (below - 2 * at + above) / 2
+    if not 0 < bend < np.inf:
+        return 0.0
+    least = step * (below - above) / (4 * bend)
+    return float(np.clip(least - step * np.sqrt(noise / bend), -step, step))
+
+
+PATH_LENGTH = 40
+Score: TypeAlias = Callable[[NDArray], NDArray]  # of alphas, shape (A,)
+
+
+def choose_alpha(factor: Factor, score: Score) -> tuple[float, NDArray, NDArray]:
+    """Minimise a score over alpha within the bounds of the factor.
+
+    Returns
+    -------
+    alpha : float
+        The largest of those with the least score.
+    alphas, scores : arrays of shape (A,)
+        What was tried, ascending, and its scores.
+    """
+    if factor.inverse.serves_paths:
+        alphas = np.geomspace(*factor.bounds, PATH_LENGTH)
+        scores = score(alphas)
+    else:
+        alphas, scores = _walk_downhill(score, factor.bounds)
+    return best_alpha(alphas, scores), alphas, scores
+
+
+def best_alpha(alphas: NDArray, scores: NDArray) -> float:
+    """Return the largest alpha among those with the least score; ValueError where none is a number."""
+    scores = np.where(np.isfinite(scores), scores, np.inf)
+    if np.isinf(scores.min()):
+        raise ValueError(
+            "No ridge penalty gives finite errors: the lengthscale, the target or the weights are extreme; rescale "
+            "them."
+        )
+    return float(alphas[np.flatnonzero(scores == scores.min())[-1]])
+
+
+def _walk_downhill(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
+    """Walk downhill in log alpha from the middle until the least score is bracketed, then halve the step."""
+    tried: dict[float, float] = {}
+
+    def at(log_alpha: float) -> float:
+        if log_alpha not in tried:
+            tried[log_alpha] = float(score(np.exp([log_alpha]))[0])
+        return tried[log_alpha]
+
+    low, high = np.log(bounds)
+    best, width = (low + high) / 2, np.log(step)
+    while width > np.log(step) / 3:
+        lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=at)
+        if lowest == best:
+            width /= 2
+        best = lowest
+    logs = sorted(tried)
+    return np.exp(logs), np.array([tried[log] for log in logs])

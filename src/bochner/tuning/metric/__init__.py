@@ -1,1 +1,0 @@
-"""Distances that are learned: scales of columns, monotone warps, linear maps."""

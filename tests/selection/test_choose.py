@@ -1,0 +1,271 @@
+"""Rows are split once, candidates compared, and a model chosen that knows no rows."""
+
+import ast
+import dataclasses
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bochner.selection
+from bochner.data.hashes import row_hashes
+from bochner.data.sources import ArraySource
+from bochner.features.leaves import leaves
+from bochner.selection.budget import Budget
+from bochner.selection.candidates import Hybrid, Known, ScaledBins, candidates
+from bochner.selection.choose import choose
+from bochner.selection.comparison import Comparison, Entry
+from bochner.selection.policy import POLICY, Policy
+from bochner.selection.problem import SearchSpace, prepare
+from bochner.selection.split import rows_held_out, split
+from bochner.selection.validation import Trial
+
+PACKAGE = Path(bochner.selection.__file__).parent
+
+
+def rows(n=400, copies=1):
+    rng = np.random.default_rng(0)
+    X = np.tile(rng.standard_normal((n, 3)).astype(np.float32), (copies, 1))
+    return X, np.sin(2 * X[:, :1]) + X[:, 1:2] + 0.1 * rng.standard_normal((len(X), 1))
+
+
+def problem_of(classes=False, budget=None, **space):
+    X, y = rows()
+    y = np.where(y > 0, 1.0, -1.0) if classes else y
+    return prepare(ArraySource(X, y), np.arange(3), None, SearchSpace(**space), classes, 0, budget or Budget())
+
+
+class TestSplit:
+    def test_every_row_is_fitted_or_judges(self):
+        X, y = rows()
+        found = split(ArraySource(X, y), 20, 0)
+        np.testing.assert_array_equal(found.held_out, rows_held_out(row_hashes(X), np.ones(400), 0))
+        np.testing.assert_array_equal(found.out.X, X[found.held_out])
+        np.testing.assert_array_equal(found.fit.X, X[~found.held_out])
+        assert (found.n_rows, found.n_solved, found.row_weight, found.largest_weight) == (400, 400, 1.0, 1.0)
+
+    def test_many_repeats_are_one(self):
+        X, y = rows(300, copies=3)
+        found = split(ArraySource(X, y), 20, 0)
+        fitted = 900 - found.held_out.sum()
+        assert found.fit.n_rows == fitted / 3
+        np.testing.assert_array_equal(found.fit.weights, 3)
+        assert found.out.n_rows == found.held_out.sum()
+        assert found.row_weight == 3
+
+    def test_weights_are_measured_by_the_largest(self):
+        X, y = rows()
+        weight = np.random.default_rng(1).uniform(0, 8, 400)
+        weight[:50] = 0
+        found = split(ArraySource(X, y, weight), 20, 0)
+        assert found.largest_weight == weight.max()
+        assert not found.held_out[:50].any()
+        np.testing.assert_allclose(found.fit.weights * found.largest_weight, weight[50:][~found.held_out[50:]])
+
+    def test_too_few_rows(self):
+        X, y = rows()
+        assert split(ArraySource(X, y), 400, 0) is None
+        assert split(ArraySource(X[:1].repeat(400, axis=0), y), 2, 0) is None
+
+    def test_a_million_are_enough(self, policy):
+        policy(most_fitted=100)
+        X, y = rows()
+        found = split(ArraySource(X, y), 20, 0)
+        assert found.fit.n_rows == 100
+        assert found.n_solved == 400
+
+
+class TestProblem:
+    def test_does_not_change(self):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            problem_of().seed = 1
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            POLICY.clear = 1.0
+
+    def test_equal_targets(self):
+        X, _ = rows()
+        found = prepare(ArraySource(X, np.ones((400, 1))), np.arange(3), None, SearchSpace(), False, 0, Budget())
+        assert found is None
+
+    def test_many_outputs_have_fewer_grids(self, policy):
+        """Coefficients are K x D: hundreds of classes on 800 grids would take gigabytes."""
+        policy(final_entries=320_000)
+        X, y = rows()
+        found = []
+        for K in (1, 61):
+            targets = np.tile(y, (1, K)) + np.arange(K) * X[:, :1]
+            problem = prepare(ArraySource(X, targets), np.arange(3), None, SearchSpace(), False, 0, Budget())
+            found.append(problem.n_grids(0.1))
+        assert found == [800, 50]
+
+    def test_more_time_has_more_grids(self, policy):
+        """As many as trials of so many grids would take a share of the time that is left."""
+        policy(timed_grids=(1, 10**6))
+        problem = problem_of(budget=Budget(1000.0))
+        each = 0.5 / problem.n_trial_grids * problem.split.n_solved / problem.judge.n_rows
+        for left in (10.0, 40.0):
+            now = dataclasses.replace(problem, budget=Budget(1000.0))
+            now.budget.start -= 1000 - left
+            expected = POLICY.timed_share * left / (each * POLICY.timed_trials)
+            assert now.n_grids(0.5) == pytest.approx(expected, rel=0.05, abs=1)
+        assert expected > 20
+
+    def test_one_clock(self):
+        texts = {path.name: path.read_text() for path in PACKAGE.rglob("*.py")}
+        readers = [name for name, text in texts.items() if "perf_counter" in text or "CLOCK" in text]
+        assert readers == ["budget.py"]
+
+    @pytest.mark.parametrize("n_grids", [20, 10_000])
+    def test_a_next_size_is_larger(self, n_grids, monkeypatch):
+        """Where the small size is the final one there is none."""
+        sizes = []
+        bins, entry = ScaledBins(), Entry("bins", 0, 0, None, None)
+        monkeypatch.setattr(bins, "_fit", lambda so_far, known, size: sizes.append(size) or entry)
+        compared, known = Comparison(problem_of()), Known({}, [], None, None, None, n_grids)
+        small = bins.small(compared, known)
+        assert (small.larger is None) == (n_grids == 20)
+        if small.larger:
+            small.larger()
+            assert sizes[1] > sizes[0]
+
+    def test_every_constant_says_what_it_is(self):
+        lines = (PACKAGE / "policy.py").read_text().splitlines()
+        fields = [line for line in lines if line.startswith("    ") and ": " in line and " = " in line]
+        assert len(fields) == len(dataclasses.fields(Policy))
+        assert all("  # " in line for line in fields)
+
+    def test_every_constant_is_used(self):
+        used = {
+            node.attr
+            for path in PACKAGE.parent.rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "POLICY"
+        }
+        assert used == {field.name for field in dataclasses.fields(Policy)}
+
+
+def entry(name, rank, losses, n_iter=1):
+    trial = Trial(np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1)
+    return Entry(name, rank, 10, trial, lambda size: [])
+
+
+class TestDecision:
+    @pytest.mark.parametrize(("classes", "chosen"), [(False, "large"), (True, "small")])
+    def test_within_the_noise(self, classes, chosen):
+        """The simplest for classes, the one of most parts for numbers; the middle one is best by next to nothing."""
+        compared = Comparison(problem_of(classes))
+        noise = np.random.default_rng(0).standard_normal((2, len(compared.judge.weight_out)))
+        near = [
+            ("small", 0, 5 + noise[0]),
+            ("middle", 1, 5 + noise[1] - noise[1].mean() - 0.01),
+            ("large", 2, 5 - noise[0]),
+        ]
+        near[0] = ("small", 0, near[0][2] - noise[0].mean())
+        near[2] = ("large", 2, near[2][2] + noise[0].mean())
+        compared.entries += [entry(*one) for one in near]
+        found, reason = compared.decide()
+        assert found.name == chosen
+        assert reason == "within the noise of the lowest validation loss (middle), and preferred"
+
+    def test_the_least_loss(self):
+        compared = Comparison(problem_of())
+        base = np.random.default_rng(0).uniform(1, 2, len(compared.judge.weight_out))
+        compared.entries += [entry("good", 0, base), entry("bad", 5, base + 1)]
+        assert compared.decide()[0].name == "good"
+        assert str(compared.report("good", "why")).startswith("good: why.")
+
+
+class TestRace:
+    """Entries of 10 grids whose losses fall as one over their number."""
+
+    def race(self, levels, classes=False, n_grids=800, slope=1.0, noise=0.1):
+        """Fit candidates of such losses and ranks at two sizes; what was fitted at the second one."""
+        compared, fitted = Comparison(problem_of(classes)), []
+        shape = len(compared.judge.weight_out)
+        rng = np.random.default_rng(0)
+
+        def enter(name, rank, least, size):
+            losses = least + slope / size + noise * rng.standard_normal(shape)
+            losses += least + slope / size - losses.mean()
+            if size > 10:
+                fitted.append(name)
+            trial = Trial(losses, np.ones(1), 1, np.zeros((shape, 1)), 0.1)
+            larger = partial(enter, name, rank, least, 4 * size) if size == 10 else None
+            return Entry(name, rank, size, trial, lambda size: [], larger)
+
+        compared.enter([partial(enter, name, rank, least, 10) for name, rank, least in levels])
+        compared.enlarge(n_grids)
+        return compared, fitted
+
+    def test_what_is_clearly_behind_is_not_fitted_again(self):
+        _, fitted = self.race([("best", 1, 1.0), ("near", 1, 1.001), ("behind", 1, 1.5)])
+        assert fitted == ["best", "near"]
+
+    @pytest.mark.parametrize(("classes", "expected"), [(False, ["best", "complex"]), (True, ["simple", "best"])])
+    def test_what_is_preferred_has_more_patience(self, classes, expected):
+        """A difference of some one and a half standard errors."""
+        levels = [("simple", 0, 1.0), ("best", 1, 0.975), ("complex", 2, 1.0)]
+        _, fitted = self.race(levels, classes)
+        assert sorted(fitted) == sorted(expected)
+
+    def test_losses_are_those_that_are_expected_at_the_final_size(self):
+        compared, _ = self.race([("only", 1, 1.0)])
+        assert compared.entries[0].size == 40
+        assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 800)
+        assert compared.report("only", "why").candidates[0].loss == pytest.approx(1 + 1 / 800)
+
+    def test_no_gain_is_expected_beyond_the_final_size(self):
+        compared, _ = self.race([("only", 1, 1.0)], n_grids=40)
+        assert compared.loss(compared.entries[0]) == pytest.approx(1 + 1 / 40)
+        assert compared.grids_that_pay(compared.entries[0], 40) == 40
+
+    def test_grids_that_pay(self):
+        """Beyond them the loss falls by less than a hundredth of its standard error."""
+        compared, _ = self.race([("only", 1, 1.0)], noise=0.3)
+        (entry,) = compared.entries
+        unnoticed = compared.judge.standard_error(entry.losses) * POLICY.unnoticed
+        found = compared.grids_that_pay(entry, 800)
+        assert 50 < found < 800
+        assert 1 / found - 1 / 800 <= unnoticed < 1 / (found - 1) - 1 / 800
+
+    def test_as_many_grids_as_there_may_be_where_all_pay(self):
+        compared, _ = self.race([("only", 1, 1.0)], slope=100.0, noise=0.01)
+        assert compared.grids_that_pay(compared.entries[0], 800) > 700
+
+    def test_few_grids_where_no_more_pay(self):
+        compared, _ = self.race([("only", 1, 1.0)], slope=0.0)
+        assert compared.grids_that_pay(compared.entries[0], 800) == 50
+
+
+def test_there_are_six_candidates():
+    found = set()
+    for classes, budget in ((True, None), (False, None)):
+        so_far = Comparison(problem_of(classes, budget))
+        known = Known({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
+        found |= {type(one).__name__ for some in candidates(so_far, known) for one in some}
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(("dense", "applies"), [(1.01, True), (2.0, False)])
+def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
+    """Where neither part is clearly behind."""
+    so_far = Comparison(problem_of(classes=True))
+    known = Known({"fourier": None}, ["scaled"], None, None, None, 50)
+    rounds = candidates(so_far, known)
+    assert Hybrid not in {type(one) for one in next(rounds)}
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.judge.weight_out))
+    so_far.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
+    assert [type(one) for one in next(rounds)] == [Hybrid] * applies
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning"])
+def test_the_model_knows_no_rows(features):
+    problem = problem_of(features=features, metric="ard", n_components=20)
+    model, verdict, _ = choose(problem)
+    assert not any(len(value) == 400 for value in vars(model).values() if isinstance(value, np.ndarray))
+    assert not hasattr(model.features, "n_features_in_")
+    assert verdict.split is problem.split
+    assert sum(getattr(one.features, "n_grids", 0) or one.features.n_components for one in leaves(model.features)) == 20
+    targets = problem.judge.targets
+    assert verdict.losses(targets.T).max() < 1e-12
