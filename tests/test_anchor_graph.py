@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bochner import AnchorFeatures, ConcatenatedFeatures, MetricFeatures, SpectralClustering, open_source, settings
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.features import Metric
 from bochner.graph import AnchorGraph, is_anchored, sum_graph

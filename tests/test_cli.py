@@ -34,7 +34,7 @@ from bochner import (
 from bochner.cli.app import app
 from bochner.cli.errors import guarded
 from bochner.cli.target import Target, hold_out, read_target, with_task
-from bochner.data.files import read_table
+from bochner.data.table_files import read_table
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe

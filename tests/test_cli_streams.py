@@ -13,7 +13,7 @@ from pyarrow import csv, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
 from bochner import KernelMachineRegressor, load
-from bochner.data.files import read_table
+from bochner.data.table_files import read_table
 from bochner.engines.base import EngineError
 from bochner.estimators import sizes
 from farm import Farm

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from bochner import FourierFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit
 from bochner.design import Design
 from bochner.engines.local import n_threads

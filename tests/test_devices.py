@@ -25,7 +25,7 @@ from bochner import (
     LinearFeatures,
 )
 from bochner.arrays import Place, named, to_host
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.features import MetricFeatures, waves
 from bochner.features.metric import Metric

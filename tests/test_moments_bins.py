@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import BinningFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import unit_weights
 from bochner.design import Design
 from bochner.engines import local

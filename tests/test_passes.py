@@ -15,7 +15,7 @@ from pyarrow import parquet
 from sklearn.base import clone
 
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures, open_source
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.kept import Rule, kept_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bochner import BinningFeatures, FourierFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.engines import local
 from bochner.engines.base import reduce

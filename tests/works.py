@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.engines.local import _allowed
 from bochner.estimators.targets import Standardised
 from bochner.features import FourierFeatures

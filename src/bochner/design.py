@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.arrays import Place
-from bochner.data.sources import Block
+from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
 from bochner.device import WAITING, DevicePasses, SumOnDevice, predict_on_device
 from bochner.engines.base import Engine, accumulate, reduce

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.arrays import GramSum, Place, is_out_of_memory
-from bochner.data.sources import ArraySource, Block, Source
+from bochner.data.array_source import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
 from bochner.engines.local import shards
 from bochner.engines.prefetch import DEPTH, in_turn

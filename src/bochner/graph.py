@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import Source
+from bochner.data.array_source import Source
 from bochner.design import Design
 from bochner.engines.base import reduce
 from bochner.engines.eigenvectors import leading

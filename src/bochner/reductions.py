@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from bochner.data.sources import Block, Source
+from bochner.data.array_source import Block, Source
 from bochner.engines.local import limited, pause, require_memory
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap

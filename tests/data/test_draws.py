@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource
-from bochner.data.weights import unit_weights
+from bochner.data.array_source import ArraySource
+from bochner.data.weights import draw_rows, unit_weights
 from bochner.design import Design
 from bochner.estimators.ridge import RidgeTask
 from bochner.estimators.ridge.direct import _scored

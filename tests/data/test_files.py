@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from bochner.data.files import TableFileError, kind_by_name, read_table, write_table
+from bochner.data.files import kind_by_name
+from bochner.data.table_files import TableFileError, read_table, write_table
 
 TABLE = pa.table(
     {

@@ -9,9 +9,8 @@ import pytest
 
 from bochner import load, save
 from bochner.data import table_statistic
-from bochner.data.categories import heaviest
 from bochner.data.table import TableEncoder
-from bochner.data.table_statistic import TableStatistic
+from bochner.data.table_statistic import TableStatistic, heaviest
 
 LIMIT = 64
 rng = np.random.default_rng(0)

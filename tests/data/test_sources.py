@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 
 rng = np.random.default_rng(0)
 POINTS = rng.standard_normal((20, 3))

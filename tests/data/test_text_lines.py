@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from bochner.data.text_lines import TextRange, rows_of
-from bochner.data.text_values import KINDS, Numbering, Odd, Values
+from bochner.data.csv_text import KINDS, Numbering, Odd, TextRange, Values, rows_of
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bochner import FourierFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import (

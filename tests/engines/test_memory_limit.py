@@ -21,7 +21,7 @@ CHILD = """
     import numpy as np
     import bochner
     from bochner import BinningFeatures, FourierFeatures
-    from bochner.data.sources import Block
+    from bochner.data.array_source import Block
     from bochner.design import Design
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian

@@ -8,7 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 import bochner.solvers.exact as exact_solver
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
-from bochner.data.sources import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block
 from bochner.design import Design
 from bochner.estimators.ridge.exact import solve_exactly
 from bochner.estimators.ridge.problem import RidgeTask

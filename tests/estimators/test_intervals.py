@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.targets import Standardised
 from bochner.kernels import Gaussian, Laplacian

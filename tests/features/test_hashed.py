@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from bochner import BinningFeatures, FourierFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit, unit_weights
 from bochner.design import Design
 from bochner.features import ConcatenatedFeatures, MetricFeatures

@@ -17,7 +17,7 @@ from bochner import (
     load,
     save,
 )
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.features import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Laplacian

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.features.distances import median_distance, median_gaussian, pair_distances
 
 X = np.random.default_rng(0).standard_normal((31, 4))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from bochner import independence_test, load, save
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.hypotheses.independence import RIDGES, _Test
 from bochner.hypotheses.maps import Axes, draw_map

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.stats import gamma, ks_2samp
 
 from bochner import two_sample_test
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.hypotheses.evidence import combine
 from bochner.hypotheses.groups import group_sums
 from bochner.hypotheses.maps import Axes, column_slopes, draw_map

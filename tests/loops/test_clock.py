@@ -152,7 +152,7 @@ FITS = """
     from numba.core import event
     from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
     from bochner import KernelMachineClassifier, KernelMachineRegressor
-    from bochner.data.sources import ArraySource
+    from bochner.data.array_source import ArraySource
     from bochner.design import Design
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
 

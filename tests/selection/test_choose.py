@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bochner.selection
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
-from bochner.data.sources import ArraySource
 from bochner.features.leaves import leaves
 from bochner.selection.budget import Budget
 from bochner.selection.candidates import Hybrid, Known, ScaledBins, candidates

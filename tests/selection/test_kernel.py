@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.named import NAMED
 from bochner.selection.budget import choose_n_components

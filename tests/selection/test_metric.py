@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.features.metric import Metric
 from bochner.features.relevance import with_relevance
 from bochner.selection import learn_metric

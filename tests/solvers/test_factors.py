@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 
 import exact
 from bochner import FourierFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.kernels import Gaussian
 from bochner.solvers import shifted

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, KernelMachineRegressor, LinearFeatures
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import MOST_REFINEMENTS, IterativeRidge, Without

@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.svm import LinearSVC
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.estimators.targets import Signs
 from bochner.features import BinningFeatures, FourierFeatures

@@ -17,9 +17,9 @@ from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.streams import split_target
 from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
 from bochner.cli.target import Target, read_target
-from bochner.data.files import write_table
 from bochner.data.streams.base import Batch, TableSource
 from bochner.data.streams.kept import Rule
+from bochner.data.table_files import write_table
 from bochner.engines.progress import progress
 from bochner.estimators.streamed_predictions import predict_stream
 from bochner.loops.clock import CLOCK

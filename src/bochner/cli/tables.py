@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
-from bochner.data.files import COMPRESSED, HEAD, TableFileError, kind_by_content, read_table
+from bochner.data.files import COMPRESSED, HEAD, kind_by_content
 from bochner.data.streams.base import Batch, SourceError, TableSource
 from bochner.data.streams.folders import files_of, kind_of
 from bochner.data.streams.kept import Rule, kept_rows
@@ -22,6 +22,7 @@ from bochner.data.streams.row_errors import infinite_value
 from bochner.data.streams.rows import stacked
 from bochner.data.streams.selection import Selection
 from bochner.data.streams.text_rows import line_of, whole_span
+from bochner.data.table_files import TableFileError, read_table
 from bochner.engines.chosen import chosen
 from bochner.estimators.described import estimated_rows
 from bochner.estimators.sizes import gathers

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from bochner.cli.errors import CommandError
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.estimators import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures

@@ -5,6 +5,8 @@ line becomes a float64 matrix of its *parts* (``PARTS``), missing values being N
 integer codes and their labels.
 """
 
+from __future__ import annotations
+
 import numbers
 from collections.abc import Sequence
 from decimal import Decimal
@@ -12,6 +14,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
 PARTS: dict[str, tuple[str, ...]] = {
     "number": ("",),
@@ -259,3 +262,22 @@ def _unusable(name: str, kind: Any) -> TypeError:
         f"column {name!r} has type {kind}, but an argument must be a string, a date or a number: "
         "drop the column, or turn it into one of these"
     )
+
+
+DATES = "The target holds dates or durations; turn them into numbers, or into strings for classes."
+
+
+def missing_targets(y: NDArray) -> NDArray[np.bool_]:
+    """Where an array of targets lacks a value, of its shape; ValueError where it holds dates."""
+    if y.dtype.kind in "mM":
+        raise ValueError(DATES)
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype != object:
+        return np.zeros(y.shape, bool)
+    return np.fromiter(map(is_missing, y.ravel()), bool, y.size).reshape(y.shape)
+
+
+def first_row(where: Any) -> int:
+    """Number of the first row that is marked, or has an entry that is; shape (n,) or (n, K)."""
+    return int(np.argwhere(where)[0, 0])

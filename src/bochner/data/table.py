@@ -13,11 +13,9 @@ from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.columns import column_name, read_column
-from bochner.data.large_integers import warn_of_equal
-from bochner.data.table_encodings import NumberColumns, TextColumn, TimeColumn
+from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, checked_sparse, is_frame
-from bochner.data.table_layout import encodings, output_names
-from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns
+from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
 
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]

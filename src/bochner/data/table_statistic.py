@@ -1,4 +1,9 @@
-"""Counts, moments and categories of the columns of a table, which decide its encoding, as a sum over its rows."""
+"""Counts, moments and categories of the columns of a table, which decide its encoding, as a sum over its rows.
+
+Columns of large integers keep their extremes, since double precision may make equal ones of them.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +14,82 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from bochner.data.categories import heaviest
 from bochner.data.columns import PARTS, column_name, missing, read_column, refuse_infinite
-from bochner.data.large_integers import LARGE, Extremes, extremes, is_constant, united
 from bochner.data.table_input import require_width
+from bochner.notices import first_names, warn
+
+LARGE = 2.0**49
+"""Size from which on columns are looked at: integers near the least that may count as equal though they differ."""
+
+WHY = "integers differ only in digits that floating-point numbers drop at their size"
+
+Extremes = dict[str, tuple[int, int]]
+
+
+def is_constant(low: Any, high: Any) -> Any:
+    """Whether the extremes of a variable are equal but for rounding."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return ~(high - low > 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high)))
+
+
+def extremes(column: Any, keep: Any) -> tuple[int, int] | None:
+    """Least and greatest of the kept values of a column, as integers; None where it is of another type.
+
+    Parameters
+    ----------
+    column : narwhals.Series or array of shape (n,)
+    keep : bool array of shape (n,), or None for all
+    """
+    if isinstance(column, nw.Series):
+        if not column.dtype.is_integer():
+            return None
+        column = column if keep is None else column.filter(keep.tolist())
+    elif column.dtype.kind in "iu":
+        column = column if keep is None else column[keep]
+    else:
+        return None
+    return int(column.min()), int(column.max())
+
+
+def united(a: Extremes, b: Extremes) -> Extremes:
+    """Extremes of the rows of both."""
+    found = dict(a)
+    for j, (low, high) in b.items():
+        found[j] = (min(low, found[j][0]), max(high, found[j][1])) if j in found else (low, high)
+    return found
+
+
+def floats_of_targets(y: NDArray) -> NDArray[np.float64]:
+    """Targets in double precision; a warning where they are different integers that count as constant there."""
+    values = y.astype(np.float64, copy=False)
+    if y.dtype.kind in "iu" and y.size:
+        low, high = y.min(axis=0), y.max(axis=0)
+        if np.any((low < high) & is_constant(values.min(axis=0), values.max(axis=0))):
+            warn(f"A target counts as constant: its {WHY}; subtract the least of them.")
+    return values
+
+
+def warn_of_equal(names: Sequence[str]) -> None:
+    """Warn of columns of different integers that count as constant."""
+    if names:
+        subject = "Column {} counts as constant: its" if len(names) == 1 else "Columns {} count as constant: their"
+        subject = subject.format(first_names(names))
+        warn(f"{subject} {WHY}; subtract the least of them, or give the column as text.")
+
+
+def heaviest(counts: dict[str, float], most: int) -> tuple[dict[str, float], float]:
+    """The categories that are heavier than the one of rank `most + 1`, less its weight, and that weight.
+
+    What is taken off is taken off at least `most + 1` times, so that all that is lost of one count, in any number of
+    such steps and sums, is at most the total weight over ``most + 1`` (Misra & Gries, 1982; that sums of such counts
+    keep the bound: Agarwal et al., "Mergeable summaries", 2012, theorem 1).
+    """
+    weights = np.fromiter(counts.values(), np.float64, len(counts))
+    lost = float(np.partition(weights, len(weights) - most - 1)[len(weights) - most - 1])
+    return {category: weight - lost for category, weight in counts.items() if weight > lost}, lost
+
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of the float64 temporaries."""
@@ -50,12 +126,12 @@ class Summary:
     many: np.ndarray
 
     @classmethod
-    def empty(cls, q: int) -> "Summary":
+    def empty(cls, q: int) -> Summary:
         """Summary of no rows."""
         return cls(np.zeros(q), np.zeros(q), np.zeros(q), np.full(q, np.inf), np.full(q, -np.inf), np.zeros(q, bool))
 
     @classmethod
-    def of(cls, values: np.ndarray, weight: np.ndarray) -> "Summary":
+    def of(cls, values: np.ndarray, weight: np.ndarray) -> Summary:
         """Summary of finite or missing float64 `values` of shape (n, q), with positive weights of shape (n,)."""
         n, q = values.shape
         if n == 0:
@@ -79,7 +155,7 @@ class Summary:
         return cls(weights, mean + residual, np.maximum(squares, 0.0), low, high, _some_between(values, low, high))
 
     @classmethod
-    def of_sparse(cls, X: Any, weight: np.ndarray) -> "Summary":
+    def of_sparse(cls, X: Any, weight: np.ndarray) -> Summary:
         """Summary of the columns of a canonical CSR matrix, in one pass over its entries."""
         n, q = X.shape
         if n == 0:
@@ -100,7 +176,7 @@ class Summary:
         many |= zeros & (low < 0.0) & (high > 0.0)
         return cls(np.full(q, full), mean, squares, low, high, many)
 
-    def __add__(self, other: "Summary") -> "Summary":
+    def __add__(self, other: Summary) -> Summary:
         weight = self.weight + other.weight
         share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight > 0)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -112,7 +188,7 @@ class Summary:
         many = self.many | other.many | _some_between(extremes, low, high)
         return Summary(weight, mean, squares, low, high, many)
 
-    def rounded(self) -> "Summary":
+    def rounded(self) -> Summary:
         """The same with 32 binary digits of each moment: those that the order of additions does not change, as a rule.
 
         Means are rounded on the scale of their variable; variables of one value stay as they are.
@@ -123,7 +199,7 @@ class Summary:
         squares = np.where(varies, rounded(self.squares, self.squares), self.squares)
         return Summary(rounded(self.weight, self.weight), mean, squares, self.low, self.high, self.many)
 
-    def take(self, part: Any) -> "Summary":
+    def take(self, part: Any) -> Summary:
         """Summary of some of the variables."""
         return Summary(**{name: array[part] for name, array in vars(self).items()})
 
@@ -198,7 +274,7 @@ class TableStatistic:
     @classmethod
     def of(
         cls, X: Any, sample_weight: np.ndarray | None = None, *, kinds: Sequence[str | None] | None = None
-    ) -> "TableStatistic":
+    ) -> TableStatistic:
         """Statistic of one block of rows.
 
         Parameters
@@ -224,12 +300,12 @@ class TableStatistic:
             return reduce(add, (_of_numbers(X[s : s + step], weight[s : s + step], s) for s in starts))
         return _of_columns(X, weight, kinds)
 
-    def __add__(self, other: "TableStatistic") -> "TableStatistic":
+    def __add__(self, other: TableStatistic) -> TableStatistic:
         total = replace(self, categories={j: dict(counts) for j, counts in self.categories.items()})
         total += other
         return total
 
-    def __iadd__(self, other: "TableStatistic") -> "TableStatistic":
+    def __iadd__(self, other: TableStatistic) -> TableStatistic:
         if len(self.kinds) != len(other.kinds) or self.sparse != other.sparse:
             raise ValueError("blocks of one table must have the same width, and be all dense or all sparse")
         a, b = self, other
@@ -272,7 +348,7 @@ class TableStatistic:
             return list(self.kinds)
         return [kind if gaps < self.rows else None for kind, gaps in zip(self.kinds, self.missing, strict=True)]
 
-    def _kind_with(self, other: "TableStatistic", j: int) -> str:
+    def _kind_with(self, other: TableStatistic, j: int) -> str:
         mine, theirs = self.kinds[j], other.kinds[j]
         if mine == theirs or other.missing[j] == other.rows:
             return mine
@@ -283,7 +359,7 @@ class TableStatistic:
         name = column_name(self.names, j)
         raise ValueError(f"column {name!r} holds {theirs} values where the fit saw {mine} values")
 
-    def _as_kinds(self, kinds: list[str]) -> "TableStatistic":
+    def _as_kinds(self, kinds: list[str]) -> TableStatistic:
         """The same statistic, its columns without values turned into columns of other kinds."""
         offsets, parts, categories = part_offsets(self.kinds), [Summary.empty(0)], {}
         for j, (old, new) in enumerate(zip(self.kinds, kinds, strict=True)):
@@ -377,3 +453,19 @@ def _integers(column: Callable[[int], Any], kinds: list[str], summary: Summary, 
         if kinds[j] == "number" and (ends := extremes(column(j), keep)) is not None:
             found[str(j)] = ends
     return found
+
+
+FEWEST_COLUMNS, NEAR = 16, 0.5  # of a common unit: columns, and the share of them and of the greatest value
+
+
+def has_common_unit(statistic: TableStatistic) -> bool:
+    """Whether all columns are numbers in one unit, as pixels and counts are, so that none is to be scaled by itself.
+
+    There are many columns, with the same least value, and half of them reach half of the greatest one.
+    """
+    summary = statistic.summary
+    varies = summary.low < summary.high
+    if set(statistic.kinds) - {"number"} or varies.sum() < FEWEST_COLUMNS or statistic.missing.any():
+        return False
+    low, high = summary.low[varies], summary.high[varies]
+    return bool((low == low[0]).all() and np.mean(high - low[0] >= NEAR * (high.max() - low[0])) >= NEAR)

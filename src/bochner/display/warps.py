@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.data.columns import PARTS
-from bochner.data.table_encodings import NumberColumns, TimeColumn
+from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.features.metric import Metric
 
 

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.data.targets import first_row, missing_targets
+from bochner.data.columns import first_row, missing_targets
 from bochner.notices import warn
 
 

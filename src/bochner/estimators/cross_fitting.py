@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bochner.data.sources import ArraySource, rows_of
+from bochner.data.array_source import ArraySource, rows_of
 from bochner.engines.local import in_threads
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.ridge import given_alphas

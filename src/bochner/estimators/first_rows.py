@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.data.large_integers import is_constant
 from bochner.data.streams.rows import stacked
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
-from bochner.data.table_statistic import TableStatistic, part_offsets
+from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 from bochner.notices import first_names, warn
 
 FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more

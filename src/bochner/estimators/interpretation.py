@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.features.base import FeatureMap

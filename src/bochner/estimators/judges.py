@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
-from bochner.data.sources import ArraySource
 from bochner.data.streams.rows import stacked
 
 MOST = 4096

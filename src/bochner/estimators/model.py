@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.sources import ArraySource, as_it_is
+from bochner.data.array_source import ArraySource, as_it_is
+from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
-from bochner.data.table_encodings import NumberColumns
 from bochner.data.table_statistic import TableStatistic
 from bochner.estimators.checks import normalised_weights
 from bochner.features.base import FeatureMap, Rows

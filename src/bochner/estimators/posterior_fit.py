@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.draws import draw_rows
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
-from bochner.data.sources import ArraySource
+from bochner.data.weights import draw_rows
 from bochner.design import Design
 from bochner.estimators.posterior import Posterior, features_of, missed
 from bochner.estimators.ridge import Fitted

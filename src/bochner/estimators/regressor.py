@@ -12,11 +12,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from bochner.data.large_integers import floats_of_targets
 from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import is_streamed
-from bochner.data.table_statistic import TableStatistic
+from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas

@@ -15,8 +15,8 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
+from bochner.data.array_source import Source
 from bochner.data.checkpoint import Checkpoint
-from bochner.data.sources import Source
 from bochner.data.streams.base import Batch
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import Overview, look

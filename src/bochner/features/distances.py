@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
-from bochner.data.sources import ArraySource
 from bochner.data.weights import unit_weights
 from bochner.features.dense import Rows
 from bochner.kernels import Gaussian

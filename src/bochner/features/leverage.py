@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigvalsh
 from scipy.optimize import brentq
 
-from bochner.data.draws import draw_rows
+from bochner.data.weights import draw_rows
 from bochner.features.sampling import draw_frequencies
 from bochner.kernels import Kernel
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.sources import Source
+from bochner.data.array_source import Source
 from bochner.engines.algebra import gram
 from bochner.engines.local import pause
 from bochner.features.fourier import FourierFeatures

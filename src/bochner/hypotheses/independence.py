@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.tables import columns_apart

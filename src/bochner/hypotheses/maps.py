@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.encodings import TextColumn
 from bochner.data.table import TableEncoder
-from bochner.data.table_encodings import TextColumn
 from bochner.features.dense import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import Source
+from bochner.data.array_source import Source
 from bochner.engines.algebra import gram
 from bochner.engines.local import pause
 from bochner.features.fourier import FourierFeatures

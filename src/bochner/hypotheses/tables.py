@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, Source, as_it_is, rows_of
+from bochner.data.array_source import ArraySource, Source, as_it_is, rows_of
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.overview import look
 from bochner.data.streams.totals import Overview
 from bochner.data.table import TableEncoder
-from bochner.data.table_statistic import TableStatistic
-from bochner.data.units import has_common_unit
+from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.estimators.checks import is_scaling
 from bochner.estimators.model import encoder_of, rows_to_map
 from bochner.estimators.rows import checked_rows

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.sources import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.roles import Rows as Batch
 from bochner.data.streams.rows import part_rows, recut, stacked

@@ -10,10 +10,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from bochner.data.large_integers import floats_of_targets
 from bochner.data.streams.lazily import Call
 from bochner.data.streams.opening import is_streamed
-from bochner.data.table_statistic import TableStatistic
+from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
 from bochner.estimators.checks import require_target
 from bochner.estimators.lazy_scores import LazyScore

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from bochner.data.replacing import replacing
+from bochner.data.files import replacing
 from bochner.persistence.container import BLANK, digest, pack, read_header
 from bochner.persistence.decoding import Decoder, TreeSummary
 from bochner.persistence.encoding import encode
@@ -66,7 +66,7 @@ CLASSES: Registry = {
         "bochner.hypotheses.result": ["HypothesisTest"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
-        "bochner.data.table_encodings": ["NumberColumns", "TextColumn", "TimeColumn"],
+        "bochner.data.encodings": ["NumberColumns", "TextColumn", "TimeColumn"],
     }.items()
     for name in names
 }

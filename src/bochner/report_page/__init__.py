@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bochner.data.replacing import replacing
+from bochner.data.files import replacing
 from bochner.report_page.findings import Origin, find
 from bochner.report_page.page import page
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bochner.data.sources import Block
+from bochner.data.array_source import Block
 from bochner.engines.costs import COSTS
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.coordinates import MetricFeatures

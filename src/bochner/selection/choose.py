@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bochner.data.sources import Block
+from bochner.data.array_source import Block
 from bochner.engines.local import in_threads, n_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.hashes import row_hashes
-from bochner.data.sources import ArraySource, Block
 from bochner.design import Design
 from bochner.engines.local import in_threads
 from bochner.features import BinningFeatures, FourierFeatures

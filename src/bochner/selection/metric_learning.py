@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
 
-from bochner.data.sources import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import checked_weight
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas

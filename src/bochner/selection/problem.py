@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.selection.budget import Budget, grids_within_limit
 from bochner.selection.policy import POLICY
 from bochner.selection.split import Split, split

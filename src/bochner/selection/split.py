@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
-from bochner.data.sources import ArraySource
 from bochner.selection.policy import POLICY
 
 

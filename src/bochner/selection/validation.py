@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
-from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.targets import missing_targets
+from bochner.data.columns import missing_targets
 
 UNLABELLED = -1
 TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"

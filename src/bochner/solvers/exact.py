@@ -18,8 +18,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
-from bochner.data.draws import draw_rows
-from bochner.data.sources import Block
+from bochner.data.array_source import Block
+from bochner.data.weights import draw_rows
 from bochner.engines.algebra import SHIFTS, cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
 from bochner.engines.local import available_memory, pause, require_memory
 from bochner.features.dense import DenseFeatures, Rows

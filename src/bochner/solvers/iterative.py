@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.draws import draw_rows
-from bochner.data.sources import Block
-from bochner.data.weights import weights_of
+from bochner.data.array_source import Block
+from bochner.data.weights import draw_rows, weights_of
 from bochner.design import Design
 from bochner.features.base import DenseFeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures

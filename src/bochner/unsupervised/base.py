@@ -13,15 +13,14 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.data.sources import ArraySource, as_it_is
+from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.streams.clusters import is_collection
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.lazily import Call, lazily
 from bochner.data.streams.opening import is_streamed
 from bochner.data.streams.overview import look
 from bochner.data.table import TableEncoder
-from bochner.data.table_statistic import TableStatistic
-from bochner.data.units import has_common_unit
+from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL

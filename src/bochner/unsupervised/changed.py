@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bochner.data.sources import Block, Source
+from bochner.data.array_source import Block, Source
 
 
 @dataclass(frozen=True)

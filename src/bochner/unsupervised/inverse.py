@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block
+from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
-from bochner.data.table_encodings import NumberColumns
 from bochner.design import Design
 from bochner.engines.local import require_memory
 from bochner.features import NystroemFeatures

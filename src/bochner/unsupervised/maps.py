@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.data.sources import ArraySource
+from bochner.data.array_source import ArraySource
 from bochner.features import FourierFeatures, NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from bochner.data.sources import ArraySource, as_it_is
+from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.streams.arrays import of_arrays
 from bochner.data.streams.encoded import StreamSource
 from bochner.data.streams.opening import is_streamed

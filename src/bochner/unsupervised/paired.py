@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.sources import ArraySource
 from bochner.data.streams.encoded import Span, StreamSource
 from bochner.data.table import TableEncoder
 from bochner.data.weights import weights_of

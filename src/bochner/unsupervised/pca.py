@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from bochner.data.sources import as_it_is
+from bochner.data.array_source import as_it_is
 from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from bochner.data.sources import ArraySource, as_it_is
+from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.streams import rows as rows_module
 from bochner.data.streams.base import Batch, SourceError, TableSource
 from bochner.data.streams.encoded import StreamSource

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
-from bochner.data.files import read_table
 from bochner.data.streams import text_rows
+from bochner.data.table_files import read_table
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from bochner.data.sources import rows_of
+from bochner.data.array_source import rows_of
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.data.streams.layouts import Columns, Layout
 from bochner.data.streams.mapped import received, sendable

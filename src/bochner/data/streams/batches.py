@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from bochner.data.sources import rows_of
+from bochner.data.array_source import rows_of
 from bochner.data.streams.arrays import stamp_of
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.data.streams.folders import reason

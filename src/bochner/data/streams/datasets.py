@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.frame_index import index_columns, index_left_out
+from bochner.data.csv_text import index_columns, index_left_out
 from bochner.data.streams import ipc, parquet
 from bochner.data.streams.base import SourceError, TableSource
 from bochner.data.streams.folders import reason

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.sources import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.streams.base import READ_BYTES, Part, SourceError, TableSource
 from bochner.data.streams.checksums import Tally
 from bochner.data.streams.folders import require_seen

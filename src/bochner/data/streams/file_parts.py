@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from bochner.data.frame_index import index_left_out
+from bochner.data.csv_text import index_left_out
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError
 from bochner.data.streams.folders import FileState, labels, reason
 from bochner.data.streams.schemas import fitted, unified

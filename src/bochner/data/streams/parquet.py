@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.frame_index import index_columns
+from bochner.data.csv_text import index_columns
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.file_parts import Contents, FilePart, parts_of, width_of
 from bochner.data.streams.folders import FileState, reason

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from bochner.data.sources import rows_of
+from bochner.data.array_source import rows_of
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.batches import as_batch
 from bochner.data.streams.clusters import Recipe, active_engine, has_futures, is_delayed, values_of

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.streams.base import Batch, SourceError
 from bochner.data.streams.row_errors import RowError
-from bochner.data.targets import DATES, first_row, missing_targets
 from bochner.scores.rows import MOST
 
 SHOWN = 8  # names in a message

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from bochner.data.delimited import listed
+from bochner.data.csv_text import listed
 from bochner.data.streams.base import SourceError
 from bochner.data.streams.selection import require
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.data.delimited import listed, names_problem
+from bochner.data.csv_text import listed, names_problem
 from bochner.data.streams.base import SourceError
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.delimited import first_line
+from bochner.data.csv_text import first_line
 from bochner.data.files import COMPRESSED, kind_by_content
 from bochner.data.streams.base import READ_BYTES, Batch, SourceError
 from bochner.data.streams.folders import FileState, labels

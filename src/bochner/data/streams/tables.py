@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.data.columns import is_missing, lone_surrogate
+from bochner.data.csv_text import KINDS, Odd, is_text, why_text
 from bochner.data.streams.base import SourceError
-from bochner.data.text_values import KINDS, Odd, is_text, why_text
 from bochner.notices import warn
 
 

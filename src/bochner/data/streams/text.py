@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bochner.data.delimited import is_number, with_commas
-from bochner.data.frame_index import numbered_columns
+from bochner.data.csv_text import Remarks, is_number, names_left_out, numbered_columns, with_commas
 from bochner.data.streams.base import READ_BYTES, WHY_TEXT, Batch, SourceError
 from bochner.data.streams.folders import FileState, labels
 from bochner.data.streams.lines import span_digest
@@ -21,8 +20,6 @@ from bochner.data.streams.schemas import unified
 from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.text_rows import TextSpan, spans_of
 from bochner.data.streams.text_types import Seen, Types, look
-from bochner.data.text_lines import names_left_out
-from bochner.data.text_remarks import Remarks
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.delimited import csv_options, is_number
-from bochner.data.frame_index import unnamed_first
+from bochner.data.csv_text import Values, csv_options, is_number, unnamed_first
 from bochner.data.streams.base import READ_BYTES
 from bochner.data.streams.text_rows import TextSpan
-from bochner.data.text_values import Values
 
 Types = Mapping[str, pa.DataType]
 

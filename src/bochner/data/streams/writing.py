@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import SUFFIXES, kind_by_name
-from bochner.data.replacing import replacing
+from bochner.data.files import SUFFIXES, kind_by_name, replacing
 
 
 class TableWriter:

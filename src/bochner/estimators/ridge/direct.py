@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.draws import draw_rows
+from bochner.data.weights import draw_rows
 from bochner.design import Design
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, distinct_numbers
 from bochner.estimators.ridge.problem import SCORED_ROWS, Fitted, RidgeTask, decide

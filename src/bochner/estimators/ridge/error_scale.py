@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.draws import draw_rows
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import mixed, row_hashes
-from bochner.data.sources import ArraySource
+from bochner.data.weights import draw_rows
 from bochner.design import Design
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap

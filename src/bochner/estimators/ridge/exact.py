@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.draws import draw_rows
-from bochner.data.sources import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block
+from bochner.data.weights import draw_rows
 from bochner.design import Design
 from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.error_scale import CalibrationRows, distinct_numbers

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
-from bochner.data.sources import ArraySource
 from bochner.design import Design
 from bochner.engines.journal import Keeper
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, Affine, CalibrationRows

@@ -9,9 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.draws import draw_rows
 from bochner.data.hashes import row_hashes
-from bochner.data.weights import are_one, are_unit, unit_weights, weights_of
+from bochner.data.weights import are_one, are_unit, draw_rows, unit_weights, weights_of
 from bochner.engines.local import in_threads
 
 HASHED_ROWS, FEWEST_ENCODED, ENCODED_ENTRIES = 1 << 14, 1 << 12, 1 << 22
