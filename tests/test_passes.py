@@ -16,11 +16,6 @@ from sklearn.base import clone
 
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures, open_source
 from bochner.data.array_source import ArraySource
-from bochner.data.streams.base import SourceError
-from bochner.data.streams.encoded import StreamSource
-from bochner.data.streams.kept import Rule, kept_rows
-from bochner.data.streams.overview import look
-from bochner.data.streams.roles import Roles
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.futures import FuturesEngine
@@ -31,6 +26,11 @@ from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.normal import NormalEquations
 from bochner.passes import Groups
+from bochner.sources.base import SourceError
+from bochner.sources.hash_split import HashSplit, filter_rows
+from bochner.sources.rows import Roles
+from bochner.sources.scan import scan
+from bochner.sources.stream import StreamSource
 from farm import Farm, copied
 
 N, D, GROUP = 6000, 3, 250
@@ -82,7 +82,7 @@ def written(folder, table, n_files=4):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Row groups are parts of their own, however small they are."""
-    monkeypatch.setattr("bochner.data.streams.file_parts.PART_ROWS", GROUP)
+    monkeypatch.setattr("bochner.sources.arrow_files.PART_ROWS", GROUP)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def columns(y):
 
 def encoded(data, roles=ROLES):
     source = open_source(data)
-    seen = look(source, roles, labels=False, seed=0, size=1500)
+    seen = scan(source, roles, labels=False, seed=0, size=1500)
     encode = partial(TableEncoder.of(seen.table).encode, dtype=np.float64)
     X, y, weight = seen.sample
     sample = ArraySource(encode(X), y, weight, targets=columns)
@@ -110,9 +110,9 @@ def test_the_look_is_that_of_this_process(tmp_path, engine):
     words = np.random.default_rng(1).choice(["north", "south", "east", "west"], N)
     source = open_source(written(tmp_path / "rows", table.append_column("word", pa.array(words))))
     for roles, labels in ((Roles(("a",), "w"), False), (Roles(("word",), None), True)):
-        here = look(source, roles, labels, seed=3, size=400)
+        here = scan(source, roles, labels, seed=3, size=400)
         done = []
-        there = look(source, roles, labels, 3, 400, done.append, engine)
+        there = scan(source, roles, labels, 3, 400, done.append, engine)
         assert there.sample.X.equals(here.sample.X)
         assert_array_equal(there.sample.y, here.sample.y)
         assert (there.counts, there.checksums, there.classes) == (here.counts, here.checksums, here.classes)
@@ -126,7 +126,7 @@ def test_what_a_look_brings_does_not_grow_with_the_rows(tmp_path):
     sizes = []
     for n in (N, 4 * N):
         source = open_source(written(tmp_path / str(n), rows(n)))
-        seen = look(source, ROLES, False, 0, 500, engine=Farm())
+        seen = scan(source, ROLES, False, 0, 500, engine=Farm())
         seen.sample  # noqa: B018 - cuts the rows to the sample
         sizes.append(len(pickle.dumps(seen)))
     assert sizes[1] < 1.2 * sizes[0]
@@ -267,10 +267,10 @@ def test_no_rows_travel_with_work_on_files(folder):
     source, engine = encoded(folder), Farm()
     features = clone(MAPS["dense"]).draw(D)
     Design(source, features, np.float64, engine=engine).moments()
-    look(open_source(folder), ROLES, False, 0, 500, engine=engine)
+    scan(open_source(folder), ROLES, False, 0, 500, engine=engine)
     solved(source, "dense", engine)
     assert max(engine.sent) < 20_000
-    assert len(pickle.dumps(source.cut(0, source.n_parts))) < 20_000
+    assert len(pickle.dumps(source.part_range(0, source.n_parts))) < 20_000
 
 
 @pytest.mark.parametrize("counts", [[10, 10, 10, 10], [100, 1, 1, 1], [0, 0, 5, 5, 0], [7], None])
@@ -280,7 +280,7 @@ def test_groups_are_all_parts_in_order(counts, most, folder):
     parts = source.table.parts[: len(counts or range(6))]
     known = tuple(counts or [None] * 6)
     source = replace(source, table=replace(source.table, parts=parts), counts=known, checksums=None)
-    groups = source.groups(most)
+    groups = source.worker_ranges(most)
     assert [part for group in groups for part in group.parts] == list(parts)
     assert sum((group.counts for group in groups), ()) == known
     assert 1 <= len(groups) <= most
@@ -291,13 +291,13 @@ def test_groups_are_all_parts_in_order(counts, most, folder):
 
 def test_a_worker_that_does_not_see_the_files(folder):
     source = encoded(folder)
-    span = copied(pickle.dumps(source.cut(0, 2)))
+    span = copied(pickle.dumps(source.part_range(0, 2)))
     os.rename(folder, folder.with_name("elsewhere"))
     with pytest.raises(SourceError, match=r"0\.parquet: a worker on .* cannot find this file.*all\s+workers see it"):
-        source.stripped().filled(span)
-    for table in (source.table, kept_rows(source.table, Rule(0.0, 0.5))):
+        source.without_parts().with_parts(span)
+    for table in (source.table, filter_rows(source.table, HashSplit(0.0, 0.5))):
         with pytest.raises(SourceError, match="cannot find this file"):
-            look(table, ROLES, False, 0, 500, engine=Farm())
+            scan(table, ROLES, False, 0, 500, engine=Farm())
 
 
 def test_a_worker_that_does_not_see_a_mapped_file(tmp_path):
@@ -312,10 +312,10 @@ def test_a_worker_that_does_not_see_a_mapped_file(tmp_path):
 def test_a_path_is_the_same_wherever_a_worker_works(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(folder.parent)
     source = encoded("rows")
-    sent = pickle.dumps(source.cut(0, source.n_parts))
+    sent = pickle.dumps(source.part_range(0, source.n_parts))
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    assert sum(len(block.y) for block in source.stripped().filled(copied(sent)).blocks(1000)) == N
+    assert sum(len(block.y) for block in source.without_parts().with_parts(copied(sent)).blocks(1000)) == N
 
 
 def test_progress_is_told_here(folder):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from bochner.settings import settings  # at once, lest the module of that name be what is found
 
 if TYPE_CHECKING:
-    from bochner.data.streams.opening import open_source
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
     from bochner.estimators.streamed import merge
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from bochner.persistence import load, save
     from bochner.selection import learn_metric
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
+    from bochner.sources.opening import open_source
     from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
     from bochner.unsupervised.density import KernelDensity
     from bochner.unsupervised.novelty import NoveltyDetector
@@ -84,7 +84,7 @@ _HOMES = {
     "learn_metric": "bochner.selection",
     "load": "bochner.persistence",
     "merge": "bochner.estimators.streamed",
-    "open_source": "bochner.data.streams.opening",
+    "open_source": "bochner.sources.opening",
     "save": "bochner.persistence",
     "two_sample_test": "bochner.hypotheses",
 }

@@ -200,8 +200,8 @@ class Design:
 
     def _summed_elsewhere(self, spans: list[tuple[int, int]], work: Any, features: Any) -> Moments:
         """The moments of the spans by other processes, added there or here as the engine does."""
-        items = [self.source.cut(*span) for span in spans]
-        shared = self.source.stripped(), features
+        items = [self.source.part_range(*span) for span in spans]
+        shared = self.source.without_parts(), features
         found = reduce(self.engine, items, OnSpan(work), shared, advance=lambda k: self.advance(items[k].n_rows))
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
 
@@ -325,7 +325,7 @@ class Design:
         """The blocks on the workers of the engine, held there where it and their memory allow it."""
         engine, passes = self.engine, self._passes(centres)
         n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
-        spans = self.source.groups(n_groups)
+        spans = self.source.worker_ranges(n_groups)
         row = self.features.stored_bytes(self.dtype, packed=False)
         free = getattr(engine, "worker_memory", None) or (available_memory() or 0) // n_groups
         need = (row + 8 * (self.source.n_outputs + 1)) * max(span.n_rows for span in spans)

@@ -115,8 +115,8 @@ def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = F
     n_parts, n_rows = source.n_parts, max(design.n_rows, 1)
     spans = shards(n_parts, -(-SHARD_ROWS * n_parts // n_rows), MOST_SUMS)
     if engine.is_remote:
-        items = [source.cut(*span) for span in spans]
-        return reduce(engine, items, OnSpan(work), (source.stripped(), features))
+        items = [source.part_range(*span) for span in spans]
+        return reduce(engine, items, OnSpan(work), (source.without_parts(), features))
     return reduce(LOCAL, [source.span(*span) for span in spans], work, features)
 
 

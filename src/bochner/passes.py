@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from bochner.data.streams.encoded import Span
 from bochner.engines.base import Engine, results
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import FeatureMap
 from bochner.features.dense import Centres
 from bochner.features.stored import StoredRows
 from bochner.reductions import READING_BYTES, typed_blocks
+from bochner.sources.stream import PartRange
 
 SENT_BYTES = 1 << 20  # of an argument that is sent with each work
 
@@ -52,13 +52,13 @@ class Passes:
         for X, y, weight in typed_blocks(self.source, self.rows, self.dtype, self.advance):
             yield StoredRows(self.features.store(X, centres=self.centres), y, weight)
 
-    def stripped(self) -> Passes:
+    def without_parts(self) -> Passes:
         """The same without rows."""
-        return replace(self, source=self.source.stripped(), advance=no_advance)
+        return replace(self, source=self.source.without_parts(), advance=no_advance)
 
-    def filled(self, span: Span) -> Passes:
+    def with_parts(self, span: PartRange) -> Passes:
         """The same with the rows of a span."""
-        return replace(self, source=self.source.filled(span))
+        return replace(self, source=self.source.with_parts(span))
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class OnSpan:
         """Memory of a call."""
         return self.work.n_bytes
 
-    def __call__(self, span: Span, shared: tuple[Any, Any]) -> Any:
+    def __call__(self, span: PartRange, shared: tuple[Any, Any]) -> Any:
         """Do the work."""
         source, features = shared
-        return self.work(source.filled(span), features)
+        return self.work(source.with_parts(span), features)
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class Hold:
     n_bytes: int
     whole_worker: bool = True
 
-    def __call__(self, span: Span, passes: Passes) -> list[StoredRows]:
+    def __call__(self, span: PartRange, passes: Passes) -> list[StoredRows]:
         """All blocks of the rows of a span."""
-        return list(passes.filled(span))
+        return list(passes.with_parts(span))
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class OnGroup:
     n_bytes: int
     whole_worker: bool = True
 
-    def __call__(self, group: list[StoredRows] | Span, passes: Passes | None, *arguments: Any) -> Any:
+    def __call__(self, group: list[StoredRows] | PartRange, passes: Passes | None, *arguments: Any) -> Any:
         """Do the work on blocks, or on those that a map makes of a span."""
-        blocks = passes.filled(group) if isinstance(group, Span) and passes is not None else group
+        blocks = passes.with_parts(group) if isinstance(group, PartRange) and passes is not None else group
         return self.work(blocks, *arguments)
 
 
@@ -149,12 +149,12 @@ class Groups:
         As of `Passes`.
     """
 
-    def __init__(self, engine: Engine, passes: Passes, spans: Sequence[Span], held: bool) -> None:
+    def __init__(self, engine: Engine, passes: Passes, spans: Sequence[PartRange], held: bool) -> None:
         self.engine, self.advance, self.held, self.many = engine, passes.advance, held, passes.many
         self.n_rows = [span.n_rows for span in spans]
         row = passes.features.stored_bytes(passes.dtype, packed=False)
         self.n_bytes = 3 * passes.rows * row + READING_BYTES
-        shared = engine.share(passes.stripped())
+        shared = engine.share(passes.without_parts())
         self.passes = None if held else shared
         self.groups = [
             engine.submit(Hold(span.n_rows * row + self.n_bytes), span, shared) if held else span for span in spans

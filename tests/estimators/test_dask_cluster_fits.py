@@ -13,13 +13,12 @@ from distributed import Client, LocalCluster
 
 import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
-from bochner.data.streams.base import SourceError
-from bochner.data.streams.clusters import active_engine
-from bochner.data.streams.partitions import pieces
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import Call, is_away
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
+from bochner.sources.base import SourceError
+from bochner.sources.dask_parts import active_engine, pieces
 
 N = 4000
 pytestmark = [

@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
-from bochner.data.streams.arrays import of_arrays
-from bochner.data.streams.base import SourceError
-from bochner.data.streams.roles import Roles
 from bochner.estimators.tables import Stream
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
+from bochner.sources.base import SourceError
+from bochner.sources.memory import of_arrays
+from bochner.sources.rows import Roles
 
 N = 4000
 NAMES = ["a", "b", "c", "kind"]
@@ -90,7 +90,7 @@ class TestFits:
             np.testing.assert_allclose(other.predict(frame[NAMES]), truth, rtol=0, atol=1e-5 * frame["y"].std())
 
     def test_same_bits_as_parts_in_memory(self, frame, streams, monkeypatch):
-        monkeypatch.setattr("bochner.data.streams.arrays.PART_ROWS", 700)
+        monkeypatch.setattr("bochner.sources.memory.PART_ROWS", 700)
         X, y = frame[NAMES[:3]].to_numpy(), frame["y"].to_numpy()
         dX, dy = da.from_array(X, chunks=(700, 3)), da.from_array(y, chunks=700)
         held = regressor()._fit_stream(Stream(of_arrays(X, y), Roles(None)))

@@ -19,9 +19,9 @@ from bochner import (
     open_source,
     settings,
 )
-from bochner.data.streams.base import SourceError
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
+from bochner.sources.base import SourceError
 from farm import Farm
 
 N, D, GROUP, SAMPLE = 6000, 3, 250, 1500
@@ -48,7 +48,7 @@ def streams(monkeypatch):
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=SAMPLE)
     for module in ("bochner.estimators.sizes", "bochner.estimators.streamed"):
         monkeypatch.setattr(f"{module}.POLICY", small)
-    monkeypatch.setattr("bochner.data.streams.file_parts.PART_ROWS", GROUP)
+    monkeypatch.setattr("bochner.sources.arrow_files.PART_ROWS", GROUP)
 
 
 def table(n=N):

@@ -9,13 +9,13 @@ import pytest
 from pyarrow import csv, parquet
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, settings
-from bochner.data.streams.base import TableSource
 from bochner.estimators.described import described, estimated_rows
 from bochner.estimators.sizes import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.estimators.work import duration
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size
+from bochner.sources.base import TableSource
 
 COLUMNS = 20
 

@@ -35,9 +35,9 @@ from bochner import (
     load,
     save,
 )
-from bochner.data.streams.parquet import ParquetPart
 from bochner.engines.local import at_most
 from bochner.kernels import Gaussian
+from bochner.sources.arrow_files import ParquetPart
 
 N, NAMES = 150, ["a", "b", "c"]
 RNG = np.random.default_rng(0)

@@ -17,12 +17,12 @@ from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.streams import split_target
 from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
 from bochner.cli.target import Target, read_target
-from bochner.data.streams.base import Batch, TableSource
-from bochner.data.streams.kept import Rule
 from bochner.data.table_files import write_table
 from bochner.engines.progress import progress
 from bochner.estimators.streamed_predictions import predict_stream
 from bochner.loops.clock import CLOCK
+from bochner.sources.base import Batch, TableSource
+from bochner.sources.hash_split import HashSplit
 
 
 def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def true_rows(
 def _judging(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:
     """Rows of a table that stays where it is, as many as tell the score."""
     n_rows = source.n_rows or 0
-    judging, share = judging_rows(source, n_rows, 1.0, Rule(target=None if source.names is None else name))
+    judging, share = judging_rows(source, n_rows, 1.0, HashSplit(target=None if source.names is None else name))
     if source.names is not None and name not in source.names:
         raise missing_column(name, source.names, data)
     batches = [batch for part in judging.parts for batch in part.read() if batch.X.shape[0]]

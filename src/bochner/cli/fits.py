@@ -19,9 +19,9 @@ from bochner.cli.saved import check_output, write_model
 from bochner.cli.streams import fit_source
 from bochner.cli.tables import open_table, refuse_infinite
 from bochner.cli.target import Target, hold_out, read_target, with_task
-from bochner.data.streams.base import TableSource
 from bochner.data.table import TableEncoder
 from bochner.loops.clock import CLOCK
+from bochner.sources.base import TableSource
 
 FEW_ROWS, DISTINCT = 20, 0.9
 CLASSES = "if it holds classes, use --task classification"

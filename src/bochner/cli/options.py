@@ -95,7 +95,7 @@ def _size(size: str | None) -> str | None:
 def _columns(context: typer.Context, incomplete: str) -> list[str]:
     """Columns of the table that begin so, for the completion of a shell, which shows no errors."""
     from bochner.cli.tables import noted
-    from bochner.data.streams.opening import open_source
+    from bochner.sources.opening import open_source
 
     given = [context.params.get("data"), *context.args]  # an option without its value leaves the rest unread
     try:

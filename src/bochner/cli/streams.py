@@ -19,13 +19,13 @@ from bochner.cli.peak import peak_bytes
 from bochner.cli.saved import check_output, write_model
 from bochner.cli.tables import joined, judging_rows, noted
 from bochner.cli.target import Target, infer_task, kind_of_type, read_target
-from bochner.data.streams.base import Batch, TableSource
-from bochner.data.streams.kept import Rule, kept_rows
-from bochner.data.streams.opening import open_source
-from bochner.data.streams.rows import finite_batches
-from bochner.data.streams.schemas import bare
 from bochner.loops.clock import CLOCK
 from bochner.persistence import describe, load, save
+from bochner.sources.base import Batch, TableSource
+from bochner.sources.hash_split import HashSplit, filter_rows
+from bochner.sources.opening import open_source
+from bochner.sources.rows import finite_batches
+from bochner.sources.schema import bare
 
 MOST_COUNTED = 10_000  # different values of a target
 
@@ -150,12 +150,12 @@ def _check_checkpoint(arguments: Fit) -> None:
 def _scored_and_saved(arguments: Fit, source: TableSource, targets: Targets, task: str) -> dict[str, Any]:
     """Fit on the rows that are not held out, score, and fit on all of them if the model is to be saved."""
     start, scored, held, notes = CLOCK.seconds(), None, None, list[str]()
-    rule = Rule(0.0, 1.0, arguments.seed, arguments.target)
-    train = whole = kept_rows(source, rule) if targets.missing else source
+    rule = HashSplit(0.0, 1.0, arguments.seed, arguments.target)
+    train = whole = filter_rows(source, rule) if targets.missing else source
     if arguments.test_size:
         judging, share = judging_rows(source, targets.n_known, arguments.test_size, rule)
         X, held = _held_out(judging, arguments, task)
-        train = kept_rows(source, replace(rule, low=share))
+        train = filter_rows(source, replace(rule, low=share))
     model = _fitted(arguments, task, train, held is not None)
     facts = model_facts(model)
     if held is not None:

@@ -14,19 +14,18 @@ import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content
-from bochner.data.streams.base import Batch, SourceError, TableSource
-from bochner.data.streams.folders import files_of, kind_of
-from bochner.data.streams.kept import Rule, kept_rows
-from bochner.data.streams.opening import open_selected
-from bochner.data.streams.row_errors import infinite_value
-from bochner.data.streams.rows import stacked
-from bochner.data.streams.selection import Selection
 from bochner.data.streams.text_rows import line_of, whole_span
 from bochner.data.table_files import TableFileError, read_table
 from bochner.engines.chosen import chosen
 from bochner.estimators.described import estimated_rows
 from bochner.estimators.sizes import gathers
 from bochner.settings import current
+from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
+from bochner.sources.hash_split import HashSplit, filter_rows
+from bochner.sources.opening import open_selected
+from bochner.sources.paths import files_of, kind_of
+from bochner.sources.rows import concat
+from bochner.sources.schema import Selection
 
 STREAMED = (".arrow", ".arrows", ".ipc", ".feather", ".svm", ".svmlight", ".libsvm")  # that only sources can read
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that judge a model, of a table that stays where it is
@@ -116,10 +115,10 @@ def gathered_table(source: TableSource, path: Path) -> pa.Table:
     tables = [batch.X for part in source.parts for batch in part.read()]
     if not any(table.num_rows for table in tables):
         raise CommandError(f"{path}: the table has column names but no rows")
-    return stacked(tables).combine_chunks()
+    return concat(tables).combine_chunks()
 
 
-def judging_rows(source: TableSource, n_rows: int, share: float, rule: Rule) -> tuple[TableSource, float]:
+def judging_rows(source: TableSource, n_rows: int, share: float, rule: HashSplit) -> tuple[TableSource, float]:
     """Rows that judge a model, a share of all, but no more than tell its score; and the share that they are.
 
     Parameters
@@ -134,13 +133,13 @@ def judging_rows(source: TableSource, n_rows: int, share: float, rule: Rule) -> 
     columns = source.schema if isinstance(source.schema, int) else len(source.schema)
     most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(columns, 1), 1))
     share = min(share, most / max(n_rows, 1))
-    return kept_rows(source, Rule(0.0, share, rule.seed, rule.target)), share
+    return filter_rows(source, HashSplit(0.0, share, rule.seed, rule.target)), share
 
 
 def joined(batches: list[Batch]) -> Batch:
     """Batches as one."""
-    X = stacked([batch.X for batch in batches])
-    y = None if batches[0].y is None else stacked([batch.y for batch in batches])
+    X = concat([batch.X for batch in batches])
+    y = None if batches[0].y is None else concat([batch.y for batch in batches])
     return Batch(X.combine_chunks() if isinstance(X, pa.Table) else X, y)
 
 

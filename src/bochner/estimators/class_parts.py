@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from bochner.data.streams.base import Batch
-from bochner.data.streams.overview import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.model import encoded_source
 from bochner.estimators.other_losses import ClassFit, as_squared
@@ -22,6 +20,8 @@ from bochner.estimators.tables import ClassWeighted, Stream, given, given_batch
 from bochner.estimators.targets import Signs
 from bochner.features.boundary import any_arrays
 from bochner.selection.choose import Choice
+from bochner.sources.base import Batch
+from bochner.sources.scan import TableSummary
 
 
 class ClassesInParts(StreamedMachine):
@@ -156,7 +156,7 @@ class ClassesInParts(StreamedMachine):
                 "classes in the first call, with classes=."
             )
 
-    def _targets_of(self, overview: Overview) -> Signs:
+    def _targets_of(self, overview: TableSummary) -> Signs:
         labels = list(overview.classes or {})
         text = any(isinstance(label, str) for label in labels)
         classes = np.array(labels, dtype=object if text else None)
@@ -164,7 +164,7 @@ class ClassesInParts(StreamedMachine):
         self._take_classes(np.sort(classes), overview.n_rows or 0)
         return Signs(self.classes_)
 
-    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:
+    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
         """The rows with the weights of their classes."""
         if self.class_weight is None or not overview.classes:
             return super()._weighed(stream, overview)

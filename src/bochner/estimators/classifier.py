@@ -14,8 +14,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from bochner.data.streams.lazily import Call, lazy
-from bochner.data.streams.opening import is_streamed
 from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
@@ -36,6 +34,8 @@ from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions
+from bochner.sources.dask_map import MethodCall, lazy
+from bochner.sources.opening import is_streamed
 
 FEW_ROWS = 20
 
@@ -421,7 +421,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         if out is not None or is_streamed(X):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "predict", n_jobs), _labelled, names, out)
+            return predicted(X, MethodCall.of(self, "predict", n_jobs), _labelled, names, out)
         scores = self._scores(X, n_jobs)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
@@ -452,7 +452,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             names = getattr(self, "feature_names_in_", None)
             return predicted(
                 X,
-                Call.of(self, "predict_proba", n_jobs),
+                MethodCall.of(self, "predict_proba", n_jobs),
                 partial(_by_class, columns),
                 names,
                 out,

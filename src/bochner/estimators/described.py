@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.data.files import COMPRESSED, kind_by_content
-from bochner.data.streams.base import SourceError, TableSource
-from bochner.data.streams.clusters import is_collection, is_delayed
-from bochner.data.streams.folders import files_of, kind_of
-from bochner.data.streams.opening import is_streamed, open_selected
-from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.text_rows import whole_span
 from bochner.estimators.work import Rows
+from bochner.sources.base import SourceError, TableSource
+from bochner.sources.dask_parts import is_collection, is_delayed
+from bochner.sources.opening import is_streamed, open_selected
+from bochner.sources.paths import files_of, kind_of
+from bochner.sources.schema import Selection, require
 
 HEAD = 1 << 18  # bytes of a file of text, by which its rows are estimated
 ENTRY = 1.75e-8  # seconds of a thread to read an entry of a Parquet or Arrow file

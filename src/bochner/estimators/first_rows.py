@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.data.streams.rows import stacked
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 from bochner.notices import first_names, warn
+from bochner.sources.rows import concat
 
 FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
 
@@ -70,7 +70,7 @@ def _as_one(batches: Sequence[Any]) -> Any:
     """Batches one below the other: of frames a frame, a sparse matrix where one is, else an array."""
     if all(map(is_frame, batches)):
         return _frames_as_one([nw.from_native(batch, eager_only=True) for batch in batches])
-    return stacked(batches)
+    return concat(batches)
 
 
 def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
@@ -79,7 +79,7 @@ def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
     if all(one.implementation is library and (library.is_pandas_like() or one.schema == schema) for one in frames):
         return nw.concat(frames).to_native()
     try:
-        return stacked([one.to_arrow().select(one.columns) for one in frames])  # without an index of pandas
+        return concat([one.to_arrow().select(one.columns) for one in frames])  # without an index of pandas
     except pa.ArrowException as error:
         raise ValueError(f"The columns of the batches differ ({error}); give all batches the same types.") from error
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.streams.lazily import lazy
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.ridge.error_scale import Affine, CalibrationRows, Spread, fit_spread
@@ -17,6 +16,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.selection.budget import Budget
 from bochner.solvers.conformal import require_coverage
+from bochner.sources.dask_map import lazy
 
 
 class Intervals:

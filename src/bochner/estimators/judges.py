@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
-from bochner.data.streams.rows import stacked
+from bochner.sources.rows import concat
 
 MOST = 4096
 
@@ -50,9 +50,7 @@ class Judges:
 
     def __add__(self, other: Judges) -> Judges:
         parts = [(one.y, one.weight, one.place) for one in (self, other)]
-        return _least(
-            stacked([self.rows, other.rows]), *(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        )
+        return _least(concat([self.rows, other.rows]), *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     @property
     def rows(self) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
-from bochner.data.streams.clusters import is_collection
 from bochner.features.boundary import any_arrays
+from bochner.sources.dask_parts import is_collection
 
 
 class LazyScore:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from bochner.data.streams.overview import Overview
 from bochner.data.table_statistic import Summary
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.model import encoded_source
@@ -20,6 +19,7 @@ from bochner.estimators.targets import Standardised
 from bochner.features.boundary import any_arrays
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
+from bochner.sources.scan import TableSummary
 
 CheckedTarget = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]
 
@@ -138,7 +138,7 @@ class NumbersInParts(StreamedMachine):
         targets = Standardised(self.target_mean_, self.target_scale_)
         return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, targets))
 
-    def _targets_of(self, overview: Overview) -> Standardised:
+    def _targets_of(self, overview: TableSummary) -> Standardised:
         assert overview.targets is not None
         mean, scale = mean_and_scale(overview.targets)
         self._keep_scale(overview.sample.y, mean, scale)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.streams.lazily import lazy
 from bochner.features.boundary import any_arrays
 from bochner.solvers.conformal import mass_before, threshold
+from bochner.sources.dask_map import lazy
 
 
 class PredictionSets:

@@ -12,9 +12,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from bochner.data.streams.clusters import is_collection
-from bochner.data.streams.lazily import Call, lazily
-from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
 from bochner.design import Design
@@ -36,6 +33,9 @@ from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
+from bochner.sources.dask_map import MethodCall, dask_map
+from bochner.sources.dask_parts import is_collection
+from bochner.sources.opening import is_streamed
 
 
 def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
@@ -416,9 +416,9 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
             if return_std and out is None and is_collection(X):
-                std = lazily(X, Call.of(self, "_deviations", n_jobs), names, _std)
+                std = dask_map(X, MethodCall.of(self, "_deviations", n_jobs), names, _std)
                 return self.predict(X, n_jobs=n_jobs), std
-            return predicted(X, Call.of(self, "predict", return_std, n_jobs), _columns, names, out)
+            return predicted(X, MethodCall.of(self, "predict", return_std, n_jobs), _columns, names, out)
         scores = self._scores(X, n_jobs)
         scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss == "poisson")
         mean = scores[:, 0] if self._one_target else scores

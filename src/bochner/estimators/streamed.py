@@ -17,9 +17,6 @@ from sklearn.utils.validation import validate_data
 
 from bochner.data.array_source import Source
 from bochner.data.checkpoint import Checkpoint
-from bochner.data.streams.base import Batch
-from bochner.data.streams.encoded import StreamSource
-from bochner.data.streams.overview import Overview, look
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
@@ -41,6 +38,9 @@ from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY
 from bochner.settings import current
+from bochner.sources.base import Batch
+from bochner.sources.scan import TableSummary, scan
+from bochner.sources.stream import StreamSource
 
 Targets = Callable[[NDArray], NDArray]
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
@@ -69,10 +69,10 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         """Solve for other rows."""
 
     @abstractmethod
-    def _targets_of(self, overview: Overview) -> Targets:
+    def _targets_of(self, overview: TableSummary) -> Targets:
         """Keep the classes, or the scale of the targets, of all rows; how targets are made of them."""
 
-    def _weighed(self, stream: Stream, overview: Overview) -> tuple[Stream, Batch, float]:
+    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
         """The rows with the weights that parameters give them, their sample, and the sum of the weights."""
         return stream, overview.sample, overview.weight
 
@@ -124,7 +124,7 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         check_checkpoint(engine)
         dtype, seed = self.coef_.dtype, self._seed()
         first = stream.table.sample or FIRST_ROWS
-        overview = look(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
+        overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
         stream, (X, y, weight), _ = self._weighed(stream, overview)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         encode = partial(self.encoder_.encode, dtype=dtype)
@@ -138,13 +138,13 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         self.coef_ = fitted.coef
         return self
 
-    def _look(self, stream: Stream) -> Overview:
+    def _look(self, stream: Stream) -> TableSummary:
         """Look at all rows once."""
         size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
         with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
-            return look(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
+            return scan(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
 
-    def _seen(self, stream: Stream, overview: Overview, way: str) -> tuple[Prepared, StreamSource]:
+    def _seen(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
         seed, budget = self._seed(), Budget(self.time_limit)
         stream, (X, y, weight), total = self._weighed(stream, overview)

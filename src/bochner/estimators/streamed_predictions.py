@@ -12,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.data.streams.base import SourceError, TableSource
-from bochner.data.streams.clusters import is_collection
-from bochner.data.streams.collections import open_collection
-from bochner.data.streams.folders import FileState
-from bochner.data.streams.lazily import Call, lazily
-from bochner.data.streams.opening import open_source
-from bochner.data.streams.partitions import is_frame_of_dask
-from bochner.data.streams.rows import finite_batches
-from bochner.data.streams.selection import Selection
-from bochner.data.streams.writing import TableWriter
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
+from bochner.sources.base import SourceError, TableSource
+from bochner.sources.dask_map import MethodCall, dask_map
+from bochner.sources.dask_parts import is_collection, is_frame_of_dask, open_collection
+from bochner.sources.opening import open_source
+from bochner.sources.paths import FileState
+from bochner.sources.rows import finite_batches
+from bochner.sources.schema import Selection
+from bochner.sources.writing import TableWriter
 
 Columns = Callable[[Any], Mapping[str, Any]]
 
@@ -57,7 +55,7 @@ def predict_stream(
 
 def predicted(
     X: Any,
-    predict: Call,
+    predict: MethodCall,
     columns_of: Callable[[Any], Mapping[str, Any]],
     names: Sequence[str] | None,
     out: str | os.PathLike[str] | None,
@@ -83,7 +81,7 @@ def predicted(
     if out is not None and not isinstance(out, str | os.PathLike):
         raise TypeError(f"out must be the path of a CSV or Parquet file to write to, got {type(out).__name__}.")
     if out is None and is_collection(X):
-        return lazily(X, predict, names, columns_of)
+        return dask_map(X, predict, names, columns_of)
     source = _opened(X, names)
     if out is not None:
         predict_stream(source, lambda rows: columns_of(predict(inputs_of(rows, names))), out)

@@ -11,20 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.streams.arrays import of_arrays
-from bochner.data.streams.base import Batch, TableSource
-from bochner.data.streams.clusters import active_engine, is_collection, is_delayed
-from bochner.data.streams.collections import CollectionPart, open_collection
-from bochner.data.streams.opening import is_streamed, open_selected, open_source
-from bochner.data.streams.overview import gathered
-from bochner.data.streams.roles import Roles, Rows
-from bochner.data.streams.selection import Selection
-from bochner.data.streams.tables import caution_text
 from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine
 from bochner.engines.chosen import chosen
 from bochner.estimators.sizes import gathers
 from bochner.settings import current
+from bochner.sources.base import Batch, TableSource
+from bochner.sources.dask_parts import CollectionPart, active_engine, is_collection, is_delayed, open_collection
+from bochner.sources.memory import caution_text, of_arrays
+from bochner.sources.opening import is_streamed, open_selected, open_source
+from bochner.sources.rows import Roles, Rows
+from bochner.sources.scan import read_all
+from bochner.sources.schema import Selection
 
 AnyRows = TypeVar("AnyRows", Rows, Batch)
 
@@ -98,7 +96,7 @@ class Stream:
 
     def gather(self) -> Batch:
         """All rows."""
-        return gathered(self.table, self.roles)
+        return read_all(self.table, self.roles)
 
 
 def engine_of(stream: Stream) -> Engine:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bochner.data.streams.base import READ_BYTES
 from bochner.engines.costs import Costs
 from bochner.engines.local import n_threads
 from bochner.estimators.solver import Task, direct_seconds, iterations, iterative_seconds
@@ -14,6 +13,7 @@ from bochner.estimators.work import Pass, Rows, Way
 from bochner.reductions import BLOCK_BYTES, factor_bytes
 from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import GRAM_LIMIT, sampled_rows
+from bochner.sources.base import READ_BYTES
 
 LOOK_ENTRY = 3e-8  # seconds of a thread for an entry of the one look at all rows
 BIN, HASHED_PAIR = 2.5e-6 / 50, 5e-9  # the same for a bin of a row in a pass, and for a pair of these in their moments

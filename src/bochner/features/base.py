@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.data.streams.clusters import is_collection
-from bochner.data.streams.lazily import lazy
-from bochner.data.streams.partitions import blocks_of, first_blocks
-from bochner.data.streams.rows import stacked
 from bochner.data.table_input import checked_sparse, require_finite, require_width
 from bochner.data.weights import unit_weights
 from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.stored import Stored
 from bochner.kernels import Kernel
+from bochner.sources.dask_map import lazy
+from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
+from bochner.sources.rows import concat
 
 REMEDY = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
@@ -92,7 +91,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
     def _fit_collection(self, X: Any) -> Self:
         """Fit the map to a collection of Dask, of which one partition at a time is held."""
-        first = stacked([self._checked(rows) for rows in first_blocks(X, SAMPLE_ROWS)])
+        first = concat([self._checked(rows) for rows in first_blocks(X, SAMPLE_ROWS)])
         self.draw(first.shape[1])
         self.fit_sample(first, unit_weights(first.shape[0]))
         for rows in [first] if self.is_dense else map(self._checked, blocks_of(X)):

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.streams.lazily import lazy
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
@@ -21,6 +20,7 @@ from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, d
 from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 from bochner.notices import warn
+from bochner.sources.dask_map import lazy
 
 REMEDY = "Transform in blocks of rows, or use fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16

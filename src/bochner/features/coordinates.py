@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.streams.lazily import lazy
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.features.dense import Centres, DenseFeatures, Rows
 from bochner.features.metric import Metric
 from bochner.features.stored import Stored
 from bochner.kernels import Kernel
+from bochner.sources.dask_map import lazy
 
 
 class MetricFeatures(FeatureMap):

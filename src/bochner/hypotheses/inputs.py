@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.arrays import place_of, to_host
-from bochner.data.streams.clusters import is_collection
+from bochner.sources.dask_parts import is_collection
 
 ONE = "value"  # name of a column of text or a series without one
 

@@ -10,9 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Source, as_it_is, rows_of
-from bochner.data.streams.encoded import StreamSource
-from bochner.data.streams.overview import look
-from bochner.data.streams.totals import Overview
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.estimators.checks import is_scaling
@@ -22,6 +19,8 @@ from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.tables import Stream, engine_of, given
 from bochner.hypotheses.inputs import as_table
 from bochner.settings import current
+from bochner.sources.scan import TableSummary, scan
+from bochner.sources.stream import StreamSource
 
 DOUBLE_ROWS = 5_000  # of which permutations often have the same statistic, which rounding is not to tell apart
 
@@ -40,7 +39,7 @@ class Table:
     X : array, CSR matrix or data frame
         All rows, or those of a sample where they are read in passes.
     stream : Stream or None
-    overview : Overview or None
+    overview : TableSummary or None
         Of a stream.
     """
 
@@ -49,7 +48,7 @@ class Table:
     n_rows: int
     X: Any
     stream: Stream | None = None
-    overview: Overview | None = None
+    overview: TableSummary | None = None
 
     @property
     def names(self) -> list[str]:
@@ -116,7 +115,7 @@ def _looked_at(stream: Stream, name: str, seed: int) -> Table:
     """A table that is read in passes, after the first of them."""
     stream = replace(stream, table=replace(stream.table, sample=None))
     size = sampled_rows(stream.n_columns, current().memory_limit)
-    overview = look(stream.table, stream.roles, False, seed, size, engine=engine_of(stream))
+    overview = scan(stream.table, stream.roles, False, seed, size, engine=engine_of(stream))
     return Table(name, overview.table, _enough(overview.n_seen, name), overview.sample[0], stream, overview)
 
 

@@ -14,9 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource, Block
-from bochner.data.streams.checksums import Tally
-from bochner.data.streams.roles import Rows as Batch
-from bochner.data.streams.rows import part_rows, recut, stacked
 from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
@@ -37,6 +34,8 @@ from bochner.online.history import History
 from bochner.online.recursion import RecursiveSums
 from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.selection.lengthscale import choose_kernel
+from bochner.sources.rows import PartChecksum, concat, part_rows, rebatch
+from bochner.sources.rows import Rows as Batch
 
 BATCH_ROWS = 1 << 12  # of a stream
 FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more
@@ -346,7 +345,7 @@ def _whole(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     X, y, weight = zip(*blocks, strict=True)
-    return Block(stacked(X), np.concatenate(y), np.concatenate(weight))
+    return Block(concat(X), np.concatenate(y), np.concatenate(weight))
 
 
 def _joined(blocks: list[Block]) -> ArraySource:
@@ -356,5 +355,5 @@ def _joined(blocks: list[Block]) -> ArraySource:
 def _batches(stream: Stream) -> Iterator[Batch]:
     """Rows of a stream in their order, in batches that do not depend on those in which they are read."""
     table = stream.table
-    read = (rows for part in table.parts for rows in part_rows(part, table.schema, stream.roles, Tally()))
-    yield from recut(read, BATCH_ROWS)
+    read = (rows for part in table.parts for rows in part_rows(part, table.schema, stream.roles, PartChecksum()))
+    yield from rebatch(read, BATCH_ROWS)

@@ -12,9 +12,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from bochner.data.streams.lazily import Call
-from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.overview import look
 from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
@@ -25,6 +22,9 @@ from bochner.estimators.tables import Stream, engine_of, given, given_batch
 from bochner.estimators.targets import Signs
 from bochner.features.boundary import any_arrays
 from bochner.online.base import Labelled, OnlineKernelMachine
+from bochner.sources.dask_map import MethodCall
+from bochner.sources.opening import is_streamed
+from bochner.sources.scan import scan
 
 RECENT_ROWS, FEWEST_ROWS = 2048, 50  # predicted before they were learned, by which probabilities are calibrated
 COMMON_LINK = (2.0, 2 / 3)  # of few
@@ -244,7 +244,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         if out is not None or is_streamed(X):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "predict", n_jobs), _labels, names, out)
+            return predicted(X, MethodCall.of(self, "predict", n_jobs), _labels, names, out)
         scores = self._scores(X, n_jobs)
         return self.classes_[_winners(scores, len(self.classes_))]
 
@@ -269,7 +269,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
             check_is_fitted(self)
             columns = partial(_by_class, [f"probability_{label}" for label in self.classes_.tolist()])
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "predict_proba", n_jobs), columns, names, out)
+            return predicted(X, MethodCall.of(self, "predict_proba", n_jobs), columns, names, out)
         scores = self._scores(X, n_jobs)
         return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
 
@@ -336,6 +336,6 @@ def _named_roles(stream: Stream) -> tuple[Any, Any]:
 
 def _classes_of(stream: Stream) -> NDArray:
     """All labels of a stream, by a pass over it."""
-    labels = list(look(stream.table, stream.roles, True, 0, 1, engine=engine_of(stream)).classes or {})
+    labels = list(scan(stream.table, stream.roles, True, 0, 1, engine=engine_of(stream)).classes or {})
     text = any(isinstance(label, str) for label in labels)
     return np.sort(np.array(labels, dtype=object if text else None))

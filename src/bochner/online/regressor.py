@@ -10,8 +10,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from bochner.data.streams.lazily import Call
-from bochner.data.streams.opening import is_streamed
 from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
 from bochner.estimators.checks import require_target
@@ -22,6 +20,8 @@ from bochner.estimators.tables import given_batch
 from bochner.estimators.targets import Standardised
 from bochner.features.boundary import any_arrays
 from bochner.online.base import Labelled, OnlineKernelMachine
+from bochner.sources.dask_map import MethodCall
+from bochner.sources.opening import is_streamed
 
 
 def _columns(found: NDArray) -> dict[str, NDArray]:
@@ -207,7 +207,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
         if out is not None or is_streamed(X):
             check_is_fitted(self)
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "predict", n_jobs), _columns, names, out)
+            return predicted(X, MethodCall.of(self, "predict", n_jobs), _columns, names, out)
         scores = self._scores(X, n_jobs)
         found = self._targets().inverse(scores)
         return found[:, 0] if self._one_target else found

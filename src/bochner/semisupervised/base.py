@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.streams.opening import is_streamed
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
@@ -16,6 +15,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.copies import seeded
 from bochner.semisupervised.graph import Graph, graph_of
 from bochner.semisupervised.smoothers import Poisson, Smooth, Smoother, SmoothRidge, Spreading
+from bochner.sources.opening import is_streamed
 from bochner.unsupervised.base import Opened, RowModel
 
 ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000

@@ -13,9 +13,6 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from bochner.data.streams.lazily import Call, lazy
-from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.totals import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
 from bochner.estimators.lazy_scores import LazyScore
@@ -27,6 +24,9 @@ from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_row
 from bochner.semisupervised.graph import Graph
 from bochner.semisupervised.marks import TEXT_OF_MARKS, Memberships, checked_marks, labelled, plain, refuse_mixed
 from bochner.semisupervised.smoothers import Smooth, Smoother, left_out
+from bochner.sources.dask_map import MethodCall, lazy
+from bochner.sources.opening import is_streamed
+from bochner.sources.scan import TableSummary
 
 FEW_LABELS = 5  # of a class, below which values left out tell little
 LARGEST_SCORE = 5.0  # in deviations over all rows
@@ -174,7 +174,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
     def _targets_of(self, seen: Any) -> Memberships:
         """Take the classes of all labels: of an array, or an overview of a table."""
         values = seen
-        if isinstance(seen, Overview):
+        if isinstance(seen, TableSummary):
             values = np.empty(len(seen.classes or ()), object)
             values[:] = list(seen.classes or ())
         known = labelled(values)
@@ -277,7 +277,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
         check_is_fitted(self)
         if out is not None or is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "predict"), _labels, names, out)
+            return predicted(X, MethodCall.of(self, "predict"), _labels, names, out)
         return self.classes_[self._values(X).argmax(axis=1)]
 
     @any_arrays
@@ -299,7 +299,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
         if out is not None or is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
             by_class = partial(_by_class, [f"probability_{label}" for label in self.classes_.tolist()])
-            return predicted(X, Call.of(self, "predict_proba"), by_class, names, out)
+            return predicted(X, MethodCall.of(self, "predict_proba"), by_class, names, out)
         return self._probabilities(self._values(X))
 
 

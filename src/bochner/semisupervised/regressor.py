@@ -10,9 +10,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from bochner.data.streams.lazily import Call
-from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.totals import Overview
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.streamed_predictions import named_columns, predicted
@@ -22,6 +19,9 @@ from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_row
 from bochner.semisupervised.graph import Graph
 from bochner.semisupervised.marks import Measured, checked_marks
 from bochner.semisupervised.smoothers import Smooth, left_out
+from bochner.sources.dask_map import MethodCall
+from bochner.sources.opening import is_streamed
+from bochner.sources.scan import TableSummary
 
 LEAST_SHARE = 1e-12  # of what ones have spread to, below which a row is in no part of the graph with a target
 
@@ -149,9 +149,9 @@ class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
 
     def _targets_of(self, seen: Any) -> Measured:
         """Take the number of targets of an array, or of an overview of a table."""
-        y = seen.sample.y if isinstance(seen, Overview) else seen
+        y = seen.sample.y if isinstance(seen, TableSummary) else seen
         self._one_target = y.ndim == 1
-        if not isinstance(seen, Overview) and not Measured(1)(y).any():
+        if not isinstance(seen, TableSummary) and not Measured(1)(y).any():
             several = y.ndim == 2 and bool(np.isfinite(y).any())
             raise ValueError(
                 "No row has all of its targets: where they are known in other rows, fit a model for each of them."
@@ -201,7 +201,7 @@ class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
         check_is_fitted(self)
         if out is not None or is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "predict"), _columns, names, out)
+            return predicted(X, MethodCall.of(self, "predict"), _columns, names, out)
         return self._numbers(self._values(X))
 
     def __sklearn_tags__(self) -> Any:

@@ -14,11 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import ArraySource, as_it_is
-from bochner.data.streams.clusters import is_collection
-from bochner.data.streams.encoded import StreamSource
-from bochner.data.streams.lazily import Call, lazily
-from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.overview import look
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.data.weights import checked_weight
@@ -34,6 +29,11 @@ from bochner.estimators.streamed_predictions import predicted
 from bochner.estimators.tables import Stream, engine_of, given, large
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.settings import current
+from bochner.sources.dask_map import MethodCall, dask_map
+from bochner.sources.dask_parts import is_collection
+from bochner.sources.opening import is_streamed
+from bochner.sources.scan import scan
+from bochner.sources.stream import StreamSource
 
 
 class Opened(NamedTuple):
@@ -120,14 +120,14 @@ class RowModel(KernelParameter):
         return np.empty((X.shape[0], 0))
 
     def _targets_of(self, seen: Any) -> Callable[[NDArray], NDArray]:
-        """How targets are read as numbers, shape (b, K), after a look at all of them: an array, or an `Overview`."""
+        """How targets are read as numbers, shape (b, K), after a look at all of them: an array or a `TableSummary`."""
         return as_it_is
 
     def _opened_stream(self, stream: Stream, seed: int, dtype: np.dtype) -> Opened:
         """Rows that are read in passes, after a look at all of them."""
         size, engine = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit), engine_of(stream)
         with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
-            overview = look(stream.table, stream.roles, is_classifier(self), seed, size, advance, engine)
+            overview = scan(stream.table, stream.roles, is_classifier(self), seed, size, advance, engine)
         X, y, weight = overview.sample
         y, targets = np.empty((X.shape[0], 0)) if y is None else y, self._targets_of(overview)
         validate_data(self, X, reset=True, skip_check_array=True)
@@ -176,9 +176,9 @@ class RowModel(KernelParameter):
         """
         check_is_fitted(self)
         if is_collection(X):
-            return lazily(X, Call.of(self, method), names)
+            return dask_map(X, MethodCall.of(self, method), names)
         if is_streamed(X):
-            return predicted(X, Call.of(self, method), dict, names, None)
+            return predicted(X, MethodCall.of(self, method), dict, names, None)
         return getattr(self, method)(X)
 
     def _mapped(self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32) -> NDArray:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.streams.lazily import Call
-from bochner.data.streams.opening import is_streamed
 from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.boundary import any_arrays
+from bochner.sources.dask_map import MethodCall
+from bochner.sources.opening import is_streamed
 from bochner.unsupervised.base import Opened, RowModel
 from bochner.unsupervised.density_grid import grid_of
 
@@ -213,7 +213,7 @@ class KernelDensity(RowModel):
         check_is_fitted(self)
         if is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "score_samples"), _columns, names, None)
+            return predicted(X, MethodCall.of(self, "score_samples"), _columns, names, None)
         if self._table is None:
             self._table = self.grid_.table()
         table = self._table

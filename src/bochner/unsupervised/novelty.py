@@ -11,8 +11,6 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
-from bochner.data.streams.lazily import Call
-from bochner.data.streams.opening import is_streamed
 from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.binning import BinningFeatures
 from bochner.features.boundary import any_arrays
@@ -20,6 +18,8 @@ from bochner.features.distances import median, median_distance, pair_distances, 
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior import posterior_of
+from bochner.sources.dask_map import MethodCall
+from bochner.sources.opening import is_streamed
 from bochner.unsupervised.base import Opened, RowModel
 from bochner.unsupervised.counts import count_rows
 from bochner.unsupervised.leverages import LEAST_LEFT, Leverage
@@ -254,7 +254,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         check_is_fitted(self)
         if is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, Call.of(self, "score_samples"), _columns, names, None)
+            return predicted(X, MethodCall.of(self, "score_samples"), _columns, names, None)
         return self._mapped(X, self.score_encoded, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -9,11 +9,6 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from bochner.data.array_source import ArraySource, as_it_is
-from bochner.data.streams.arrays import of_arrays
-from bochner.data.streams.encoded import StreamSource
-from bochner.data.streams.opening import is_streamed
-from bochner.data.streams.overview import Overview, look
-from bochner.data.streams.roles import Roles
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
 from bochner.engines.progress import progress
@@ -22,6 +17,11 @@ from bochner.estimators.model import encoded_source
 from bochner.estimators.sizes import sampled_rows
 from bochner.estimators.tables import Given, Stream, columns_apart, engine_of, given
 from bochner.settings import current
+from bochner.sources.memory import of_arrays
+from bochner.sources.opening import is_streamed
+from bochner.sources.rows import Roles
+from bochner.sources.scan import TableSummary, scan
+from bochner.sources.stream import StreamSource
 from bochner.unsupervised.paired import Encode
 
 
@@ -97,14 +97,14 @@ def held_table(X: Any, weight: Any, encoder: TableEncoder, dtype: np.dtype, hash
     return Table(source, encoded_source(encoder, X, nothing, weight, dtype, as_it_is), encoder)
 
 
-def looked_at(stream: Stream, what: str, seed: int, show: bool) -> Overview:
+def looked_at(stream: Stream, what: str, seed: int, show: bool) -> TableSummary:
     """What all rows of a stream are like."""
     table, size = stream.table, sampled_rows(stream.n_columns, current().memory_limit)
     with progress(f"Reading statistics of {what}", table.n_rows, show) as advance:
-        return look(replace(table, sample=None), stream.roles, False, seed, size, advance, engine_of(stream))
+        return scan(replace(table, sample=None), stream.roles, False, seed, size, advance, engine_of(stream))
 
 
-def read_table(stream: Stream, seen: Overview, encoder: TableEncoder, dtype: np.dtype, hashed: bool) -> Table:
+def read_table(stream: Stream, seen: TableSummary, encoder: TableEncoder, dtype: np.dtype, hashed: bool) -> Table:
     """A table that is read in passes, after the look at all of it."""
     X, _, weight = seen.sample
     sample = encoded_source(encoder, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is).encoded(dtype)

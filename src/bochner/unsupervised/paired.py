@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.streams.encoded import Span, StreamSource
 from bochner.data.table import TableEncoder
 from bochner.data.weights import weights_of
 from bochner.design import Design
@@ -24,6 +23,7 @@ from bochner.features.dense import DenseFeatures
 from bochner.moments import Moments
 from bochner.passes import OnSpan
 from bochner.reductions import READING_BYTES, factor_bytes, require_factor_memory
+from bochner.sources.stream import PartRange, StreamSource
 
 
 class Hashed(NamedTuple):
@@ -57,8 +57,8 @@ class Encode:
 class PairSpan(NamedTuple):
     """The same rows of two tables, to be sent."""
 
-    x: Span
-    y: Span
+    x: PartRange
+    y: PartRange
 
     @property
     def n_rows(self) -> int:
@@ -103,17 +103,17 @@ class Pairs:
         """The rows of consecutive parts."""
         return self if self.n_parts == 1 else Pairs(self.x.span(first, stop), self.y.span(first, stop))
 
-    def cut(self, first: int, stop: int) -> PairSpan:
+    def part_range(self, first: int, stop: int) -> PairSpan:
         """Consecutive parts, to be sent."""
-        return PairSpan(self.x.cut(first, stop), self.y.cut(first, stop))
+        return PairSpan(self.x.part_range(first, stop), self.y.part_range(first, stop))
 
-    def stripped(self) -> Pairs:
+    def without_parts(self) -> Pairs:
         """The same without parts."""
         return Pairs(_bare(self.x), _bare(self.y))
 
-    def filled(self, span: PairSpan) -> Pairs:
+    def with_parts(self, span: PairSpan) -> Pairs:
         """The rows of a span, in the process that reads them."""
-        return Pairs(self.x.filled(span.x), self.y.filled(span.y))
+        return Pairs(self.x.with_parts(span.x), self.y.with_parts(span.y))
 
     def blocks(self, rows: int) -> Iterator[PairBlock]:
         """Yield all rows in order, at most `rows` at a time.
@@ -218,9 +218,9 @@ def sum_halves(
     work = SumHalves(sizes, dtype, rows, seed, wide.has_one_sum or len(spans) == 1)
     if not engine.is_remote or pairs.n_parts == 1:
         return reduce(LOCAL, [pairs.span(*span) for span in spans], replace(work, advance=advance), dense)
-    items = [pairs.cut(*span) for span in spans]
+    items = [pairs.part_range(*span) for span in spans]
     told = partial(_tell, advance, [item.n_rows for item in items])
-    return reduce(engine, items, OnSpan(work), (pairs.stripped(), dense), advance=told)
+    return reduce(engine, items, OnSpan(work), (pairs.without_parts(), dense), advance=told)
 
 
 def _tell(advance: Advance, rows: list[int], k: int) -> None:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from bochner.data.csv_text import first_line
 from bochner.data.files import COMPRESSED, kind_by_content
-from bochner.data.streams.base import READ_BYTES, Batch, SourceError
-from bochner.data.streams.folders import FileState, labels
 from bochner.data.streams.lines import line_starts, lines_above, span_digest
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
+from bochner.sources.base import READ_BYTES, Batch, SourceError
+from bochner.sources.paths import FileState, labels
 
 PART_BYTES, READ_SHARE, LEAST_READ = 1 << 24, 4, 1 << 10  # of text; its numbers take about as much, and as much again
 MOST_FEATURES = 2**31 - 1

@@ -13,15 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from bochner.data.csv_text import Remarks, is_number, names_left_out, numbered_columns, with_commas
-from bochner.data.streams.base import READ_BYTES, WHY_TEXT, Batch, SourceError
-from bochner.data.streams.folders import FileState, labels
 from bochner.data.streams.lines import span_digest
-from bochner.data.streams.schemas import unified
-from bochner.data.streams.selection import Selection, require
 from bochner.data.streams.text_rows import TextSpan, spans_of
 from bochner.data.streams.text_types import Seen, Types, look
 from bochner.engines.local import in_threads
 from bochner.notices import warn
+from bochner.sources.base import READ_BYTES, WHY_TEXT, Batch, SourceError
+from bochner.sources.paths import FileState, labels
+from bochner.sources.schema import Selection, require, unified
 
 
 @dataclass(frozen=True)

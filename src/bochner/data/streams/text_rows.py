@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from bochner.data.csv_text import HEAD, Row, TextRange, csv_options, csv_problem, first_line, not_utf8, separator_of
 from bochner.data.files import COMPRESSED, kind_by_content
-from bochner.data.streams.base import SourceError
-from bochner.data.streams.folders import FileState, kind_of
 from bochner.data.streams.lines import chunks, line_starts
 from bochner.data.table_files import TableFileError, checked_head
+from bochner.sources.base import SourceError
+from bochner.sources.paths import FileState, kind_of
 
 BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file

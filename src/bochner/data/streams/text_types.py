@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from bochner.data.csv_text import Values, csv_options, is_number, unnamed_first
-from bochner.data.streams.base import READ_BYTES
 from bochner.data.streams.text_rows import TextSpan
+from bochner.sources.base import READ_BYTES
 
 Types = Mapping[str, pa.DataType]
 

@@ -1,0 +1,1 @@
+"""Tables that are read part by part, as often as is needed: files, folders, arrays, whatever yields batches."""

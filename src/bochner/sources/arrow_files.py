@@ -1,0 +1,515 @@
+"""Parquet and Arrow files, and datasets of these, as parts: row groups and record batches."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from bochner.data.csv_text import index_columns, index_left_out
+from bochner.notices import warn
+from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.sources.paths import FileState, TemporaryFolder, labels, reason
+from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
+
+PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
+
+
+class Contents(NamedTuple):
+    """What a file says that it holds.
+
+    Attributes
+    ----------
+    state : FileState
+    schema : pyarrow.Schema
+    units : list of (int, int)
+        Rows and bytes of the row groups or record batches.
+    digest : str
+        Hash of the end of the file.
+    whole : bool
+        Whether it can only be read from its first byte on, and is one part.
+    frame_index : tuple of str
+        Columns that are the index of a data frame.
+    """
+
+    state: FileState
+    schema: pa.Schema
+    units: list[tuple[int, int]]
+    digest: str
+    whole: bool = False
+    frame_index: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Consecutive row groups or record batches of a file.
+
+    Attributes
+    ----------
+    state : FileState
+    label : str
+        Name of the file, which stays when its folder is moved.
+    digest : str
+        Hash of the end of the file.
+    first, stop : int
+        Row groups or record batches.
+    rows : int
+        Of all of them.
+    selection : Selection
+    schema : pyarrow.Schema
+        Of the columns to read.
+    constants : pyarrow.Table
+        Columns that are the same in all rows, and not in the file: one row.
+    """
+
+    unit: ClassVar[str]
+    units: ClassVar[str]
+    state: FileState
+    label: str
+    digest: str
+    first: int
+    stop: int
+    rows: int
+    selection: Selection
+    schema: pa.Schema
+    constants: pa.Table
+
+    @property
+    def file(self) -> FileState:
+        """The file that holds the rows."""
+        return self.state
+
+    @property
+    def name(self) -> str:
+        """The file and the place in it."""
+        several = self.stop > self.first + 1
+        place = f"{self.units} {self.first} to {self.stop - 1}" if several else f"{self.unit} {self.first}"
+        return f"{self.state.path}, {place}"
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where a condition leaves some out."""
+        return None if self.selection.where is not None else self.rows
+
+    @property
+    def names(self) -> list[str]:
+        """Columns to read of the file."""
+        return [name for name in self.schema.names if name not in self.constants.column_names]
+
+    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield what is in the file, those columns at least, found valid: others can end the process."""
+        raise NotImplementedError
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield tables of about so many bytes at most."""
+        self.state.check(self.name)
+        count = 0
+        for batch in self._undamaged(n_bytes):
+            self.state.check(self.name)
+            count += batch.num_rows
+            table = self.selection.apply(fitted(self._complete(batch), self.schema, self.name))
+            rows = -(-table.num_rows // max(round(table.nbytes / n_bytes), 1)) or 1
+            yield from (Batch(table.slice(start, rows)) for start in range(0, table.num_rows, rows))
+        if count != self.rows:
+            raise SourceError(f"{self.name}: {count} rows, but the file declares {self.rows}; write it again")
+
+    def stamp(self) -> str:
+        """Place in the file, its size, the hash of its end, and what is taken of it."""
+        place = f"{self.label} {self.first}:{self.stop} {self.state.size} {self.digest}"
+        return f"{place} {self.constants.to_pylist()} {self.selection.stamp()}"
+
+    def _undamaged(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.batches(n_bytes)
+        except pa.ArrowMemoryError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            self.state.check(self.name)
+            raise SourceError(f"{self.name}: damaged ({reason(error)}); copy or write the file again") from error
+
+    def _complete(self, batch: pa.RecordBatch) -> pa.Table:
+        """The columns that are wanted, with those that are not in the file."""
+        columns = {name: batch.column(name) for name in self.names}
+        for name in self.constants.column_names:
+            columns[name] = pa.repeat(self.constants[name][0], batch.num_rows)
+        return pa.table(columns)
+
+
+P = TypeVar("P", bound=FilePart)
+
+
+def parts_of(
+    kind: Callable[..., P],
+    contents: Sequence[Contents],
+    selection: Selection,
+    schema: pa.Schema | None,
+    constants: Sequence[pa.Table] | None,
+) -> tuple[tuple[P, ...], pa.Schema]:
+    """Parts of files of one kind, and the schema of what is wanted of them.
+
+    Parameters
+    ----------
+    kind : FilePart
+    contents : sequence of Contents
+        Of each file.
+    selection : Selection
+    schema : pyarrow.Schema or None
+        Types that columns are to have, whatever they have in the files; it may leave columns out.
+    constants : sequence of pyarrow.Table of one row, or None
+        For each file columns that are not in it.
+
+    Raises
+    ------
+    SourceError
+        Where a file has other columns than the first, or there are no rows at all.
+    """
+    constants = [pa.table({})] * len(contents) if constants is None else constants
+    wholes = [pa.schema([*one.schema, *more.schema]) for one, more in zip(contents, constants, strict=True)]
+    names, asked = dict.fromkeys(name for whole in wholes for name in whole.names), pa.schema(schema or ())
+    require(names, selection.exclude)
+    require(names, asked.names, "schema: ")
+    index = selection.index(dict.fromkeys(name for one in contents for name in one.frame_index))
+    for sentence in index_left_out(index):
+        warn(sentence)
+    selection = selection.without(index)
+    needed = [(one.state.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
+    schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
+    paths = [Path(one.state.path) for one in contents]
+    parts = [
+        kind(one.state, label, one.digest, first, stop, rows, selection, schema, more)
+        for one, label, more in zip(contents, labels(paths), constants, strict=True)
+        for first, stop, rows in _cuts(one)
+    ]
+    if not parts:
+        raise SourceError(f"{paths[0]}: the table has column names but no rows")
+    return tuple(parts), pa.schema([schema.field(name) for name in selection.kept(schema.names)])
+
+
+def _needed(one: Contents, whole: pa.Schema, selection: Selection) -> pa.Schema:
+    """Columns to read of one file, of which those to leave out may be in others only."""
+    try:
+        return replace(selection, exclude=tuple(set(selection.exclude) & set(whole.names))).needed(whole)
+    except SourceError as error:
+        raise SourceError(f"{one.state.path}: {error}") from error
+
+
+def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
+    """First, stop and rows of units that are read together: small neighbours are."""
+    first = rows = size = 0
+    for stop, (more_rows, more_size) in enumerate(one.units):
+        if rows and not one.whole and (rows + more_rows > PART_ROWS or size + more_size > PART_BYTES):
+            yield first, stop, rows
+            first, rows, size = stop, 0, 0
+        rows, size = rows + more_rows, size + more_size
+    if rows:
+        yield first, len(one.units), rows
+
+
+def width_of(kind: pa.DataType) -> int:
+    """Bits of a value; 0 of text, categories and whatever else has no fixed width."""
+    try:
+        return 0 if pa.types.is_dictionary(kind) else kind.bit_width
+    except ValueError:
+        return 0
+
+
+BUFFER_BYTES = 256 << 10  # of a column
+TEXT_BYTES, TEXT_ROWS = 32, 1 << 16  # of a value at least, and of a batch that has text at most
+
+
+class ParquetPart(FilePart):
+    """Consecutive row groups of a file, decoded page by page, so that their size does not matter."""
+
+    unit, units = "row group", "row groups"
+
+    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows as many at a time as take about so many bytes."""
+        groups = list(range(self.first, self.stop))
+        with _opened(self.state.path, _footer(self.state)) as file:
+            rows = max(n_bytes // _row_bytes(file, self.names, self.first), 1)
+            if not all(width_of(column.type) for column in self.schema):
+                rows = min(rows, TEXT_ROWS)
+            for batch in file.iter_batches(min(rows, self.rows), groups, self.names, use_threads=False):
+                batch.validate(full=True)
+                yield batch
+
+
+def parquet_parts(
+    paths: Sequence[str | os.PathLike[str]],
+    selection: Selection,
+    schema: pa.Schema | None = None,
+    constants: Sequence[pa.Table] | None = None,
+) -> tuple[tuple[ParquetPart, ...], pa.Schema]:
+    """Row groups of files, small neighbours together, and the schema of what is wanted of them; see `parts_of`."""
+    return parts_of(ParquetPart, [_parquet_contents(path) for path in paths], selection, schema, constants)
+
+
+def _parquet_contents(path: str | os.PathLike[str]) -> Contents:
+    state = FileState.of(path)
+    try:
+        with _opened(state.path) as file, open(state.path, "rb") as raw:
+            raw.seek(-8, os.SEEK_END)
+            n_bytes = int.from_bytes(raw.read(4), "little") + 8
+            groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+            units = [(group.num_rows, group.total_byte_size) for group in groups]
+            index = tuple(index_columns(file.schema_arrow))
+            return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes), frame_index=index)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
+
+
+def _opened(path: str, footer: Any = None) -> Any:
+    from pyarrow.parquet import ParquetFile
+
+    return ParquetFile(path, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False)
+
+
+@lru_cache(maxsize=4)
+def _footer(state: FileState) -> Any:
+    """What a file of many parts says of itself, which takes long to parse."""
+    with _opened(state.path) as file:
+        return file.metadata
+
+
+def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
+    """Bytes of a row in memory, about; of text those that the file leaves for it, in which equal values may be one."""
+    widths = {column.name: width_of(column.type) for column in file.schema_arrow}
+    fixed, text = sum(widths[name] for name in names) // 8, sum(not widths[name] for name in names)
+    if not text:
+        return fixed + 1
+    facts = file.metadata.row_group(group)
+    rest = facts.total_byte_size // max(facts.num_rows, 1) - sum(widths.values()) // 8
+    return fixed + max(rest, TEXT_BYTES * text)
+
+
+MAGIC = b"ARROW1"
+
+
+class IpcPart(FilePart):
+    """Consecutive record batches of a file, copied a slice at a time, so that their size does not matter.
+
+    But those that are compressed are held as a whole.
+    """
+
+    unit, units = "record batch", "record batches"
+
+    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield slices of about so many bytes."""
+        mapped = _mapped(self.state.path)
+        schema = _reader(mapped).schema
+        names = self.names or schema.names[:1]
+        for batch in _batches(mapped, [schema.get_field_index(name) for name in names], self.first, self.stop):
+            batch.validate()
+            batch = batch.select(names)
+            rows = max(batch.num_rows * n_bytes // max(batch.nbytes, 1), 1)
+            for start in range(0, batch.num_rows, rows):
+                self.state.check(self.name)
+                piece = batch.slice(start, rows)
+                piece.validate(full=True)
+                piece = _copied(piece)
+                if hasattr(mmap, "MADV_DONTNEED"):
+                    mapped.madvise(mmap.MADV_DONTNEED)  # which else counts as memory of this process
+                yield piece
+
+
+def ipc_parts(
+    paths: Sequence[str | os.PathLike[str]],
+    selection: Selection,
+    schema: pa.Schema | None = None,
+    constants: Sequence[pa.Table] | None = None,
+) -> tuple[tuple[IpcPart, ...], pa.Schema]:
+    """Record batches of files, small neighbours together, and the schema of what is wanted of them; see `parts_of`.
+
+    A stream is one part: what it holds is known by reading it from the first byte.
+    """
+    return parts_of(IpcPart, [_ipc_contents(path) for path in paths], selection, schema, constants)
+
+
+def _ipc_contents(path: str | os.PathLike[str]) -> Contents:
+    state, counts = FileState.of(path), []
+    try:
+        mapped = _mapped(state.path)
+        declared, stream = _reader(mapped).schema, not _is_file(mapped)
+        schema, index = bare(declared), tuple(index_columns(declared))
+        for batch in _batches(mapped, _narrowest(schema), 0, None):
+            counts.append(batch.num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        place = f"{path}, record batch {len(counts)}"
+        raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
+    units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
+    return Contents(state, schema, units, state.digest(), stream, index)
+
+
+def _mapped(path: str) -> mmap.mmap:
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _batches(mapped: mmap.mmap, columns: Sequence[int], first: int, stop: int | None) -> Iterator[pa.RecordBatch]:
+    """Consecutive record batches; of a stream all, and only some columns, by their numbers.
+
+    To ask for columns of a file would copy all of a batch.
+    """
+    reader = _reader(mapped, columns)
+    if _is_file(mapped):
+        stop = reader.num_record_batches if stop is None else stop
+        yield from (reader.get_batch(k) for k in range(first, stop))
+    else:
+        yield from reader
+
+
+def _is_file(mapped: mmap.mmap) -> bool:
+    """Whether record batches can be read in any order, not as a stream."""
+    return mapped[: len(MAGIC)] == MAGIC
+
+
+def _reader(mapped: mmap.mmap, columns: Sequence[int] = ()) -> Any:
+    from pyarrow import ipc
+
+    if _is_file(mapped):
+        return ipc.open_file(pa.py_buffer(mapped), options=ipc.IpcReadOptions(use_threads=False))
+    options = ipc.IpcReadOptions(included_fields=list(columns), use_threads=False)
+    return ipc.open_stream(pa.py_buffer(mapped), options=options)
+
+
+def _narrowest(schema: pa.Schema) -> list[int]:
+    """A column that is fast to read."""
+    widths = [width_of(column.type) or math.inf for column in schema]
+    return [widths.index(min(widths))] if widths else []
+
+
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in memory of its own, not in that of the file: which may be cut short, and the process with it."""
+    return pa.RecordBatch.from_arrays([_owned(values) for values in batch.columns], names=batch.schema.names)
+
+
+def _owned(values: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        indices, dictionary = _owned(values.indices), _owned(values.dictionary)
+        return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=values.type.ordered)
+    return pa.concat_arrays([values, values[:0]]).cast(plain(values.type))
+
+
+ROW_GROUP = 1 << 16
+CURE = "give their folder, or their paths, in place of the Dataset"
+
+
+def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Schema | None = None) -> TableSource:
+    """The files of a `pyarrow.dataset.Dataset`, with the columns that the names of their folders hold.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        Of Parquet or Arrow files on this machine.
+    selection : Selection, optional
+    schema : pyarrow.Schema, optional
+        Types that columns are to have; those of the Dataset by default, where they differ from those of its first file.
+
+    Raises
+    ------
+    SourceError
+        Where the Dataset holds a condition, or anything else than whole files that can be read here.
+    """
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError as error:
+        raise SourceError("a Dataset with a condition cannot be opened; give the condition as where=") from error
+    paths, parts_of_files, what = _files(fragments)
+    constants = [_constants(fragment, dataset.schema) for fragment in fragments]
+    selection = selection or Selection()
+    index = selection.index(index_columns(dataset.schema))
+    for sentence in index_left_out(index):
+        warn(sentence)
+    names = selection.without(index).kept(dataset.schema.names)
+    require(dataset.schema.names, [*names, *selection.exclude])
+    types = {column.name: column.type for column in [*fragments[0].physical_schema, *constants[0].schema]}
+    asked = {column.name: column for column in dataset.schema if column.type != types.get(column.name, column.type)}
+    asked |= {column.name: column for column in schema or ()}
+    selection = replace(selection, columns=tuple(names))
+    parts, kept = parts_of_files(paths, selection, pa.schema(asked.values()), constants)
+    return TableSource(parts, kept, f"a Dataset of {what}")
+
+
+def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema | None = None) -> TableSource:
+    """The rows of a polars `LazyFrame`, which is computed once, in batches, into a temporary file; a warning says so.
+
+    Parameters
+    ----------
+    frame : polars.LazyFrame
+    selection : Selection, optional
+    schema : pyarrow.Schema, optional
+        Types that columns are to have.
+
+    Raises
+    ------
+    SourceError
+        Where polars cannot compute it, or the disk is full.
+    """
+    from polars.exceptions import PolarsError
+
+    selection, folder = selection or Selection(), TemporaryFolder()
+    path = os.path.join(folder.path, "rows.parquet")
+    warn(f"The LazyFrame is written to {path}; sink it to a file of your own to use it again.")
+    try:
+        if selection.where is None:
+            names = frame.collect_schema().names()
+            require(names, [*(selection.columns or ()), *selection.exclude])
+            require(names, pa.schema(schema or ()).names, "schema: ")
+            wanted = selection.kept(names)
+            frame = frame.select(wanted)
+            schema = pa.schema([column for column in schema or () if column.name in wanted])
+        frame.sink_parquet(path, compression="lz4", row_group_size=ROW_GROUP)
+    except (PolarsError, OSError) as error:
+        cure = "fix it, or free space in the temporary folder"
+        raise SourceError(f"the LazyFrame cannot be computed ({reason(error)}); {cure}") from error
+    parts, kept = parquet_parts(
+        [path], replace(selection, exclude=()) if selection.where is None else selection, schema
+    )
+    return TableSource(parts, kept, "a LazyFrame in a temporary file", owner=folder)
+
+
+def _files(fragments: Sequence[Any]) -> tuple[list[str], Any, str]:
+    """Paths of the files, what reads them, and what they are."""
+    from pyarrow import dataset as ds
+
+    if not fragments:
+        raise SourceError("the Dataset has no files; give one with rows")
+    if not all(isinstance(fragment, ds.FileFragment) for fragment in fragments):
+        raise SourceError("the Dataset is not made of files; give the table or the batches that it was made from")
+    kinds = {fragment.format.default_extname for fragment in fragments}
+    if kinds not in ({"parquet"}, {"arrow"}, {"feather"}):
+        raise SourceError(f"the Dataset is of {' and '.join(sorted(kinds))} files; {CURE}")
+    first = fragments[0]
+    if kinds == {"parquet"} and first.num_row_groups < first.metadata.num_row_groups:
+        raise SourceError(f"the Dataset leaves out row groups of {first.path}; {CURE}")
+    paths = [_local(fragment.path, fragment.filesystem) for fragment in fragments]
+    if len(set(paths)) < len(paths):
+        raise SourceError(f"the Dataset reads parts of a file, or one twice; {CURE}")
+    what = "Parquet" if kinds == {"parquet"} else "Arrow"
+    parts = parquet_parts if what == "Parquet" else ipc_parts
+    return paths, parts, f"{len(paths):,} {what} file{'s' * (len(paths) > 1)}"
+
+
+def _local(path: str, filesystem: Any) -> str:
+    from pyarrow import fs
+
+    if isinstance(filesystem, fs.SubTreeFileSystem):
+        return _local(os.path.join(filesystem.base_path, path.lstrip("/")), filesystem.base_fs)
+    if not isinstance(filesystem, fs.LocalFileSystem):
+        raise SourceError(f"{path} is on {filesystem.type_name}; files are read from this machine only: copy them")
+    return path
+
+
+def _constants(fragment: Any, schema: pa.Schema) -> pa.Table:
+    """Columns whose values the folders of a file hold: one row."""
+    from pyarrow.dataset import get_partition_keys
+
+    keys = get_partition_keys(fragment.partition_expression)
+    return pa.table({name: pa.array([value], schema.field(name).type) for name, value in keys.items()})

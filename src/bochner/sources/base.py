@@ -1,0 +1,165 @@
+"""What a table that is read part by part is: batches of rows, parts, the source that holds them, and its errors."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+READ_BYTES = 16 << 20  # of a batch, about
+WHY_TEXT = b"why text"  # says of a column what makes text of it, perhaps by mistake
+
+
+class SourceError(ValueError):
+    """A table cannot be read; the message names the file, the place in it and what to do."""
+
+
+def require_file(path: str) -> None:
+    """Raise SourceError, which names this machine, where a file that was opened in another process is not seen here."""
+    if not os.path.exists(path):
+        raise SourceError(
+            f"{path}: a worker on {socket.gethostname()} cannot find this file; put it where all workers see it under "
+            "the same path, such as a shared disk"
+        )
+
+
+class Batch(NamedTuple):
+    """Consecutive rows as they came.
+
+    Attributes
+    ----------
+    X : pyarrow.Table, array or CSR matrix of b rows
+        Tables may hold the target and the weights among their columns.
+    y : array of b rows, or None
+        Targets that came apart from X.
+    weight : array of shape (b,), or None
+    """
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+
+
+class Part(Protocol):
+    """Consecutive rows of a table, cut by the data: a row group, a file, a slice of an array. Picklable."""
+
+    @property
+    def name(self) -> str:
+        """Where the rows are, for messages: a file and the place in it."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None if it is not known before they are read."""
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows in order, in batches of about so many bytes at most; again from the first at each call.
+
+        Raises
+        ------
+        SourceError
+            Where the rows cannot be read, or are other ones than when the source was opened.
+        """
+
+    def stamp(self) -> str:
+        """Text that changes where the content does, without reading all of it: for files their size and footer."""
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table whose rows are read part by part, in as many passes as needed.
+
+    `bochner.open_source` returns it.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    schema : pyarrow.Schema or int
+        Names and types of the columns; the number of columns of arrays and sparse matrices.
+    what : str
+        Description, such as "3 Parquet files".
+    sample : int or None
+        Number of first rows on which the model is selected, which saves a pass; None for a sample of all rows.
+    sparse : bool
+        Whether batches are CSR matrices.
+    owner : object
+        Object that must live as long as the parts, such as a temporary folder.
+    expected : int or None
+        Approximate number of rows, if some of those counted are filtered out.
+    """
+
+    parts: tuple[Part, ...]
+    schema: pa.Schema | int
+    what: str
+    sample: int | None = None
+    sparse: bool = False
+    owner: Any = None
+    expected: int | None = None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None if it is not known before they are read."""
+        counts = [part.n_rows for part in self.parts]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns; None for arrays."""
+        return None if isinstance(self.schema, int) else list(self.schema.names)
+
+    def why_text(self, name: str) -> str:
+        """Why a column is text, and the cure, where that is perhaps a mistake; else an empty string."""
+        if isinstance(self.schema, int) or name not in self.schema.names:
+            return ""
+        return (self.schema.field(name).metadata or {}).get(WHY_TEXT, b"").decode()
+
+    def fingerprint(self) -> str:
+        """Hash that changes if the content of any part changes."""
+        digest = blake2b(digest_size=16)
+        for part in self.parts:
+            digest.update(f"{part.stamp()}\n".encode())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        columns = self.schema if isinstance(self.schema, int) else len(self.schema)
+        return f"TableSource({rows} x {columns:,} columns: {self.what})"
+
+
+class RowError(SourceError):
+    """Something is wrong in a row of a table.
+
+    Attributes
+    ----------
+    before, after : str
+        The message around the name of the row.
+    row : int
+        Number of the row, from 0.
+    """
+
+    def __init__(self, before: str, row: int, after: str = "") -> None:
+        super().__init__(f"{before}row {row}{after}")
+        self.before, self.row, self.after = before, row, after
+
+    def at(self, place: str) -> str:
+        """The message with another name of the row."""
+        return f"{self.before}{place}{self.after}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowError, (self.before, self.row, self.after)
+
+
+def infinite_value(table: pa.Table) -> RowError | None:
+    """The first infinite value of a table, in the order of its columns; None where there is none."""
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_floating(column.type):
+            row = pc.index(pc.is_inf(column), True).as_py()
+            if row >= 0:
+                return RowError(f"Input X contains infinity: column {name!r}, ", row, "; drop or clip such values")
+    return None

@@ -1,0 +1,477 @@
+"""Arrays, data frames and delayed values of Dask as parts: one for each partition, computed whenever it is read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from narwhals.dependencies import is_into_series
+
+from bochner.data.array_source import rows_of
+from bochner.data.table_input import is_frame
+from bochner.engines.base import Engine, together
+from bochner.engines.chosen import as_engine, chosen
+from bochner.engines.local import LOCAL
+from bochner.engines.remote import is_away
+from bochner.notices import warn
+from bochner.settings import current
+from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.sources.batches import as_batch, split_batch
+from bochner.sources.memory import frame_schema, stamp_of
+from bochner.sources.paths import reason
+from bochner.sources.schema import Columns, Layout, Selection, require
+
+ROWS = "Array", "DataFrame", "Series"
+
+
+def is_collection(data: Any) -> bool:
+    """Whether something is an array, a data frame or a series of Dask."""
+    return any(kind.__module__.startswith("dask.") and kind.__name__ in ROWS for kind in type(data).__mro__)
+
+
+def is_delayed(data: Any) -> bool:
+    """Whether something is a delayed value of Dask, or a list of such."""
+    if isinstance(data, list | tuple):
+        return len(data) > 0 and all(is_delayed(item) for item in data)
+    return any((kind.__module__, kind.__name__) == ("dask.delayed", "Delayed") for kind in type(data).__mro__)
+
+
+def active_engine() -> Engine:
+    """What computes Dask's collections: the engine of the settings, else the active client, else threads here."""
+    if current().engine is not None:
+        return chosen()
+    client = _active_client()
+    return LOCAL if client is None else as_engine(client)
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """The graph of one partition, which is computed by whoever reads it, in one thread, and let go thereafter.
+
+    Attributes
+    ----------
+    key : str or tuple
+        Of the partition in its graph.
+    graph : dict
+    """
+
+    key: Any
+    graph: dict[Any, Any]
+
+
+def has_futures(collection: Any) -> bool:
+    """Whether some of a collection is persisted on a cluster."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and bool(distributed.futures_of(collection))
+
+
+def is_waiting(block: Any) -> bool:
+    """Whether a partition is still to be computed."""
+    return isinstance(block, Recipe) or is_delayed(block)
+
+
+def values_of(*blocks: Any) -> tuple[Any, ...]:
+    """The same, with the values of those that are still to be computed.
+
+    A recipe is carried out by the worker that reads it; by the cluster, where a client reads it; or in this thread.
+    """
+    waiting = [block for block in blocks if is_waiting(block)]
+    if not waiting:
+        return blocks
+    client = _active_client()
+    if client is None:
+        found = iter(_computed(waiting))
+    else:
+        engine = as_engine(client)
+        found = iter(engine.result(engine.submit(values_of, *waiting)))
+    return tuple(next(found) if is_waiting(block) else block for block in blocks)
+
+
+def _computed(waiting: list[Any]) -> list[Any]:
+    import dask
+
+    graph: dict[Any, Any] = {}
+    for block in waiting:
+        graph |= block.graph if isinstance(block, Recipe) else dict(block.dask)
+    return list(dask.get(graph, [block.key for block in waiting]))
+
+
+def _active_client() -> Any:
+    """The client of the settings, or else the one that Dask itself would use; None where there is none.
+
+    Work that is done elsewhere has none: a worker that waited for others might wait for itself.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is None or is_away() or _is_worker(distributed):
+        return None
+    given = current().engine
+    if isinstance(given, distributed.Client):
+        return given
+    try:
+        return distributed.Client.current()
+    except ValueError:
+        return None
+
+
+def _is_worker(distributed: Any) -> bool:
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+SHARED = 3  # times the work of all together, beyond which partitions share too much of it to be computed each apart
+OPEN_KINDS = "object", "category"  # of columns, whose types Dask does not always know
+
+
+class Pieces(NamedTuple):
+    """Partitions that are still to be computed, each for itself, and their rows; None where these are unknown."""
+
+    blocks: list[Any]
+    rows: list[int | None]
+
+
+def kind_of(data: Any) -> str:
+    """What kind of collection something is, for people."""
+    if is_delayed(data):
+        return "list of delayed values"
+    return "Dask data frame" if is_frame_of_dask(data) else "Dask array"
+
+
+def is_frame_of_dask(data: Any) -> bool:
+    """Whether a collection is a data frame."""
+    return type(data).__name__ == "DataFrame"
+
+
+def whole_rows(X: Any) -> Any:
+    """An array of Dask of shape (n, d) whose chunks are whole rows, which is not computed for that.
+
+    Raises
+    ------
+    SourceError
+        Where it has not two dimensions, or its number of columns is unknown.
+    """
+    if X.ndim != 2:
+        raise SourceError(f"Expected a Dask array of 2 dimensions, got {X.ndim}; reshape it with X.reshape")
+    if np.isnan(X.shape[1]):
+        raise SourceError("the number of columns of the Dask array is unknown; call X.compute_chunk_sizes() first")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def pieces(data: Any) -> Pieces:
+    """The partitions of a collection, or what is delayed."""
+    if is_delayed(data):
+        found = list(data) if isinstance(data, list | tuple) else [data]
+        return Pieces(_apart(found), [None] * len(found))
+    sizes = getattr(data, "chunks", None)
+    data = whole_rows(data) if sizes is not None and data.ndim == 2 else data
+    # Dask's optimiser drops futures of persisted arrays, which only the scheduler has then.
+    found = data.to_delayed(optimize_graph=sizes is None or not has_futures(data))
+    found = found if isinstance(found, list) else found.ravel().tolist()
+    known = [np.nan] * len(found) if sizes is None else sizes[0]
+    return Pieces(_apart(found), [None if np.isnan(size) else int(size) for size in known])
+
+
+def _apart(delayed: list[Any]) -> list[Any]:
+    """Each with the part of the graph that it needs: a recipe, or delayed where it shares much of its work with others.
+
+    Such work, as of means of all rows, the scheduler of a cluster has done once for all.
+    """
+    from dask.delayed import Delayed
+    from dask.optimization import cull
+
+    graphs = [one.dask for one in delayed]
+    whole = {id(graph): dict(graph) for graph in graphs}
+    own = [cull(whole[id(graph)], [one.key])[0] for one, graph in zip(delayed, graphs, strict=True)]
+    needed, all_keys = sum(map(len, own)), len(set().union(*own))
+    if needed <= SHARED * all_keys:
+        return [Recipe(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
+    if not active_engine().is_remote:
+        warn(
+            "Partitions share intermediate results, such as a mean of all rows, and each computes them again: "
+            f"{needed / all_keys:.0f} times the work, in each pass. Compute such values first, write the rows to "
+            "files, or use a Client."
+        )
+    return [Delayed(one.key, graph) for one, graph in zip(delayed, own, strict=True)]
+
+
+def blocks_of(X: Any) -> Iterator[Any]:
+    """Yield the partitions that have rows, computed one after the other."""
+    for block in pieces(X).blocks:
+        (values,) = values_of(block)
+        if _n_rows(values):
+            yield values
+
+
+def first_blocks(X: Any, size: int) -> Iterator[Any]:
+    """Yield rows of the first partitions that have some, so many at most; SourceError where there are none."""
+    left = size
+    for values in blocks_of(X):
+        rows = rows_of(values, slice(left))
+        left -= _n_rows(rows)
+        yield rows
+        if not left:
+            return
+    if left == size:
+        raise SourceError(f"the {kind_of(X)} has no rows; give some")
+
+
+def counted(*collections: Pieces) -> list[list[int | None]]:
+    """Rows of the partitions of each; those that are unknown are computed, all at once."""
+    unknown = [
+        [block for block, n in partition if n is None]
+        for partition in zip(*(zip(*one, strict=True) for one in collections), strict=True)
+    ]
+    engine = active_engine()
+    handles = [engine.submit(_lengths, *blocks) for blocks in unknown if blocks]
+    found = iter(engine.result(engine.submit(together, *handles)) if handles else ())
+    lengths = [iter(next(found)) if blocks else iter(()) for blocks in unknown]
+    return [[next(own) if n is None else n for n, own in zip(one.rows, lengths, strict=True)] for one in collections]
+
+
+def layout_of(X: Any, rows: Pieces) -> Layout:
+    """What the partitions have in common, by what Dask says; where it does not know, by the first one with rows.
+
+    Raises
+    ------
+    SourceError
+        Where that is asked for, and there are no rows.
+    """
+    if is_delayed(X):
+        return _of_first(rows)
+    if not is_frame_of_dask(X):
+        return Layout(int(X.shape[1]), sp.issparse(X._meta), False, False)
+    is_open = any(str(kind) in OPEN_KINDS for kind in X.dtypes)
+    layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta), False, False, False)
+    assert isinstance(layout.schema, pa.Schema)
+    return layout._replace(schema=pa.schema([_with_room(field) for field in layout.schema]))
+
+
+def _with_room(field: pa.Field) -> pa.Field:
+    """A column whose codes have room for the categories of all partitions."""
+    kind = field.type
+    return field.with_type(pa.dictionary(pa.int32(), kind.value_type)) if pa.types.is_dictionary(kind) else field
+
+
+def _lengths(*blocks: Any) -> tuple[int, ...]:
+    return tuple(_n_rows(block) for block in values_of(*blocks))
+
+
+def _n_rows(block: Any) -> int:
+    return int(block.shape[0]) if hasattr(block, "shape") else len(block)
+
+
+def _of_first(rows: Pieces) -> Layout:
+    engine = active_engine()
+    for block, n in zip(*rows, strict=True):
+        layout = engine.result(engine.submit(_described, block)) if n != 0 else None
+        if layout is not None:
+            return layout
+    raise SourceError("there are no rows in any partition; there is nothing to learn from")
+
+
+def _described(block: Any) -> Layout | None:
+    """What a partition is like; None where it has no rows."""
+    (X,) = values_of(block)
+    return Layout.of(Batch(as_batch(X, "the first partition with rows").X)) if _n_rows(X) else None
+
+
+Y, WEIGHT = "y", "sample_weight"
+
+
+@dataclass(frozen=True, eq=False)
+class CollectionPart:
+    """Rows of one partition, a `Part`; numbered from 0, as by Dask.
+
+    Where work on it goes to a cluster, the cluster puts values in the place of what is delayed, and of futures.
+
+    Attributes
+    ----------
+    number : int
+    kind : str
+        What it is a partition of, for people.
+    X, y, weight : Recipe, Delayed or its value; of targets and weights also an array of b rows, or None
+    n_rows : int or None
+        None where the rows have not been counted, or a condition leaves some out.
+    layout : Layout
+        What all partitions have in common.
+    columns : Columns or None
+        What is wanted of frames.
+    key : str
+        Names what is delayed: another name where other data are computed, or in another way.
+    """
+
+    number: int
+    kind: str
+    X: Any
+    y: Any
+    weight: Any
+    n_rows: int | None
+    layout: Layout
+    columns: Columns | None
+    key: str
+
+    @property
+    def name(self) -> str:
+        """Number of the partition."""
+        return f"partition {self.number} of the {self.kind}"
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Compute the partition, and yield its rows in order, in batches of about so many bytes at most."""
+        X, *beside = self._values()
+        batch = as_batch((X, *map(plain, beside)), self.name)
+        if not batch.X.shape[0]:
+            return
+        if self.columns is not None and isinstance(batch.X, pa.Table):
+            batch = self.columns.take(batch, self.name)
+        else:
+            self._require_alike(batch.X)
+        yield from split_batch(batch, n_bytes)
+
+    def stamp(self) -> str:
+        """Name of what is computed, and a hash of some of the targets and weights that are at hand."""
+        beside = [stamp_of(values) if isinstance(values, np.ndarray) else "-" for values in (self.y, self.weight)]
+        return f"{self.number} {self.key} {' '.join(beside)} {'' if self.columns is None else self.columns.stamp()}"
+
+    def _values(self) -> tuple[Any, ...]:
+        try:
+            return values_of(self.X, self.y, self.weight)
+        except SourceError:
+            raise
+        except (ValueError, TypeError, LookupError, ArithmeticError, OSError) as error:
+            what = f"{type(error).__name__} ({reason(error)})"
+            raise SourceError(f"{self.name}: {what} when it was computed; fix the code that makes it") from error
+
+    def _require_alike(self, X: Any) -> None:
+        """Raise SourceError where the rows are not what all partitions are to be."""
+        found, wanted = _what(Layout.of(Batch(X))), _what(self.layout)
+        if found != wanted:
+            raise SourceError(
+                f"{self.name}: {found}, but Dask declares {wanted}; give all partitions the same columns, and declare "
+                "them with map_blocks(..., meta=)"
+            )
+
+
+def _what(layout: Layout) -> str:
+    if isinstance(layout.schema, pa.Schema):
+        return "a data frame"
+    return f"{'a sparse matrix' if layout.sparse else 'an array'} of {layout.schema:,} columns"
+
+
+def open_collection(
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
+    selection: Selection | None = None,
+    schema: pa.Schema | None = None,
+    counts_rows: bool = True,
+) -> TableSource:
+    """Open a collection of Dask as a source; nothing of it is kept or persisted, and each pass computes it again.
+
+    Where columns of a frame are objects or categories, it has the types of the first partition with rows; else those
+    that Dask says.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d), Dask data frame, or list of delayed arrays or data frames
+        Chunks of columns become whole rows.
+    y, weight : Dask array or series, list of delayed arrays, or array of n rows, optional
+        With the same partitions as X, where they are of Dask.
+    selection : Selection, optional
+        Of data frames.
+    schema : pyarrow.Schema, optional
+        Types that columns of data frames are to have.
+    counts_rows : bool, default=True
+        Whether rows of unknown number are counted, which computes what tells it, once.
+
+    Raises
+    ------
+    SourceError
+        Where y or the weights have other partitions than X, or X has no columns.
+    """
+    if is_collection(X) and X.ndim != 2:
+        raise SourceError(f"Expected 2D input, got a {X.ndim}D {type(X).__name__} of Dask; give rows and columns")
+    kind, frame = kind_of(X), is_frame_of_dask(X)
+    if is_collection(X) and X.shape[1] == 0:
+        raise SourceError(f"the {kind} has no columns; give at least one")
+    if frame:
+        X, selection, schema = _narrowed(X, selection or Selection(), schema)
+    rows = pieces(X)
+    found = {name: _beside(values, name, len(rows.blocks)) for name, values in ((Y, y), (WEIGHT, weight))}
+    counts = rows.rows
+    if counts_rows:
+        apart = {name: values for name, values in found.items() if isinstance(values, Pieces)}
+        counts, *others = counted(pieces(X[[X.columns[0]]]) if frame else rows, *apart.values())
+        for name, own in zip(apart, others, strict=True):
+            _require_equal(name, own, counts)
+    layout = layout_of(X, Pieces(rows.blocks, counts))
+    columns = Columns.of(layout, selection, schema)
+    known = counts if columns is None or columns.selection.where is None else [None] * len(counts)
+    targets, weights = (_by_partition(values, counts, name) for name, values in found.items())
+    parts = tuple(
+        CollectionPart(k, kind, block, targets[k], weights[k], known[k], layout, columns, str(block.key))
+        for k, block in enumerate(rows.blocks)
+    )
+    wanted = columns.kept() if columns else layout.schema
+    return TableSource(parts, wanted, f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)
+
+
+def _narrowed(X: Any, selection: Selection, schema: pa.Schema | None) -> tuple[Any, Selection, pa.Schema | None]:
+    """A frame with the columns that are needed, so that others need not be read, and what is wanted of these."""
+    labels = {str(label): label for label in X.columns}
+    require(labels, pa.schema(schema or ()).names, "schema: ")
+    Selection().schema(pa.schema([(str(label), pa.null()) for label in X.columns]))  # refuses names that repeat
+    needed = selection.needed(frame_schema(X._meta)).names
+    if list(labels) != needed:
+        X = X[[labels[name] for name in needed]]
+    asked = None if schema is None else pa.schema([field for field in schema if field.name in needed])
+    return X, replace(selection, exclude=tuple(name for name in selection.exclude if name in needed)), asked
+
+
+def _beside(values: Any, name: str, n_parts: int) -> Pieces | np.ndarray | None:
+    """Partitions of targets or weights; what is in memory as an array."""
+    if values is None or not (is_collection(values) or is_delayed(values)):
+        return None if values is None else np.asarray(plain(values))
+    own = pieces(values)
+    if len(own.blocks) != n_parts:
+        cure = f"partition it like X, with {name}.repartition or {name}.rechunk(X.chunks[0])"
+        raise SourceError(f"{name} has {len(own.blocks)} partitions, but X has {n_parts}; {cure}")
+    return own
+
+
+def _require_equal(name: str, own: list[int | None], counts: list[int | None]) -> None:
+    """Raise SourceError where partitions of targets or weights have not as many rows as those of X."""
+    for k, (n, wanted) in enumerate(zip(own, counts, strict=True)):
+        if n != wanted:
+            raise SourceError(
+                f"partition {k} of {name} has {n:,} rows, but that of X has {wanted:,}; partition both alike, with "
+                f"{name}.rechunk(X.chunks[0]) or repartition(divisions=)"
+            )
+
+
+def _by_partition(values: Any, counts: list[int | None], name: str) -> list[Any]:
+    """Targets or weights of each partition."""
+    if values is None:
+        return [None] * len(counts)
+    if isinstance(values, Pieces):
+        return values.blocks
+    edges = list(accumulate((n or 0 for n in counts), initial=0))
+    if values.ndim == 0 or len(values) != edges[-1]:
+        found = "a single value" if values.ndim == 0 else f"{len(values):,} rows"
+        raise SourceError(f"{name} has {found}, but X has {edges[-1]:,}; give one for each row")
+    return [values[a:b] for a, b in pairwise(edges)]
+
+
+def plain(values: Any) -> Any:
+    """Targets or weights of a series or a data frame as an array, whatever its types; others as they are."""
+    if is_frame(values):
+        return nw.from_native(values, eager_only=True).to_numpy()
+    return nw.from_native(values, series_only=True).to_numpy() if is_into_series(values) else values

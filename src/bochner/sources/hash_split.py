@@ -1,0 +1,98 @@
+"""Some of the rows of a table, chosen by their content: equal rows go together, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bochner.data.hashes import row_hashes, uniform
+from bochner.sources.base import READ_BYTES, Batch, Part, TableSource
+
+
+@dataclass(frozen=True)
+class HashSplit:
+    """Which rows are kept.
+
+    Attributes
+    ----------
+    low, high : float
+        Of the numbers from 0 to 1 that the content of rows and the seed decide, those that are kept: low is, high not.
+    seed : int
+    target : str or None
+        Column that is no part of the content, and must have a value.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+    target: str | None = None
+
+    def rows(self, batch: Batch) -> NDArray[np.bool_]:
+        """Which rows of a batch are kept, shape (b,)."""
+        kept = np.ones(batch.X.shape[0], bool)
+        X = batch.X
+        if self.target is not None and isinstance(X, pa.Table):
+            kept = has_value(X[self.target])
+            X = X.drop_columns([self.target])
+        if self.low > 0 or self.high < 1:
+            numbers = uniform(row_hashes(X), self.seed)
+            kept = kept & (numbers >= self.low) & (numbers < self.high)
+        return kept
+
+
+def has_value(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Where a column is neither null nor NaN, shape (n,)."""
+    known = np.asarray(column.is_valid().to_numpy())
+    if pa.types.is_floating(column.type):
+        known = known & ~np.isnan(column.to_numpy())
+    return known
+
+
+@dataclass(frozen=True)
+class FilteredPart:
+    """Those rows of a part that a rule keeps."""
+
+    part: Part
+    rule: HashSplit
+
+    @property
+    def name(self) -> str:
+        """That of the part."""
+        return self.part.name
+
+    @property
+    def file(self) -> Any:
+        """What has the path of the file that holds the rows, where there is one."""
+        return getattr(self.part, "file", self.part)
+
+    @property
+    def n_rows(self) -> int | None:
+        """Not known before they have been read."""
+        return None
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows that are kept, in their order."""
+        for batch in self.part.read(n_bytes):
+            kept = self.rule.rows(batch)
+            yield batch if kept.all() else _taken(batch, kept)
+
+    def stamp(self) -> str:
+        """That of the part, and the rule."""
+        return f"{self.part.stamp()} {self.rule}"
+
+
+def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
+    """The rows of a table that a rule keeps, as a table that is read part by part."""
+    expected = None if source.n_rows is None else round(source.n_rows * (min(rule.high, 1.0) - max(rule.low, 0.0)))
+    return replace(source, parts=tuple(FilteredPart(part, rule) for part in source.parts), expected=expected)
+
+
+def _taken(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
+    X: Any = batch.X.filter(pa.array(kept)) if isinstance(batch.X, pa.Table) else batch.X[kept]
+    y, weight = (None if values is None else values[kept] for values in (batch.y, batch.weight))
+    return Batch(X, y, weight)

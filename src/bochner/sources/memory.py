@@ -1,0 +1,357 @@
+"""Arrays, sparse matrices and data frames in memory, and arrays mapped from files, as parts."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.array_source import rows_of
+from bochner.data.columns import is_missing, lone_surrogate
+from bochner.data.csv_text import KINDS, Odd, is_text, why_text
+from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
+from bochner.notices import warn
+from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
+from bochner.sources.schema import Columns, Layout, Selection
+
+
+@dataclass(frozen=True)
+class MappedArray:
+    """Place of an array in a file.
+
+    Attributes
+    ----------
+    path : str
+    offset : int
+        Bytes before its first element.
+    dtype : numpy.dtype
+    shape : tuple of int
+    strides : tuple of int
+        Bytes from one element to the next, none negative.
+    """
+
+    path: str
+    offset: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: Any) -> MappedArray | None:
+        """The place of an array, where it is mapped from a file and read forwards."""
+        owner: Any = array
+        while owner is not None and not isinstance(owner, np.memmap):
+            owner = getattr(owner, "base", None)
+        if (
+            not isinstance(owner, np.memmap)
+            or owner.filename is None
+            or min(array.strides, default=0) < 0
+            or array.dtype.hasobject
+        ):
+            return None
+        mapped: Any = owner._mmap  # type: ignore[attr-defined]
+        before = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY  # where the mapped bytes begin in the file
+        first = np.frombuffer(mapped, np.uint8, 1).__array_interface__["data"][0]
+        offset = before + array.__array_interface__["data"][0] - first
+        return cls(str(owner.filename), offset, array.dtype, array.shape, array.strides)
+
+    def opened(self) -> NDArray:
+        """The array, mapped to be read; SourceError where this process cannot see the file."""
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        require_file(self.path)
+        reach = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        raw = np.memmap(self.path, np.uint8, "r", self.offset, (reach + self.dtype.itemsize,))
+        return np.ndarray(self.shape, self.dtype, raw, 0, self.strides)
+
+
+@dataclass(frozen=True)
+class ArrowStream:
+    """The rows of an Arrow table, and not the whole buffers that they are cut of."""
+
+    data: bytes
+
+    @classmethod
+    def of(cls, table: pa.Table) -> ArrowStream:
+        """The rows of a table."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return cls(sink.getvalue().to_pybytes())
+
+    def opened(self) -> pa.Table:
+        """The table."""
+        with pa.ipc.open_stream(self.data) as reader:
+            return reader.read_all()
+
+
+def sendable(value: Any) -> Any:
+    """A value for a pickle: an array of a file as its place, an Arrow table as its rows, anything else as it is."""
+    if isinstance(value, pa.Table):
+        return ArrowStream.of(value)
+    place = MappedArray.of(value) if isinstance(value, np.ndarray) else None
+    return value if place is None else place
+
+
+def received(value: Any) -> Any:
+    """What was given to `sendable`."""
+    return value.opened() if isinstance(value, MappedArray | ArrowStream) else value
+
+
+def frame_schema(frame: Any) -> pa.Schema:
+    """Arrow schema of all rows of a data frame; columns of objects of several kinds are text.
+
+    Raises
+    ------
+    SourceError
+        For a column whose type Arrow does not have.
+    """
+    if isinstance(frame, pa.Table):
+        return frame.schema.remove_metadata()
+    import narwhals as nw
+
+    fields = []
+    for column in nw.from_native(frame, eager_only=True).iter_columns():
+        try:
+            values = _arrow(column) if _by_numpy(column) else _arrow(column[:1])
+        except UnicodeEncodeError:
+            raise SourceError(str(lone_surrogate(column.to_numpy(), column.name))) from None
+        except (pa.ArrowException, TypeError, NotImplementedError) as error:
+            kind = getattr(column.to_native(), "dtype", column.dtype)
+            raise SourceError(f"column {column.name!r} is of type {kind}, which Arrow lacks; convert it") from error
+        fields.append(pa.field(str(column.name), values.type))
+    return pa.schema(fields)
+
+
+def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
+    """Rows of a data frame as a table, with the columns of a schema that all its rows have.
+
+    Raises
+    ------
+    SourceError
+        Where that is not so; names the place.
+    """
+    if isinstance(frame, pa.Table):
+        return frame.select(schema.names).replace_schema_metadata()
+    import narwhals as nw
+
+    named = {str(column.name): column for column in nw.from_native(frame, eager_only=True).iter_columns()}
+    columns = [named[name] for name in schema.names]
+    try:
+        arrays = [
+            _arrow(column, field.type) if _by_numpy(column) else _whole(_arrow(column)).cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ]
+    except pa.ArrowException as error:
+        raise SourceError(f"{place}: {str(error).partition(chr(10))[0]}; give columns of one type each") from error
+    return pa.table(arrays, schema=schema)
+
+
+def caution_text(frame: Any) -> None:
+    """Warn of columns of a data frame that are text because of few of their values.
+
+    Tables of Arrow come from files, as a rule, of which this is said where they are read.
+    """
+    import narwhals as nw
+
+    for column in () if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).iter_columns():
+        if column.dtype not in (nw.String, nw.Object):
+            continue
+        try:
+            values = _arrow(column)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue  # refused where it is encoded
+        if is_text(values.type) and (why := why_text({kind: Odd.of(values, kind) for kind in KINDS}, "row {}".format)):
+            warn(f"Column {column.name!r} {why}.")
+
+
+def _arrow(column: Any, kind: pa.DataType | None = None) -> Any:
+    """Values of a column as an Arrow array, those of several kinds as text."""
+    if not _by_numpy(column):
+        return column.to_arrow()
+    values = column.to_numpy()
+    try:
+        return pa.array(values, type=kind, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        if kind is not None and not pa.types.is_string(kind):
+            raise
+        return pa.array([None if is_missing(value) else str(value) for value in values], pa.string())
+
+
+def _whole(values: Any) -> Any:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _by_numpy(column: Any) -> bool:
+    """Whether a column is one of pandas that Arrow reads as an array: of objects, or sparse."""
+    kind = getattr(column.to_native(), "dtype", None)
+    return (isinstance(kind, np.dtype) and kind.hasobject) or str(kind).startswith("Sparse[")
+
+
+PART_ROWS, PART_BYTES, MOST_PARTS = 1 << 16, 16 << 20, 4096
+STAMPED_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPart:
+    """Consecutive rows of an array, a sparse matrix or a data frame, a `Part`.
+
+    Attributes
+    ----------
+    X : array, CSR matrix or data frame of b rows
+    y : array of b rows, or None
+    weight : array of shape (b,), or None
+    first : int
+        Number of the first row in the source.
+    schema : pyarrow.Schema or None
+        Of frames.
+    columns : Columns or None
+        What is wanted of frames.
+    """
+
+    X: Any
+    y: Any
+    weight: Any
+    first: int
+    schema: pa.Schema | None = None
+    columns: Columns | None = None
+
+    @property
+    def name(self) -> str:
+        """Numbers of the rows."""
+        return f"rows {self.first:,} to {self.first + self.X.shape[0] - 1:,}"
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where a condition leaves some out."""
+        return None if self.columns and self.columns.selection.where is not None else self.X.shape[0]
+
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows in order, in batches of about so many bytes at most; arrays are views of the rows."""
+        step = max(n_bytes // _row_bytes(self.X), 1)
+        for start in range(0, self.X.shape[0], step):
+            rows = slice(start, start + step)
+            y, weight = (None if values is None else values[rows] for values in (self.y, self.weight))
+            batch, place = Batch(rows_of(self.X, rows), y, weight), f"rows {self.first + start:,} and after"
+            if self.schema is not None:
+                batch = batch._replace(X=as_table(batch.X, self.schema, place))
+            yield batch if self.columns is None else self.columns.take(batch, place)
+
+    def stamp(self) -> str:
+        """Shape and types, and a hash of some of the rows."""
+        wanted = "" if self.columns is None else self.columns.stamp()
+        return f"{self.first} {stamp_of(self.X)} {stamp_of(self.y)} {stamp_of(self.weight)} {wanted}"
+
+    def __reduce__(self) -> tuple[Any, tuple]:
+        fields = (self.X, self.y, self.weight, self.first, self.schema, self.columns)
+        return _received, tuple(map(sendable, fields))
+
+
+def _received(*fields: Any) -> ArrayPart:
+    return ArrayPart(*map(received, fields))
+
+
+def of_arrays(
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
+    selection: Selection | None = None,
+    schema: pa.Schema | None = None,
+) -> TableSource:
+    """Open what is in memory, or mapped from a file, as a source; nothing is copied.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+    y : array of n rows, optional
+    weight : array of shape (n,), optional
+    selection : Selection, optional
+        Of data frames.
+    schema : pyarrow.Schema, optional
+        Types that columns of data frames are to have.
+
+    Returns
+    -------
+    TableSource
+        Its parts depend on the shape alone.
+
+    Raises
+    ------
+    ValueError
+        Where X has no rows or no columns, or y or the weights have another number of rows.
+    """
+    X = _rows_in_order(X)
+    n, width = X.shape
+    y, weight = (_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
+    frame = frame_schema(X) if is_frame(X) else None
+    columns = Columns.of(Layout(width if frame is None else frame, sp.issparse(X), False, False), selection, schema)
+    read = frame and columns and pa.schema([frame.field(name) for name in columns.types.names])
+    step, parts = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1), []
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        beside = [None if values is None else values[rows] for values in (y, weight)]
+        parts.append(ArrayPart(rows_of(X, rows), beside[0], beside[1], start, read, columns))
+    return TableSource(tuple(parts), columns.kept() if columns else width, _what(X), sparse=sp.issparse(X))
+
+
+def _what(X: Any) -> str:
+    if is_frame(X):
+        return f"a data frame of {type(X).__module__.partition('.')[0]}"
+    return "a sparse matrix" if sp.issparse(X) else f"an array of {X.dtype}"
+
+
+def _rows_in_order(X: Any) -> Any:
+    """X as an array, a CSR matrix or a frame, of two dimensions and at least one row."""
+    if is_frame(X):
+        check_frame(X)
+        return X
+    if sp.issparse(X):
+        if X.ndim != 2:
+            raise ValueError(f"Expected 2D sparse input, got {X.ndim}D input. Reshape your data")
+        X = checked_sparse(X).tocsr()
+    else:
+        X = as_array(X)
+    if 0 in X.shape:
+        raise SourceError(f"an array of shape {X.shape} is not a table; give an array with rows and columns")
+    return X
+
+
+def _beside(values: Any, n: int, name: str) -> Any:
+    """Targets or weights as an array; those of a frame or series as well."""
+    if values is None:
+        return None
+    values = np.asarray(values)
+    if values.ndim == 0 or len(values) != n:
+        found = "a single value" if values.ndim == 0 else f"{len(values)} rows"
+        raise ValueError(f"{name} has {found}, but X has {n}; give one for each row")
+    return values
+
+
+def _row_bytes(X: Any) -> int:
+    if sp.issparse(X):
+        return (X.data.itemsize + X.indices.itemsize) * X.nnz // max(X.shape[0], 1) + 1
+    return max(X.shape[1] * getattr(getattr(X, "dtype", None), "itemsize", 8), 1)
+
+
+def stamp_of(values: Any) -> str:
+    """Shape and types of rows, and a hash of some of them."""
+    if values is None:
+        return "-"
+    rows = np.unique(np.linspace(0, values.shape[0] - 1, min(STAMPED_ROWS, values.shape[0])).astype(np.int64))
+    some = rows_of(values, rows)
+    if sp.issparse(some):
+        kind, content = str(some.dtype), b"".join(part.tobytes() for part in (some.data, some.indices, some.indptr))
+    elif isinstance(some, np.ndarray):
+        kind = str(some.dtype)
+        content = str(some.tolist()).encode() if some.dtype.hasobject else np.ascontiguousarray(some).tobytes()
+    else:
+        table = as_table(some, frame_schema(some), "")
+        kind, content = str(table.schema.to_string(show_schema_metadata=False)), str(table.to_pydict()).encode()
+    return f"{values.shape} {kind} {blake2b(content, digest_size=16).hexdigest()}"

@@ -1,0 +1,267 @@
+"""Files that a path, a folder, a pattern or a list of these stands for."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import stat
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from bochner.data.files import kind_by_content
+from bochner.sources.base import Part, SourceError, require_file
+
+SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".libsvm": "libsvm",
+}
+COMPRESSED = (".gz", ".zst")
+CONTENTS = {"parquet": "parquet", "an Arrow file": "arrow", "text": "text", "gzip": "text"}
+ARROW_STREAM, ZSTANDARD, FEATHER_1 = b"\xff\xff\xff\xff", b"\x28\xb5\x2f\xfd", b"FEA1"
+HIVE = re.compile(r"[^=]+=[^=]*")
+HEAD, TAIL = 1 << 12, 1 << 16
+SKIPPED = (".", "_")
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file as it was when it was opened.
+
+    Attributes
+    ----------
+    path : str
+    size : int
+        Bytes.
+    modified : int
+        Nanoseconds.
+    inode : int or None
+        None in another process, where a shared disk may have numbers of its own.
+    """
+
+    path: str
+    size: int
+    modified: int
+    inode: int | None = field(compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With a path that is the same file wherever another process works."""
+        return vars(self) | {"path": os.path.abspath(self.path), "inode": None}
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> FileState:
+        """The state of a file at present; SourceError where there is none that can be read twice."""
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(
+                f"{path}: not a regular file, and cannot be read twice; write its content to a file first"
+            )
+        return cls(os.fspath(path), status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def check(self, place: str | None = None) -> None:
+        """Raise SourceError, which names the place, if the file is another one by now."""
+        place = place or self.path
+        try:
+            found = FileState.of(self.path)
+        except SourceError as error:
+            raise SourceError(f"{place}: the file vanished while it was read; restore it, and start again") from error
+        if found != self or self.inode not in (None, found.inode):
+            raise SourceError(
+                f"{place}: the file changed while it was read; wait until it is complete, and start again"
+            )
+
+    def digest(self, n_bytes: int = TAIL) -> str:
+        """Hash of the last bytes of the file."""
+        with open(self.path, "rb") as file:
+            file.seek(max(self.size - n_bytes, 0))
+            return blake2b(file.read(n_bytes), digest_size=16).hexdigest()
+
+
+def require_seen(parts: Sequence[Part]) -> None:
+    """Raise SourceError, which names the machine, where the files of parts cannot be seen from this process."""
+    for part in parts:
+        path = getattr(getattr(part, "file", part), "path", None)
+        if path is not None:
+            require_file(path)
+
+
+def reason(error: BaseException) -> str:
+    """What an error says, in its first line; of the system's errors without the name of the file."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error).partition("\n")[0].strip().rstrip(".") or type(error).__name__
+
+
+def files_of(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Files that a path, a folder, a pattern such as ``rows/*.parquet``, or a list of these stands for.
+
+    Those of a folder, with the folders in it, and of a pattern are sorted by name, without those whose names begin with
+    a point or an underscore, or lie in such folders; lists keep their order.
+
+    Raises
+    ------
+    SourceError
+        Where nothing is found, a file in a folder holds no table, files are of several kinds, or one comes twice.
+    """
+    entries = [data] if isinstance(data, str | os.PathLike) else list(data)
+    if not entries:
+        raise SourceError("the list of files is empty; give at least one")
+    files = [file for entry in entries for file in _expanded(os.fspath(entry))]
+    _check_once(files)
+    _check_kinds(files)
+    return files
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Kind of table in a file: "parquet", "arrow", "csv", "tsv" or "libsvm", by its content; of text by its name.
+
+    Raises
+    ------
+    SourceError
+        Where the file is empty, or no table that is known here.
+    """
+    FileState.of(path)
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
+    if not head:
+        raise SourceError(f"{path}: the file is empty; remove it, or write it again")
+    if head.startswith(FEATHER_1):
+        raise SourceError(f"{path}: a Feather file of version 1; write it again in version 2, or as Parquet")
+    if head.startswith(ARROW_STREAM):
+        return "arrow"
+    content = "text" if head.startswith(ZSTANDARD) else kind_by_content(head)
+    kind, named = CONTENTS.get(content), _kind_by_name(path)
+    if kind is None:
+        what = content if content != "safetensors" else "a model"
+        raise SourceError(f"{path}: this is {what}, not a table; remove it, or write it as Parquet or CSV")
+    if kind == "text":
+        if named in ("parquet", "arrow"):
+            raise SourceError(
+                f"{path}: the name says {named}, but this is {content}; write the file again or rename it"
+            )
+        return named or "csv"
+    return kind
+
+
+def labels(files: Sequence[Path]) -> list[str]:
+    """Names of files relative to the folder that they have in common, which stay when that is moved."""
+    base = os.path.commonpath([os.path.abspath(file.parent) for file in files])
+    return [Path(os.path.relpath(os.path.abspath(file), base)).as_posix() for file in files]
+
+
+def _kind_by_name(path: str | os.PathLike[str]) -> str | None:
+    name = os.fspath(path).lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return SUFFIXES.get(os.path.splitext(name)[1])
+
+
+def _expanded(entry: str) -> list[Path]:
+    """Files of one path, folder or pattern."""
+    if re.match(r"[a-z][a-z0-9+.-]+://", entry, re.IGNORECASE):
+        raise SourceError(f"{entry}: files are read from this machine only; copy them, or mount what holds them")
+    if os.path.isdir(entry):
+        return _files_in(Path(entry))
+    if os.path.lexists(entry) or not glob.has_magic(entry):
+        FileState.of(entry)
+        return [Path(entry)]
+    found = [path for path in sorted(map(Path, glob.glob(entry, recursive=True))) if _is_meant(path, Path(entry))]
+    if "**" not in entry:  # which finds what is in the folders as well
+        found = [file for path in found for file in (_files_in(path) if path.is_dir() else [path])]
+    found = [path for path in found if not path.is_dir()]
+    if not found:
+        raise SourceError(f"{entry}: no file matches the pattern; check the folder and the spelling")
+    return found
+
+
+def _is_meant(path: Path, pattern: Path) -> bool:
+    """Whether a path that matches is neither hidden nor set aside, or the pattern says so."""
+    found = [part for part in path.parts if part not in pattern.parts]
+    return pattern.name.startswith(SKIPPED) or not any(part.startswith(SKIPPED) for part in found)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Files of a folder and of the folders in it, sorted."""
+    files = sorted(_walk(folder, ()))
+    if not files:
+        raise SourceError(f"{folder}: the folder holds no table; hidden files and files that begin with _ are ignored")
+    for file in files:
+        if kind_of(file) in ("csv", "libsvm") and _kind_by_name(file) is None:
+            cure = "remove it, put _ in front of its name, or give a pattern such as 'rows/*.csv'"
+            raise SourceError(f"{file}: a file of another kind in a folder of tables; {cure}")
+    return files
+
+
+def _walk(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
+    real = os.path.realpath(folder)
+    if real in above:
+        raise SourceError(f"{folder}: a symbolic link to a folder that it lies in; remove the link")
+    try:
+        entries = list(folder.iterdir())
+    except OSError as error:
+        raise SourceError(f"{folder}: {reason(error)}; give a folder that can be read") from error
+    for entry in entries:
+        if entry.name.startswith(SKIPPED):
+            continue
+        if entry.is_dir():
+            if HIVE.fullmatch(entry.name):
+                cure = f"open it with pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive')"
+                raise SourceError(f"{entry}: the name of the folder holds the value of a column; {cure}")
+            yield from _walk(entry, (*above, real))
+        else:
+            FileState.of(entry)
+            yield entry
+
+
+def _check_once(files: Sequence[Path]) -> None:
+    seen: dict[str, Path] = {}
+    for file in files:
+        before = seen.setdefault(os.path.realpath(file), file)
+        if before is not file:
+            what = "is given twice" if before == file else f"and {before} are one file"
+            raise SourceError(f"{file} {what}, whose rows would count twice; leave one of them out")
+
+
+def _check_kinds(files: Sequence[Path]) -> None:
+    first = kind_of(files[0])
+    for file in files:
+        kind = kind_of(file)
+        if kind != first:
+            raise SourceError(f"{file}: {kind}, but {files[0]} is {first}; give tables of one kind")
+
+
+class TemporaryFolder:
+    """A folder that is deleted with the object; a copy in another process is its path alone, and does not own it.
+
+    Attributes
+    ----------
+    path : str
+    """
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="bochner-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (self.path,)

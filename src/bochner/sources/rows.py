@@ -1,0 +1,490 @@
+"""Rows of parts: split into inputs, targets and weights, checked, and cut into blocks of equal size."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.columns import DATES, first_row, missing_targets
+from bochner.data.table_input import finite_numbers
+from bochner.scores.rows import MOST
+from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value
+
+
+class PartChecksum:
+    """Number and CRC-32 of rows that come batch by batch: of the bytes of each column, and of where values are missing.
+
+    Attributes
+    ----------
+    n_read : int
+        Rows that have come.
+    n_kept : int
+        Rows that were counted by `keep`: those that have a target.
+    """
+
+    def __init__(self) -> None:
+        self.n_read = self.n_kept = 0
+        self._sums: dict[tuple[str, str], int] = {}
+
+    @property
+    def checksum(self) -> int:
+        """Checksum of all that has come."""
+        return crc32(repr(sorted(self._sums.items())).encode())
+
+    def add(self, batch: Batch) -> None:
+        """Take in the next rows."""
+        X, y, weight = batch
+        if isinstance(X, pa.Table):
+            for name, column in zip(X.column_names, X.columns, strict=True):
+                start = self.n_read
+                for chunk in column.chunks:
+                    self._add_column(name, chunk, start)
+                    start += len(chunk)
+        elif sp.issparse(X):
+            self._add_bytes("X", "data", X.data)
+            self._add_bytes("X", "column", X.indices.astype(np.int64))
+            self._add_bytes("X", "length", np.diff(X.indptr).astype(np.int64))
+        else:
+            self._add_bytes("X", "", X)
+        for name, values in (("y", y), ("weight", weight)):
+            if values is not None:
+                self._add_bytes(name, "apart", np.asarray(values))
+        self.n_read += X.shape[0]
+
+    def keep(self, rows: int) -> None:
+        """Count rows that have a target."""
+        self.n_kept += rows
+
+    def _add_bytes(self, name: str, what: str, values: Any) -> None:
+        if isinstance(values, np.ndarray) and values.dtype == object:
+            values = "".join(f"{value!r}\n" for value in values.ravel()).encode(errors="surrogatepass")
+        elif isinstance(values, np.ndarray):
+            values = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self._sums[name, what] = crc32(values, self._sums.get((name, what), 0))
+
+    def _add_column(self, name: str, array: pa.Array, start: int) -> None:
+        """Add values of a column, the first of which has the number `start`."""
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        if array.null_count:
+            gaps = array.is_null().to_numpy(zero_copy_only=False)
+            self._add_bytes(name, "missing", start + np.flatnonzero(gaps))
+            array = array.drop_null()
+        if not len(array):
+            return
+        kind = array.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
+            self._add_text(name, array.cast(pa.large_string()))
+        elif pa.types.is_boolean(kind):
+            self._add_bytes(name, "", array.to_numpy(zero_copy_only=False))
+        elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+            width = kind.bit_width // 8
+            self._add_bytes(name, "", array.buffers()[1][width * array.offset : width * (array.offset + len(array))])
+
+    def _add_text(self, name: str, array: pa.Array) -> None:
+        _, offsets, content = array.buffers()
+        edges = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+        self._add_bytes(name, "length", np.diff(edges))
+        self._add_bytes(name, "", b"" if content is None else content[int(edges[0]) : int(edges[-1])])
+
+
+SHOWN = 8  # names in a message
+
+
+class Rows(NamedTuple):
+    """Consecutive rows of a part, as of `Batch`, and their numbers in it, shape (b,)."""
+
+    X: Any
+    y: NDArray | None
+    weight: NDArray | None
+    number: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Columns with a part of their own.
+
+    Attributes
+    ----------
+    target : tuple of str, or None
+        Columns to predict; None where targets come apart from the table, or are not wanted.
+    weight : str or None
+        Column of weights.
+    one_target : bool
+        Whether y is of shape (b,), not (b, K).
+    without : {"refuse", "drop", "keep"}
+        What becomes of rows whose target is missing or infinite; those that are kept have NaN or None for a missing
+        one, and an infinite one is refused.
+    """
+
+    target: tuple[str, ...] | None = None
+    weight: str | None = None
+    one_target: bool = True
+    without: str = "refuse"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return (*(self.target or ()), *([self.weight] if self.weight else []))
+
+    def split(self, batch: Batch) -> Batch:
+        """Take targets and weights out of the table of a batch: y as an array, weight as a float64 array or None."""
+        return Batch(*self.rows(batch)[:3])
+
+    def rows(self, batch: Batch, first: int = 0) -> Rows:
+        """Split a batch whose first row has that number; see `split`.
+
+        Returns
+        -------
+        Rows
+            y holds float64, int64 or bool numbers, or objects; weight is of shape (b,) or None.
+
+        Raises
+        ------
+        SourceError
+            Where a target is missing, infinite or a date, or a weight is negative; and for columns that are not there.
+        """
+        X, number = batch.X, np.arange(first, first + batch.X.shape[0])
+        y, bad = self._targets(batch)
+        weight = self._weights(batch, first)
+        if isinstance(X, pa.Table):
+            X = X.drop_columns(list(self.columns))
+        if bad is not None and self.without == "keep":
+            bad = np.isinf(y.reshape(len(y), -1)).any(axis=1) if y.dtype.kind == "f" else None
+        if bad is None or not bad.any():
+            return Rows(X, y, weight, number)
+        if self.without != "drop":
+            self._refuse(y, bad, first)
+        kept = ~bad
+        X = X.filter(pa.array(kept)) if isinstance(X, pa.Table) else X[kept]
+        return Rows(X, y[kept], None if weight is None else weight[kept], number[kept])
+
+    def _targets(self, batch: Batch) -> tuple[Any, NDArray[np.bool_] | None]:
+        """Targets, and which rows lack one."""
+        if self.target is None:
+            return (None, None) if batch.y is None else _read_array(np.asarray(batch.y))
+        if batch.y is not None:
+            raise SourceError(f"the rows come with their own targets; leave out the name {self.target[0]!r}")
+        columns = [_read_target(_column(batch.X, name), name) for name in self.target]
+        bad = np.logical_or.reduce([gaps for _, gaps in columns])
+        y = np.column_stack([_marked(*column) if self.without == "keep" else column[0] for column in columns])
+        return (y[:, 0] if self.one_target else y), bad
+
+    def _weights(self, batch: Batch, first: int) -> NDArray[np.float64] | None:
+        """Weights; SourceError for those that are negative, infinite or missing."""
+        if self.weight is None:
+            weight = None if batch.weight is None else _weight_array(np.asarray(batch.weight))
+        else:
+            weight = _as_floats(_column(batch.X, self.weight), f"the weights {self.weight!r}")
+        if weight is None:
+            return None
+        bad = ~((weight >= 0) & (weight <= MOST))
+        if bad.any():
+            row = first_row(bad)
+            what = "the weight" if self.weight is None else f"the weight {self.weight!r}"
+            bounds = f"; weights must be numbers of at least 0 and at most {MOST:g}"
+            raise RowError(f"{what} is {weight[row]} in ", first + row, bounds)
+        return weight
+
+    def _refuse(self, y: Any, bad: NDArray[np.bool_], first: int) -> None:
+        row = first_row(bad)
+        values = np.atleast_1d(y[row])
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            raise RowError("the target is infinite in ", first + row, "; drop such rows, or clip their targets")
+        if self.target is None:
+            raise RowError("the target is missing in ", first + row, "; drop such rows")
+        cure = f"open_source(..., where=~pyarrow.compute.field({self.target[0]!r}).is_null(nan_is_null=True))"
+        none = " and in all rows after it" if bad.all() and first == 0 else ""
+        raise RowError(
+            f"the target {', '.join(map(repr, self.target))} is missing in ",
+            first + row,
+            f"{none}; drop such rows, leave them out with {cure}, or learn from them too with a SemiSupervised "
+            "estimator",
+        )
+
+
+def inputs(schema: Any, roles: Roles) -> Any:
+    """The schema without targets and weights; SourceError where these are not in it, or nothing is left.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema or int
+        As of `TableSource`.
+    roles : Roles
+    """
+    named = [*(roles.target or ()), *([roles.weight] if roles.weight else [])]
+    if isinstance(schema, int):
+        if named:
+            raise SourceError(f"the columns have no names, so none is {named[0]!r}; give the targets as an array")
+        return schema
+    for name in named:
+        require_column(schema.names, name)
+    left = pa.schema([field for field in schema if field.name not in named])
+    if not len(left):
+        raise SourceError(f"the table has no columns but {', '.join(map(repr, named))}; none is left to learn from")
+    return left
+
+
+def require_column(names: Sequence[str], name: str) -> None:
+    """Raise SourceError, with names that are alike, where a table has no column of this name."""
+    if name not in names:
+        near = get_close_matches(name, names, 3) or list(names)[:SHOWN]
+        more = ", ..." if len(near) == SHOWN < len(names) else ""
+        raise SourceError(f"there is no column {name!r}; there are {', '.join(map(repr, near))}{more}")
+
+
+def _column(X: Any, name: str) -> pa.ChunkedArray:
+    if not isinstance(X, pa.Table):
+        raise SourceError(f"the columns have no names, so none is {name!r}; give the targets as an array")
+    require_column(X.column_names, name)
+    return X.column(name)
+
+
+def _read_target(column: pa.ChunkedArray, name: str) -> tuple[NDArray, NDArray[np.bool_]]:
+    """Values of a column of targets, and where there are none."""
+    import pyarrow.compute as pc
+
+    is_a, kind = pa.types, column.type
+    if is_a.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if is_a.is_temporal(kind):
+        raise SourceError(f"column {name!r}: {DATES}")
+    if is_a.is_floating(kind) or is_a.is_decimal(kind):
+        values = _as_floats(column, f"the target {name!r}")
+        return values, ~np.isfinite(values)
+    gaps = column.is_null().to_numpy()
+    if is_a.is_null(kind):
+        return np.full(len(column), np.nan), gaps
+    if is_a.is_boolean(kind):
+        return pc.fill_null(column, False).to_numpy(), gaps
+    if is_a.is_integer(kind):
+        return _cast(pc.fill_null(column, 0), pa.int64(), f"the target {name!r}").to_numpy(), gaps
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
+        return column.to_numpy().astype(object, copy=False), gaps
+    raise SourceError(f"column {name!r}: targets must be numbers, text or booleans, not {kind}")
+
+
+def _marked(values: NDArray, gaps: NDArray[np.bool_]) -> NDArray:
+    """Values with NaN, or None among what are no numbers, in the gaps."""
+    if values.dtype.kind not in "ib" or not gaps.any():
+        return values
+    values = values.astype(np.float64 if values.dtype.kind == "i" else object)
+    values[gaps] = np.nan if values.dtype.kind == "f" else None
+    return values
+
+
+def _read_array(y: NDArray) -> tuple[NDArray, NDArray[np.bool_] | None]:
+    """Targets of an array in the types of those of columns, and which rows lack one."""
+    kind = y.dtype.kind
+    if kind in "iu":
+        return y.astype(np.int64, copy=False), None
+    if kind == "f":
+        y = y.astype(np.float64, copy=False)
+        gaps = ~np.isfinite(y)
+    elif kind in "bOmMUS":
+        y = y.astype(object) if kind in "US" else y
+        try:
+            gaps = missing_targets(y)
+        except ValueError as error:
+            raise SourceError(str(error)) from None
+    else:
+        raise SourceError(f"targets must be numbers, text or booleans, not {y.dtype}")
+    return y, gaps if gaps.ndim == 1 else gaps.any(axis=1)
+
+
+def _weight_array(weight: NDArray) -> NDArray[np.float64]:
+    """Weights that came apart from the rows; SourceError where there is not one number for each row."""
+    if weight.ndim != 1:
+        raise SourceError(f"the weights must be one number for each row, not an array of {weight.ndim} dimensions")
+    try:
+        return weight.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f"the weights must be numbers: {error}") from error
+
+
+def _as_floats(column: pa.ChunkedArray, what: str) -> NDArray[np.float64]:
+    """A column of numbers, missing ones as NaN."""
+    return _cast(column, pa.float64(), what).to_numpy()
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind, safe=pa.types.is_integer(kind))
+    except pa.ArrowException as error:
+        raise SourceError(f"{what} cannot be read as numbers: {str(error).partition(chr(10))[0]}") from error
+
+
+MOST_PIECES = 256  # of a block, before they become one
+
+
+def part_rows(part: Part, schema: Any, roles: Roles, tally: PartChecksum, n_bytes: int = READ_BYTES) -> Generator[Rows]:
+    """Yield the rows of a part, split by their roles.
+
+    Parameters
+    ----------
+    part : Part
+    schema : pyarrow.Schema or int
+        Of the source: columns are taken by name, and become of its types.
+    roles : Roles
+    tally : Tally
+        Takes in what is read.
+    n_bytes : int
+        Of a batch, about.
+
+    Raises
+    ------
+    SourceError
+        Naming the part, for rows that are not as the schema or the roles want them, for arrays of anything but finite
+        numbers, and where there are not as many rows as the part has said.
+    """
+    for batch in part.read(n_bytes):
+        try:
+            first = tally.n_read
+            batch = batch._replace(X=_conformed(batch.X, schema, first))
+            tally.add(batch)
+            rows = roles.rows(batch, first)
+            _refuse_infinite(part, rows.X, rows.number)
+        except ValueError as error:
+            raise _located(part, error) from error
+        tally.keep(len(rows.number))
+        if len(rows.number):
+            yield rows
+    if part.n_rows not in (None, tally.n_read):
+        raise SourceError(
+            f"{part.name}: {tally.n_read:,} rows came where there were {part.n_rows:,} before; do not change the data "
+            "while they are read, and start again"
+        )
+
+
+def _located(part: Part, error: ValueError) -> SourceError:
+    """What is wrong in a part, with the line of the file where there are lines."""
+    line, file = getattr(part, "line", None), getattr(part, "file", None)
+    if line is None or file is None or not isinstance(error, RowError):
+        return SourceError(f"{part.name}: {error}")
+    return SourceError(f"{file.path}: {error.at(f'line {line(error.row)}')}")
+
+
+def finite_batches(part: Part) -> Iterator[Batch]:
+    """Yield the rows of a part; SourceError, with the line, at the first infinite value in lines of text."""
+    first = 0
+    for batch in part.read():
+        number = np.arange(first, first + batch.X.shape[0])
+        try:
+            _refuse_infinite(part, batch.X, number)
+        except RowError as error:
+            raise _located(part, error) from error
+        yield batch
+        first += len(number)
+
+
+def _refuse_infinite(part: Part, X: Any, number: NDArray[np.int64]) -> None:
+    """Raise RowError at the first infinite value of lines of text; others are refused where they are encoded.
+
+    Parameters
+    ----------
+    part : Part
+    X : table of b rows
+    number : array of shape (b,)
+        Of the rows in the part.
+    """
+    if hasattr(part, "line") and isinstance(X, pa.Table) and (infinite := infinite_value(X)):
+        raise RowError(infinite.before, int(number[infinite.row]), infinite.after)
+
+
+def _conformed(X: Any, schema: Any, first: int) -> Any:
+    """A batch with the columns of a schema, in their order and of their types; columns of no type stay as they come.
+
+    Arrays and sparse matrices must hold finite numbers, as those in memory must.
+    """
+    if not isinstance(X, pa.Table):
+        width = schema if isinstance(schema, int) else len(schema)
+        if X.shape[1] != width:
+            raise SourceError(f"the rows have {X.shape[1]:,} columns where {width:,} are expected")
+        return finite_numbers(X, first)
+    if isinstance(schema, int) or X.schema.equals(schema):
+        return X
+    missing = [name for name in schema.names if name not in X.column_names]
+    if missing:
+        raise SourceError(f"column {missing[0]!r} is missing; give all rows the same columns")
+    columns = [_typed(X.column(field.name), field) for field in schema]
+    return pa.table(columns, names=schema.names)
+
+
+def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """A column of the type of a field, where the two differ."""
+    if column.type == field.type or pa.types.is_null(field.type):
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise SourceError(
+            f"column {field.name!r} holds {column.type} values where {field.type} values are expected; give all rows "
+            "one type"
+        ) from error
+
+
+def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
+    """Yield the same rows in blocks of exactly so many; the last one may be shorter."""
+    held: list[Rows] = []
+    count = 0
+    for batch in batches:
+        start, stop = 0, len(batch.number)
+        while stop - start >= size - count:
+            end = start + size - count
+            held.append(slice_rows(batch, start, end))
+            yield concat_rows(held)
+            held, count, start = [], 0, end
+        if start < stop:
+            held.append(slice_rows(batch, start, stop))
+            count += stop - start
+        if len(held) > MOST_PIECES:
+            held = [concat_rows(held, copied=True)]
+    if held:
+        yield concat_rows(held)
+
+
+def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
+    """Some of the rows, not copied where they can be shared."""
+    if start == 0 and stop == len(rows.number):
+        return rows
+    X = rows.X.slice(start, stop - start) if isinstance(rows.X, pa.Table) else rows.X[start:stop]
+    y, weight = (None if values is None else values[start:stop] for values in (rows.y, rows.weight))
+    return Rows(X, y, weight, rows.number[start:stop])
+
+
+def concat_rows(pieces: Sequence[Rows], copied: bool = False) -> Rows:
+    """Several pieces as one; tables, on request, in one piece of memory."""
+    rows = pieces[0]
+    if len(pieces) > 1:
+        X, *others, number = zip(*pieces, strict=True)
+        y, weight = (None if some[0] is None else np.concatenate(some) for some in others)
+        rows = Rows(concat(X), y, weight, np.concatenate(number))
+    return rows._replace(X=rows.X.combine_chunks()) if copied and isinstance(rows.X, pa.Table) else rows
+
+
+def concat(blocks: Sequence[Any]) -> Any:
+    """Tables, or matrices and arrays, one below the other; a sparse matrix where one is."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if isinstance(blocks[0], pa.Table):
+        return _concat_tables(blocks)
+    return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.concatenate(blocks)
+
+
+def _concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables below each other whose columns may lack a type, or hold text in one and its codes in another."""
+    if any(table.schema != tables[0].schema for table in tables):
+        tables = [table.cast(pa.schema([_decoded(field) for field in table.schema])) for table in tables]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _decoded(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field

@@ -1,0 +1,461 @@
+"""One pass over all rows of a table: everything that must be known of them before any choice is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.hashes import mixed
+from bochner.data.table_statistic import MOST_CATEGORIES, Summary, TableStatistic, rounded
+from bochner.data.weights import unit_weights
+from bochner.engines.base import Engine, reduce
+from bochner.engines.local import LOCAL, in_threads, pause, shards
+from bochner.engines.prefetch import prefetched
+from bochner.engines.progress import Advance, no_advance
+from bochner.scores.rows import require_scale
+from bochner.settings import current
+from bochner.sources.base import READ_BYTES, Batch, Part, SourceError, TableSource
+from bochner.sources.paths import require_seen
+from bochner.sources.rows import (
+    MOST_PIECES,
+    PartChecksum,
+    Roles,
+    Rows,
+    concat_rows,
+    inputs,
+    part_rows,
+    rebatch,
+    slice_rows,
+)
+
+ALL = 2**64 - 1
+SPARE = 1.25  # times as many rows as are wanted are held
+
+
+class RowSample:
+    """The rows with the smallest hashes of a seed and their number, in their order; those of two tables add up.
+
+    Parameters
+    ----------
+    size : int
+        Rows, at most.
+    seed : int
+    n_rows : int or None
+        Of the whole table, where that is known: rows that will hardly be among the smallest are not even collected,
+        so that each of many samples of parts is small.
+    """
+
+    def __init__(self, size: int, seed: int, n_rows: int | None = None) -> None:
+        self.size, self.salt = size, np.random.default_rng(seed).integers(2**63, dtype=np.uint64)
+        self.limit = np.uint64(ALL if n_rows is None else sure_limit(size, n_rows))
+        self._pieces: list[Rows] = []
+        self._hashes: list[NDArray[np.uint64]] = []
+        self._count = 0
+
+    def add(self, rows: Rows, first: int) -> None:
+        """Draw from the next rows of a part, whose first row has this number."""
+        hashes = mixed((first + rows.number).astype(np.uint64) ^ self.salt)
+        self._keep(rows, hashes, hashes <= self.limit)
+        if len(self._pieces) > MOST_PIECES or self._count > SPARE * self.size:
+            self._shrink()
+
+    def __iadd__(self, other: RowSample) -> RowSample:
+        self._pieces += other._pieces
+        self._hashes += other._hashes
+        self._count += other._count
+        self.limit = min(self.limit, other.limit)
+        if self._count > SPARE * self.size:
+            self._shrink()
+        return self
+
+    @property
+    def batch(self) -> Batch:
+        """The rows; ValueError where there are none at all."""
+        if not self._pieces:
+            raise ValueError("No rows have been drawn.")
+        if len(self._pieces) > 1 or self._count > self.size:
+            self._shrink()
+        return Batch(*self._pieces[0][:3])
+
+    def _keep(self, rows: Rows, hashes: NDArray[np.uint64], kept: NDArray[np.bool_]) -> None:
+        """Copy the rows that are drawn."""
+        index = np.flatnonzero(kept)
+        if not len(index):
+            return
+        X = rows.X.take(pa.array(index)) if isinstance(rows.X, pa.Table) else rows.X[index]
+        others = [None if values is None else values[index] for values in rows[1:]]
+        self._pieces.append(Rows(X, *others))  # type: ignore[arg-type]
+        self._hashes.append(hashes[index])
+        self._count += len(index)
+
+    def _shrink(self) -> None:
+        """Make one piece of all, and leave out what is not among the smallest."""
+        rows, hashes = concat_rows(self._pieces, copied=True), np.concatenate(self._hashes)
+        self._pieces, self._hashes, self._count = [rows], [hashes], len(hashes)
+        if len(hashes) > self.size:
+            self.limit = np.partition(hashes, self.size - 1)[self.size - 1]
+            self._pieces, self._hashes, self._count = [], [], 0
+            self._keep(rows, hashes, hashes <= self.limit)
+
+
+def sure_limit(size: int, n_rows: int) -> int:
+    """A number below which lie the `size` smallest of so many random ones of 64 bits, but once in 10^15 times.
+
+    Their number below it is binomial, with mean m = s + 8 sqrt(s) + 64, which exceeds s by 8 deviations.
+    """
+    mean = size + 8 * math.sqrt(size) + 64
+    return ALL if mean >= n_rows else int(mean / n_rows * 2.0**64)
+
+
+MOST_LABELS = 1 << 16
+
+
+@dataclass
+class TableSummary:
+    """What all rows are like; those of two tables add up.
+
+    Rows whose target is missing do not count, where they are dropped.
+
+    Attributes
+    ----------
+    table : TableStatistic
+        Of the columns to learn from.
+    targets : Summary or None
+        Of targets that are numbers, one part for each.
+    classes : dict of label to float, or None
+        Weight of each label, where targets are labels, in the order in which they come.
+    n_seen, n_dropped : int
+        Rows that have been looked at, and those without a target beside them.
+    weight, largest_weight : float
+        Of the rows that have been looked at.
+    drawn : RowSample
+    most_categories : int
+        Of a column, to be counted; beyond that the heaviest are found, see `TableStatistic`.
+    counts : list of int or None
+        Rows of each part; None where these are not known, as not all rows have been looked at.
+    checksums : list of int, or None
+        Of the content of each part, where all rows have been looked at.
+    """
+
+    table: TableStatistic
+    targets: Summary | None
+    classes: dict[Any, float] | None
+    drawn: RowSample
+    most_categories: int
+    counts: list[int | None] = field(default_factory=list)
+    checksums: list[int] | None = field(default_factory=list)
+    n_seen: int = 0
+    n_dropped: int = 0
+    weight: float = 0.0
+    largest_weight: float = 0.0
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of all rows; None where it is not known."""
+        return None if None in self.counts else sum(count or 0 for count in self.counts)
+
+    @property
+    def sample(self) -> Batch:
+        """Rows with the smallest hashes of a seed and their number, in their order; X without targets and weights."""
+        return self.drawn.batch
+
+    def add(self, rows: Rows, first: int) -> None:
+        """Look at the next rows of a part whose first row has this number."""
+        X, y, weight, number = rows
+        self.table += TableStatistic.of(X, weight, kinds=self.table.expected())
+        self.table.keep_heaviest(self.most_categories)
+        if y is not None:
+            self._add_targets(y, unit_weights(len(y)) if weight is None else weight)
+        self.drawn.add(rows, first)
+        self.n_seen += len(number)
+        self.weight += float(len(number) if weight is None else weight.sum())
+        self.largest_weight = max(self.largest_weight, 1.0 if weight is None else float(weight.max()))
+
+    def end_part(self, tally: PartChecksum) -> None:
+        """Note how many rows a part has, and their checksum."""
+        self.counts.append(tally.n_kept)
+        self.n_dropped += tally.n_read - tally.n_kept
+        if self.checksums is not None:
+            self.checksums.append(tally.checksum)
+
+    def cut_short(self, counts: list[int | None]) -> None:
+        """Note that not all rows have been looked at, and the rows of each part that are known without."""
+        self.counts, self.checksums = counts, None
+
+    def settle(self) -> None:
+        """Round what was added up, so that neither parts nor their order change anything that is chosen by it."""
+        self.table = replace(self.table, summary=self.table.summary.rounded())
+        self.targets = None if self.targets is None else self.targets.rounded()
+        if self.classes is not None:
+            self.classes = {label: float(rounded(weight, weight)) for label, weight in self.classes.items()}
+        self.weight = float(rounded(self.weight, self.weight))
+
+    def __iadd__(self, other: TableSummary) -> TableSummary:
+        self.table += other.table
+        self.table.keep_heaviest(self.most_categories)
+        self.drawn += other.drawn
+        self.targets = _sum(self.targets, other.targets)
+        if self.classes is not None and other.classes is not None:
+            self._add_labels(other.classes)
+        self.counts += other.counts
+        if self.checksums is not None and other.checksums is not None:
+            self.checksums += other.checksums
+        self.n_seen, self.n_dropped = self.n_seen + other.n_seen, self.n_dropped + other.n_dropped
+        self.weight += other.weight
+        self.largest_weight = max(self.largest_weight, other.largest_weight)
+        return self
+
+    def _add_targets(self, y: NDArray, weight: NDArray) -> None:
+        columns = y.reshape(len(y), -1)
+        if self.classes is not None:
+            if columns.shape[1] != 1:
+                raise SourceError(f"labels must be one column, not {columns.shape[1]}")
+            self._add_labels(label_weights(columns[:, 0], weight))
+            return
+        if y.dtype == object:
+            raise SourceError("the target holds text; for classes use KernelMachineClassifier")
+        counts = weight > 0
+        values = columns.astype(np.float64)
+        summary = Summary.of(values, weight) if counts.all() else Summary.of(values[counts], weight[counts])
+        self.targets = _sum(self.targets, summary)
+
+    def _add_labels(self, weights: dict[Any, float]) -> None:
+        classes = self.classes if self.classes is not None else {}
+        for label, weight in weights.items():
+            classes[label] = classes.get(label, 0.0) + weight
+        if len(classes) > MOST_LABELS:
+            raise SourceError(
+                f"the target has more than {MOST_LABELS:,} different labels; for numbers use KernelMachineRegressor"
+            )
+
+
+def _sum(a: Summary | None, b: Summary | None) -> Summary | None:
+    return b if a is None else a if b is None else a + b
+
+
+def label_weights(y: NDArray, weight: NDArray) -> dict[Any, float]:
+    """Weight of each label, in the order in which they come."""
+    try:
+        encoded = pa.array(y).dictionary_encode()
+    except (pa.ArrowException, TypeError):  # objects of several kinds
+        labels = list(dict.fromkeys(y.tolist()))
+        place = {label: i for i, label in enumerate(labels)}
+        codes = np.array([place[label] for label in y.tolist()])
+    else:
+        labels, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    return dict(zip(labels, np.bincount(codes, weight, len(labels)).tolist(), strict=True))
+
+
+LOOK_ENTRIES, SPARSE_ROWS = 1 << 21, 1 << 14  # of a block
+FEWEST_ROWS, MOST_ROWS = 1 << 6, 1 << 16
+CATEGORY_BYTES, CATEGORIES_BYTES = 512, 1 << 32  # of a category on all threads; of all categories
+CATEGORIES_SHARE, FEWEST_CATEGORIES = 0.25, 1 << 10  # of a memory limit; of a column
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive parts, and the number of their first row."""
+
+    parts: Sequence[Part]
+    first: int
+
+
+@dataclass(frozen=True)
+class ScanPart:
+    """The work of one shard: an overview of the rows of its parts.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema or int
+        Of the source.
+    roles : Roles
+    labels, sparse : bool
+    sample : tuple
+        Size, seed and number of all rows, as of `RowSample`.
+    most_categories : int
+    ahead : bool
+        Whether a thread reads ahead.
+    most : int or None
+        Rows to look at, at most.
+    advance : callable
+    elsewhere : bool
+        Whether another process than that of the caller does it.
+    """
+
+    schema: pa.Schema | int
+    roles: Roles
+    labels: bool
+    sparse: bool
+    sample: tuple[int, int, int | None]
+    most_categories: int
+    ahead: bool = False
+    most: int | None = None
+    advance: Advance = no_advance
+    elsewhere: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block: a power of two that the number of columns decides."""
+        if self.sparse:
+            return SPARSE_ROWS
+        columns = self.schema if isinstance(self.schema, int) else len(self.schema)
+        return 1 << (min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS).bit_length() - 1)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of a call, without its part of the sample."""
+        return 4 * READ_BYTES
+
+    def __call__(self, shard: Shard, shared: None = None) -> TableSummary:
+        """Look at the rows of the parts, in order."""
+        overview, first = self._empty(), shard.first
+        if self.elsewhere:
+            require_seen(shard.parts)
+        for part in shard.parts:
+            tally = PartChecksum()
+            rows = part_rows(part, self.schema, self.roles, tally)
+            with closing(prefetched(rows) if self.ahead else rows) as read:
+                if self._add_part(overview, part, read, first):
+                    break
+            overview.end_part(tally)
+            first += tally.n_read
+        return overview
+
+    def _empty(self) -> TableSummary:
+        left = inputs(self.schema, self.roles)
+        X = np.empty((0, left)) if isinstance(left, int) else left.empty_table()
+        table = TableStatistic.of(sp.csr_array(X) if self.sparse else X)
+        return TableSummary(table, None, {} if self.labels else None, RowSample(*self.sample), self.most_categories)
+
+    def _add_part(self, overview: TableSummary, part: Part, rows: Iterator[Rows], first: int) -> bool:
+        """Look at the rows of a part; whether no more are wanted."""
+        for block in rebatch(rows, self.rows):
+            pause()
+            if self.most is not None:
+                block = slice_rows(block, 0, min(len(block.number), self.most - overview.n_seen))
+            try:
+                overview.add(block, first)
+            except ValueError as error:
+                raise SourceError(f"{part.name}, counted from row {block.number[0]:,}: {error}") from error
+            self.advance(len(block.number))
+            if overview.n_seen == self.most:
+                return True
+        return False
+
+
+def scan(
+    source: TableSource,
+    roles: Roles,
+    labels: bool,
+    seed: int,
+    size: int,
+    advance: Advance = no_advance,
+    engine: Engine = LOCAL,
+) -> TableSummary:
+    """Look at all rows once, on all threads; or at the first ones only, where these stand for all.
+
+    The same rows are drawn, and every figure has the same bits, on any number of threads and workers and in whatever
+    batches the parts come. Where the parts do not know how many rows they have, they are looked at one after the other.
+
+    Parameters
+    ----------
+    source : TableSource
+    roles : Roles
+    labels : bool
+        Whether the targets are labels, which are counted, not numbers.
+    seed : int
+        Of the sample.
+    size : int
+        Rows of the sample, at most.
+    advance : callable, optional
+        Called with the number of rows done after each block, or after each shard that is done elsewhere.
+    engine : Engine
+        What looks at all rows; the first ones are looked at here.
+
+    Returns
+    -------
+    TableSummary
+
+    Raises
+    ------
+    SourceError
+        Naming the part and the row, for columns, targets and weights from which nothing can be learned, and where there
+        are no rows.
+    """
+    left = inputs(source.schema, roles)
+    counts, partly = [part.n_rows for part in source.parts], source.sample is not None
+    apart = not partly and None not in counts
+    edges = shards(len(counts), 1) if apart else [(0, len(counts))]
+    firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
+    items = [Shard(source.parts[a:b], int(firsts[a])) for a, b in edges]
+    sample = size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None
+    most = counted_categories(left, current().memory_limit)
+    work = ScanPart(source.schema, roles, labels, source.sparse, sample, most, len(items) == 1, source.sample, advance)
+    overview = reduce(LOCAL, items, work) if partly or not engine.is_remote else _scan_elsewhere(engine, items, work)
+    if partly:
+        overview.cut_short(counts if roles.without != "drop" else [None] * len(counts))
+    _require_rows(overview, source)
+    overview.settle()
+    return overview
+
+
+def _scan_elsewhere(engine: Engine, items: Sequence[Shard], work: ScanPart) -> TableSummary:
+    """The same work in other processes, each of which reads ahead; what is done is told of here."""
+    rows = [sum(part.n_rows or 0 for part in item.parts) for item in items]
+    there = replace(work, ahead=True, advance=no_advance, elsewhere=True)
+    return reduce(engine, items, there, advance=lambda k: work.advance(rows[k]))
+
+
+def counted_categories(schema: pa.Schema | int, memory_limit: int | None) -> int:
+    """How many categories of a column are counted, such that all columns together stay within their share of memory."""
+    if isinstance(schema, int):
+        return MOST_CATEGORIES
+    texts = sum(not pa.types.is_primitive(field.type) for field in schema)
+    free = CATEGORIES_BYTES if memory_limit is None else int(CATEGORIES_SHARE * memory_limit)
+    return max(min(free // (CATEGORY_BYTES * max(texts, 1)), MOST_CATEGORIES), FEWEST_CATEGORIES)
+
+
+def _require_rows(overview: TableSummary, source: TableSource) -> None:
+    if not overview.n_seen:
+        why = "every target is missing" if overview.n_dropped else "there are no rows"
+        raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
+    if not overview.weight:
+        raise SourceError(f"{source.what}: the weight is zero in every row; at least one must be positive")
+    try:
+        require_scale(overview.largest_weight)
+    except ValueError as error:
+        raise SourceError(f"{source.what}: {error}") from None
+
+
+def read_all(source: TableSource, roles: Roles) -> Batch:
+    """All rows in memory: what `fit` takes.
+
+    Returns
+    -------
+    Batch
+        X is a pyarrow.Table, an array or a CSR matrix; y an array, and weight one or None.
+
+    Raises
+    ------
+    SourceError
+        As of `look`.
+    """
+    inputs(source.schema, roles)
+    tallies = [PartChecksum() for _ in source.parts]
+
+    def read(k: int) -> list[Rows]:
+        return list(part_rows(source.parts[k], source.schema, roles, tallies[k]))
+
+    pieces = [rows for part in in_threads(read, range(len(source.parts))) for rows in part]
+    if not pieces:
+        why = "every target is missing" if any(tally.n_read for tally in tallies) else "there are no rows"
+        raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
+    return Batch(*concat_rows(pieces)[:3])

@@ -1,0 +1,353 @@
+"""Columns and rows that are wanted of a table, and one schema for tables of many files or batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.csv_text import listed, names_problem
+from bochner.sources.base import Batch, SourceError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Columns and rows that are wanted of a table.
+
+    Attributes
+    ----------
+    columns : tuple of str, or None
+        Those to keep, in this order; None for all.
+    exclude : tuple of str
+        Those to leave out.
+    where : pyarrow.compute.Expression or None
+        Keeps the rows for which it is true; may use columns that are not kept.
+    named : tuple of str
+        Those that are no index of the rows, as they have a part of their own, such as targets.
+    """
+
+    columns: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    where: pc.Expression | None = field(default=None, compare=False)  # whose == is no comparison
+    named: tuple[str, ...] = ()
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are kept of a table with this schema.
+
+        Raises
+        ------
+        SourceError
+            Where names repeat, a column is asked for that the table does not have, or none is left.
+        """
+        if problem := names_problem(schema.names):
+            raise SourceError(problem)
+        require(schema.names, [*(self.columns or ()), *self.exclude])
+        kept = self.kept(schema.names)
+        if not kept:
+            raise SourceError("no column is left; keep at least one")
+        if self.where is not None:
+            _check_condition(self.where, schema)
+        return pa.schema([schema.field(name).remove_metadata() for name in kept])
+
+    def kept(self, names: Iterable[str]) -> list[str]:
+        """Those of some columns that are kept, which are not checked."""
+        return [name for name in dict.fromkeys(self.columns or names) if name not in self.exclude]
+
+    def needed(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that must be read of a table with this schema: those that are kept, then others of `where`."""
+        kept = self.schema(schema)
+        if self.where is None:
+            return kept
+        others = [column.remove_metadata() for column in schema if column.name not in kept.names]
+        return pa.schema([*kept, *(column for column in others if _uses(self.where, column.name, schema))])
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        """The wanted rows and columns of a table that has the needed ones; in its order of rows."""
+        if self.where is not None:
+            table = _filtered(table, self.where)
+        return table.select(self.kept(table.column_names))
+
+    def rows(self, table: pa.Table) -> NDArray[np.int64]:
+        """Numbers of the wanted rows of a table that has the needed columns."""
+        every = np.arange(len(table))
+        if self.where is None:
+            return every
+        name = "".join(table.column_names) + "_"
+        return _filtered(table.append_column(name, pa.array(every)), self.where)[name].to_numpy()
+
+    def index(self, names: Iterable[str]) -> list[str]:
+        """Those of some columns that are left out where they are the index of a data frame."""
+        return [] if self.columns is not None else [name for name in names if name not in (*self.exclude, *self.named)]
+
+    def without(self, names: Iterable[str]) -> Selection:
+        """The same that leaves out more columns."""
+        return replace(self, exclude=(*self.exclude, *names))
+
+    def stamp(self) -> str:
+        """Text that changes where the selection does."""
+        where = b"" if self.where is None else bytes(self.where.__reduce__()[1][0])  # its text leaves out long lists
+        return f"{self.columns} {self.exclude} {blake2b(where, digest_size=8).hexdigest()}"
+
+
+def require(names: Iterable[str], wanted: Iterable[str], place: str = "") -> None:
+    """Refuse a name that is not among those of a table, with those that come near it."""
+    names = list(names)
+    for name in wanted:
+        if name not in names:
+            near = get_close_matches(str(name), names, 3)
+            cure = f"did you mean {listed(near, last=' or ')}?" if near else f"there are {listed(names)}"
+            raise SourceError(f"{place}no column {name!r}; {cure}")
+
+
+def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
+    if not isinstance(where, pc.Expression):
+        raise SourceError(f"where must be an expression such as pyarrow.compute.field('x') > 0, got {where!r}")
+    if "FieldPath(" in str(where):
+        raise SourceError(f"where: {where} refers to columns by their numbers; use their names")
+    try:
+        _filtered(schema.empty_table(), where)
+    except pa.ArrowException as error:
+        raise SourceError(f"where: {str(error).partition(chr(10))[0]}") from error
+
+
+def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
+    """Whether a condition cannot do without a column."""
+    if name not in str(where):
+        return False
+    try:
+        _filtered(schema.remove(schema.get_field_index(name)).empty_table(), where)
+    except pa.ArrowException:
+        return True
+    return False
+
+
+def _filtered(table: pa.Table, where: pc.Expression) -> pa.Table:
+    """Rows for which the condition is true, in their order: in this thread, as `Table.filter` is not."""
+    from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
+
+    steps = [
+        Declaration("table_source", TableSourceNodeOptions(table)),
+        Declaration("filter", FilterNodeOptions(where)),
+    ]
+    return Declaration.from_sequence(steps).to_table(use_threads=False)
+
+
+def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = None) -> pa.Schema:
+    """One schema for tables that have the same columns, in any order.
+
+    Types that differ become the one that holds both: of whole numbers and of floats the wider, floats of both, text of
+    text and categories, anything of nothing but nulls.
+
+    Parameters
+    ----------
+    schemas : pairs of a name for messages and a schema
+        The order of columns is that of the first.
+    asked : pyarrow.Schema, optional
+        Types that columns are to have whatever they have in the files; it may leave columns out.
+
+    Raises
+    ------
+    SourceError
+        Where a column is missing, is there in some tables only, or changes its type; names the file and the column.
+    """
+    asked = pa.schema([]) if asked is None else asked
+    pairs = iter(schemas)
+    first, schema = next(pairs)
+    require(schema.names, asked.names, "schema: ")
+    schema = pa.schema([pa.field(column.name, plain(column.type)) for column in schema])
+    for name, other in pairs:
+        _check_names(first, schema, name, other)
+        if schema.types != [other.field(column).type for column in schema.names]:
+            columns = [(column.name, column.type, other.field(column.name).type) for column in schema]
+            schema = pa.schema([_wider(first, name, column, a, b, column in asked.names) for column, a, b in columns])
+    return pa.schema([asked.field(column.name) if column.name in asked.names else column for column in schema])
+
+
+def fitted(table: pa.Table, schema: pa.Schema, place: str) -> pa.Table:
+    """The table with the columns and types of a schema that it was unified in.
+
+    Raises
+    ------
+    SourceError
+        Where a value does not fit the type; names the place and the column.
+    """
+    table = table.select(schema.names)
+    if table.schema.types == schema.types:
+        return table
+    columns = zip(schema, table.columns, strict=True)
+    return pa.table([_cast(values, column, place) for column, values in columns], schema=schema)
+
+
+def bare(schema: pa.Schema) -> pa.Schema:
+    """The names and types alone."""
+    return pa.schema([(column.name, column.type) for column in schema])
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values in the usual layout."""
+    return pa.string() if str(kind) == "string_view" else kind
+
+
+def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(column.type):
+            values = values.cast(values.type.value_type)
+        return values.cast(column.type)
+    except pa.ArrowException as error:
+        what = f"column {column.name!r} does not fit its type {column.type}"
+        raise SourceError(f"{place}: {what} ({str(error).partition(chr(10))[0]}); give its type in schema=") from error
+
+
+def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> None:
+    there, wanted = set(other.names), set(schema.names)
+    missing = [column for column in schema.names if column not in there]
+    if missing:
+        raise SourceError(f"{name}: there is no column {listed(missing)}, which {first} has; add it, or exclude it")
+    more = [column for column in other.names if column not in wanted]
+    if more:
+        raise SourceError(f"{name}: column {listed(more)} is not in {first}; exclude it")
+
+
+def _wider(first: str, name: str, column: str, a: pa.DataType, b: pa.DataType, asked: bool) -> pa.Field:
+    """A field of the type that holds the values of two, the first of which is plain."""
+    b, empty = plain(b), a == pa.null() or b == pa.null()
+    if pa.types.is_dictionary(a) != pa.types.is_dictionary(b) and not empty:
+        a, b = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b))
+    try:
+        if empty or _is_bytes(a) == _is_bytes(b):
+            one, two = (pa.schema([pa.field(column, kind)]) for kind in (a, b))
+            return pa.unify_schemas([one, two], promote_options="permissive").field(0)
+    except pa.ArrowException:
+        pass
+    if asked:
+        return pa.field(column, a)
+    raise SourceError(f"{name}: column {column!r} is {b}, but {a} in {first}; give its type in schema=, or exclude it")
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+class Layout(NamedTuple):
+    """What all batches have in common.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema or int
+        Of tables as they come; the number of columns of arrays.
+    sparse, with_y, with_weight : bool
+    """
+
+    schema: pa.Schema | int
+    sparse: bool
+    with_y: bool
+    with_weight: bool
+
+    @classmethod
+    def of(cls, batch: Batch) -> Layout:
+        """That of a batch."""
+        X = batch.X
+        schema = X.schema if isinstance(X, pa.Table) else X.shape[1]
+        return cls(schema, sp.issparse(X), batch.y is not None, batch.weight is not None)
+
+    def require(self, batch: Batch, place: str) -> None:
+        """Raise SourceError where a later batch is of another kind, or has another number of columns."""
+        other = Layout.of(batch)
+        kinds = [_kind(one) for one in (self, other)]
+        if kinds[0] != kinds[1]:
+            raise SourceError(f"{place}: {kinds[1]}, but the first batch is {kinds[0]}; yield batches of one kind")
+        if isinstance(self.schema, int) and self.schema != other.schema:
+            raise SourceError(f"{place}: {other.schema} columns, but the first batch has {self.schema}; fix the batch")
+
+
+def _kind(layout: Layout) -> str:
+    table = "a table" if isinstance(layout.schema, pa.Schema) else "a sparse matrix" if layout.sparse else "an array"
+    more = [what for what, there in (("y", layout.with_y), ("weights", layout.with_weight)) if there]
+    return " with ".join([table, " and ".join(more)] if more else [table])
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns and rows that are wanted of batches that are tables.
+
+    Attributes
+    ----------
+    selection : Selection
+    types : pyarrow.Schema
+        Of the columns that are needed, as the first batch has them.
+    asked : pyarrow.Schema
+        Types that columns are to have.
+    """
+
+    selection: Selection
+    types: pa.Schema
+    asked: pa.Schema
+
+    @classmethod
+    def of(cls, layout: Layout, selection: Selection | None, asked: pa.Schema | None) -> Columns | None:
+        """Those of batches with the layout of the first; None of arrays, whose columns have no names."""
+        selection = selection or Selection()
+        if isinstance(layout.schema, pa.Schema):
+            require(layout.schema.names, pa.schema(asked or ()).names, "schema: ")
+            needed = selection.needed(layout.schema)
+            asked = pa.schema([column for column in asked or () if column.name in needed.names])
+            return cls(selection, unified([("the first batch", needed)], asked), asked)
+        if not takes_all(selection) or asked is not None:
+            raise SourceError("columns of arrays have no names; leave out columns=, exclude=, where= and schema=")
+        return None
+
+    def stamp(self) -> str:
+        """Text that changes where what is wanted does."""
+        types = " ".join(f"{column.name} {column.type}" for column in self.types)
+        return f"{types} {self.selection.stamp()}"
+
+    def kept(self) -> pa.Schema:
+        """The schema of what is wanted."""
+        return pa.schema([self.types.field(name) for name in self.selection.kept(self.types.names)])
+
+    def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        """The schema of what has been taken of all batches, of the different ones that it had."""
+        names = schemas[0][1].names
+        return unified(schemas, pa.schema([column for column in self.asked if column.name in names]))
+
+    def take(self, batch: Batch, place: str) -> Batch:
+        """What is wanted of a batch; wider types where those of the first are too narrow.
+
+        Raises
+        ------
+        SourceError
+            Where it has other columns than the first batch, or values of another kind.
+        """
+        table = self._fitted(batch.X, place)
+        if self.selection.where is None:
+            return batch._replace(X=self.selection.apply(table))
+        rows = self.selection.rows(table)
+        beside = [None if values is None else values[rows] for values in batch[1:]]
+        return Batch(replace(self.selection, where=None).apply(table.take(pa.array(rows))), *beside)
+
+    def _fitted(self, table: pa.Table, place: str) -> pa.Table:
+        closed = self.selection.columns is None
+        for k, column in enumerate(table.schema):
+            name = column.name
+            if name in self.types.names and table[k].null_count == len(table):
+                kind = self.types.field(name).type
+                table = table.set_column(k, name, pa.chunked_array([pa.nulls(len(table), kind)]))
+        there = [name for name in table.column_names if name in self.types.names or self._is_new(name, closed)]
+        pairs = [("the first batch", self.types), (place, table.select(there).schema)]
+        return fitted(table, unified(pairs, self.asked), place)
+
+    def _is_new(self, name: str, closed: bool) -> bool:
+        return closed and name not in self.selection.exclude
+
+
+def takes_all(selection: Selection) -> bool:
+    """Whether no column and no row is left out."""
+    return selection.columns is None and not selection.exclude and selection.where is None

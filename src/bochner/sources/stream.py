@@ -1,0 +1,185 @@
+"""Rows of a table as features are computed of them: encoded, block by block."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.array_source import ArraySource, Block
+from bochner.data.weights import unit_weights
+from bochner.engines.prefetch import prefetched
+from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource
+from bochner.sources.paths import require_seen
+from bochner.sources.rows import PartChecksum, Roles, Rows, concat, part_rows, rebatch
+
+WHOLE_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class PartRange:
+    """Consecutive parts of a source, with nothing else of it: what is sent to those who read them.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    counts : tuple of int or None
+    checksums : tuple of int or None
+    """
+
+    parts: tuple[Part, ...]
+    counts: tuple[int | None, ...]
+    checksums: tuple[int, ...] | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, as far as it is known."""
+        return sum(count or 0 for count in self.counts)
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """Rows of a table that is read again in every pass; a `Source`.
+
+    Blocks have as many rows as is asked for whatever the parts and their batches are, but at the end of a span.
+
+    Attributes
+    ----------
+    table : TableSource
+    roles : Roles
+    encode : callable
+        Turns the X of a batch into a matrix of numbers.
+    targets : callable
+        Turns the y of a batch into an array of shape (b, K).
+    counts : tuple of int or None
+        Rows of each part; None where these are not known.
+    checksums : tuple of int or None
+        Of each part, with which what is read is compared; None where that is not wanted.
+    gathered : ArraySource
+        A sample of the rows in memory, encoded already; what `sample` draws from.
+    total_weight : float or None
+        None where it is not known.
+    ahead : bool
+        Whether a thread reads the next rows while the present ones are worked on: for a single consumer.
+    read_bytes : int
+        Of what is read at a time, about.
+    """
+
+    table: TableSource
+    roles: Roles
+    encode: Callable[[Any], Any]
+    targets: Callable[[Any], NDArray]
+    counts: tuple[int | None, ...]
+    checksums: tuple[int, ...] | None
+    gathered: ArraySource
+    total_weight: float | None = None
+    ahead: bool = False
+    read_bytes: int = READ_BYTES
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known."""
+        return None if None in self.counts else sum(count or 0 for count in self.counts)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number K of targets."""
+        return self.gathered.n_outputs
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return len(self.counts)
+
+    def parts(self) -> Sequence[StreamSource]:
+        """Sources of one part each."""
+        return [self.span(k, k + 1) for k in range(self.n_parts)]
+
+    def span(self, first: int, stop: int) -> StreamSource:
+        """The rows of consecutive parts as one source."""
+        part = slice(first, stop)
+        table = replace(self.table, parts=self.table.parts[part])
+        checksums = None if self.checksums is None else self.checksums[part]
+        return replace(self, table=table, counts=self.counts[part], checksums=checksums, total_weight=None)
+
+    def part_range(self, first: int, stop: int) -> PartRange:
+        """Consecutive parts, to be sent."""
+        part = slice(first, stop)
+        checksums = None if self.checksums is None else self.checksums[part]
+        return PartRange(self.table.parts[part], self.counts[part], checksums)
+
+    def worker_ranges(self, most: int) -> list[PartRange]:
+        """All parts, in so many groups of consecutive ones at most, of about as many rows each."""
+        sizes = [1] * self.n_parts if self.n_rows is None else [count or 0 for count in self.counts]
+        ends = np.cumsum(sizes)
+        inner = [int(np.abs(ends - ends[-1] * k / most).argmin()) + 1 for k in range(1, most)]
+        edges = sorted({0, *inner, self.n_parts})
+        return [self.part_range(*edge) for edge in pairwise(edges)]
+
+    def without_parts(self) -> StreamSource:
+        """The same without parts, and with one row of the sample: what is sent once for all spans of it."""
+        first = ArraySource(*self.gathered.take(slice(0, 1)).whole())
+        table = replace(self.table, parts=(), owner=None)
+        return replace(self, table=table, counts=(), checksums=None, gathered=first, total_weight=None, ahead=True)
+
+    def with_parts(self, span: PartRange) -> StreamSource:
+        """The rows of a span, in the process that reads them; SourceError where it cannot see their files."""
+        require_seen(span.parts)
+        table = replace(self.table, parts=span.parts)
+        return replace(self, table=table, counts=span.counts, checksums=span.checksums)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all rows in order, `rows` at a time; fewer only at the end.
+
+        Raises
+        ------
+        SourceError
+            Where rows cannot be read, or are others than in the first pass.
+        """
+        starts: list[int] = []
+        done = 0
+        with closing(prefetched(self._rows(starts)) if self.ahead else self._rows(starts)) as read:
+            for X, y, weight, number in rebatch(read, rows):
+                n = len(number)
+                try:
+                    X = self.encode(X)
+                except ValueError as error:
+                    name = self.table.parts[bisect_right(starts, done) - 1].name
+                    raise SourceError(f"{name}, counted from row {number[0]:,}: {error}") from error
+                y = np.empty((n, 0)) if y is None else self.targets(y)
+                yield Block(X, y, unit_weights(n) if weight is None else weight)
+                done += n
+
+    def whole(self) -> Block:
+        """All rows as one block, its weights an array that BLAS takes."""
+        X, y, weight = zip(*self.blocks(WHOLE_ROWS), strict=True)
+        return Block(concat(X), np.concatenate(y), np.concatenate(weight))
+
+    def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
+        """A source of at most `size` of the rows, drawn by their weights from the sample in memory."""
+        return self.gathered.sample(size, rng)
+
+    def _rows(self, starts: list[int]) -> Generator[Rows]:
+        """Yield the rows as they come, and note how many there are before each part."""
+        done = 0
+        for k, part in enumerate(self.table.parts):
+            starts.append(done)
+            tally = PartChecksum()
+            yield from part_rows(part, self.table.schema, self.roles, tally, self.read_bytes)
+            done += tally.n_kept
+            same = self.counts[k] in (None, tally.n_kept)
+            same &= self.checksums is None or self.checksums[k] == tally.checksum
+            if not same:
+                raise SourceError(
+                    f"{part.name}: the rows or their order differ from the first pass; give the same rows each time"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the owner of temporary files, which stay with the process that made them."""
+        return vars(self) | {"table": replace(self.table, owner=None)}

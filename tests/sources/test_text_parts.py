@@ -1,0 +1,296 @@
+"""Rows of CSV files come back as Arrow reads whole files; what is wrong is named by file and row."""
+
+import gzip
+import pickle
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from bochner.data.streams import lines, text, text_rows
+from bochner.sources.base import SourceError
+from bochner.sources.schema import Selection
+
+ROWS = 40_000
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    return pa.table(
+        {
+            "number": rng.normal(size=ROWS).round(3),
+            "whole": rng.integers(0, 1000, ROWS),
+            "text": pa.array([None if k % 7 == 0 else f"t{k % 11}" for k in range(ROWS)]),
+            "late": pa.array([None] * (ROWS - 1) + [2.5]),
+            "never": pa.nulls(ROWS),
+        }
+    )
+
+
+def written(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def opened(*paths, columns=None, exclude=(), where=None, schema=None):
+    return text.parts(paths, Selection(columns, exclude, where), schema)
+
+
+def rows(parts, **options):
+    return pa.concat_tables([batch.X for part in parts for batch in part.read(**options)])
+
+
+def saved(path, table, quotes="needed"):
+    csv.write_csv(table, path, csv.WriteOptions(quoting_style=quotes))
+    return path
+
+
+@pytest.mark.parametrize("quotes", ["needed", "none"])
+@pytest.mark.parametrize("n_bytes", [1 << 15, 1 << 24])
+def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch):
+    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 16)
+    path = saved(tmp_path / "t.csv", table.replace_schema_metadata(), quotes)
+    parts, schema = opened(path)
+    whole = csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True))
+    assert schema == whole.schema
+    assert rows(parts, n_bytes=n_bytes).equals(whole)
+    assert sum(part.n_rows for part in parts) == ROWS
+    assert (len(parts) > 3) == (quotes == "none")
+    assert pickle.loads(pickle.dumps(parts)) == parts  # noqa: S301
+
+
+def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 12)
+    path = written(tmp_path / "t.csv", "a,b\n" + "10,20\n" * 5000 + "1,2,3\n" + "10,20\n" * 5000)
+    with pytest.raises(SourceError, match=r"t\.csv: line 5002: 2 fields expected, 3 found"):
+        opened(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "2.5"], "double"),
+        (["1", "x"], "string"),
+        (["", "7"], "int64"),
+        (["", "x"], "string"),
+        (["2024-01-01", "2024-01-01 10:00:00"], "timestamp[s]"),
+        (["2024-01-01 10:00:00", "2024-01-01 10:00:00.25"], "timestamp[ns]"),
+        (["2024-01-01", "5"], "string"),
+        (["true", "maybe"], "string"),
+        (["true", "FALSE"], "bool"),
+        (["5", '"a, b"'], "string"),
+        (["5", '"say ""no"""'], "string"),
+        (["1", "123456789012345678901234"], "double"),
+    ],
+)
+@pytest.mark.parametrize("apart", ["in a later block", "in a later file"])
+def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
+    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 256)
+    first, second = (f"{value},0\n" * 100 for value in values)
+    whole = written(tmp_path / "whole.csv", "v,w\n" + first + second)
+    if apart == "in a later block":
+        parts, schema = opened(whole)
+    else:
+        paths = [written(tmp_path / f"{k}.csv", "v,w\n" + some) for k, some in enumerate((first, second))]
+        parts, schema = opened(*paths)
+    assert str(schema.field("v").type) == kind
+    truth = csv.read_csv(whole, convert_options=csv.ConvertOptions(strings_can_be_null=True))
+    assert rows(parts).equals(truth)
+
+
+VALUES = {
+    "whole": ["1", "2", "-7", "0"],
+    "float": ["1.5", "2e3", "-0.25", "nan", "inf"],
+    "text": ["x", '"a,b"', '"q ""r"""', " 5", " ", "1_0", "é", '"two\nlines"'],
+    "null": ["", "NA", '""', "null"],
+    "date": ["2024-01-01", "1999-12-31"],
+    "moment": ["2024-01-01 10:00:00", "2024-01-01T10:00:00"],
+    "fraction": ["2024-01-01 10:00:00.5"],
+    "zone": ["2024-01-01 10:00:00Z"],
+    "time": ["10:00:00"],
+    "flag": ["true", "False"],
+    "big": ["123456789012345678901234"],
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
+    """Kinds follow one another, now and then in turns, in blocks of a few rows."""
+    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_rows, "LEAST_BLOCK", 32)
+    draw = random.Random(seed)
+    columns = []
+    for _ in range(3):
+        kinds = draw.sample(list(VALUES), draw.randint(1, 3))
+        turns = [kinds[k * len(kinds) // 60] if draw.random() < 0.9 else draw.choice(kinds) for k in range(60)]
+        columns.append([draw.choice(VALUES[kind]) for kind in turns])
+    lines = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
+    path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(lines))
+    options = {
+        "parse_options": csv.ParseOptions(newlines_in_values=True),
+        "convert_options": csv.ConvertOptions(strings_can_be_null=True),
+    }
+    whole = csv.read_csv(path, **options)
+    parts, schema = opened(path)
+    assert schema == whole.schema
+    assert str(rows(parts).to_pydict()) == str(whole.to_pydict())  # nan equals nan
+
+
+def test_types_that_are_given(tmp_path):
+    path = written(tmp_path / "t.csv", "code,x\n01,1\n2,2\n")
+    parts, schema = opened(path, schema=pa.schema({"code": pa.string()}))
+    assert schema == pa.schema({"code": pa.string(), "x": pa.int64()})
+    assert rows(parts)["code"].to_pylist() == ["01", "2"]
+    assert parts[0].n_rows == 2
+    parts, schema = opened(path, schema=pa.schema({"x": pa.float32(), "code": pa.string()}))
+    assert schema == pa.schema({"code": pa.string(), "x": pa.float32()})
+    assert parts[0].n_rows is None
+    assert rows(parts)["x"].to_pylist() == [1.0, 2.0]
+    with pytest.raises(SourceError, match=r"line 2, column 'code': invalid value 'x' for int64; .*schema="):
+        rows(opened(written(path, "code,x\nx,1\n"), schema=pa.schema({"code": pa.int64(), "x": pa.int64()}))[0])
+    with pytest.raises(SourceError, match=r"line 2, column 'code': invalid value 'x' for int64; .*schema="):
+        opened(path, schema=pa.schema({"code": pa.int64()}))
+
+
+def test_columns_in_another_order_and_selected(tmp_path):
+    import pyarrow.compute as pc
+
+    a = written(tmp_path / "a.csv", "x,y,z\n1,2,3\n4,5,6\n")
+    b = written(tmp_path / "b.csv", "z,x,y\n30,10,20\n")
+    assert rows(opened(a, b)[0]).to_pydict() == {"x": [1, 4, 10], "y": [2, 5, 20], "z": [3, 6, 30]}
+    parts, schema = opened(a, b, exclude=("y",), where=pc.field("y") > 2)
+    assert schema.names == ["x", "z"]
+    assert rows(parts).to_pydict() == {"x": [4, 10], "z": [6, 30]}
+    assert [part.n_rows for part in parts] == [None, None]
+    assert rows(opened(a, b, columns=("z", "x"))[0]).to_pydict() == {"z": [3, 6, 30], "x": [1, 4, 10]}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize(("mark", "name"), [(";", "t.csv"), ("\t", "t.tsv"), ("|", "t.csv")])
+def test_separators_and_compressions(tmp_path, ending, mark, name):
+    content = f"a{mark}b\n1,5{mark}x,1\n2,25{mark}y\n".encode()
+    codec = {".gz": "gzip", ".zst": "zstd"}.get(ending)
+    content = pa.compress(content, codec=codec, asbytes=True) if codec else content
+    parts, _ = opened(written(tmp_path / (name + ending), content))
+    assert rows(parts).to_pydict() == {"a": [1.5, 2.25], "b": ["x,1", "y"]}
+
+
+def test_commas_that_may_stand_between_thousands(tmp_path):
+    with pytest.warns(UserWarning, match="Column 'a' looks like numbers with commas"):
+        parts, _ = opened(written(tmp_path / "t.csv", "a;b\n1,234;2\n12,345;3\n"))
+    assert rows(parts)["a"].to_pylist() == ["1,234", "12,345"]
+
+
+def test_points_and_commas_in_one_file(tmp_path):
+    """A second reading, with decimal commas, has no more columns of numbers: the first one stays."""
+    with pytest.warns(UserWarning, match="Column 'a' looks like numbers with commas"):
+        parts, schema = opened(written(tmp_path / "t.csv", "a;b\n1,5;2.5\n2,25;3.5\n"))
+    assert rows(parts).to_pydict() == {"a": ["1,5", "2,25"], "b": [2.5, 3.5]}
+    assert schema.types == [pa.string(), pa.float64()]
+
+
+def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 1 << 10)
+    content = "a,b\n" + "1,x\n" * 2000 + "2," + "y" * 50_000 + "\n" + "3,z\n" * 2000
+    parts, _ = opened(written(tmp_path / "t.csv", content))
+    found = rows(parts)
+    assert found["a"].to_pylist() == [1] * 2000 + [2] + [3] * 2000
+    assert parts[0].n_rows == 4001
+
+
+def test_a_file_without_rows_among_others(tmp_path):
+    empty, full = written(tmp_path / "a.csv", "x,y\n"), written(tmp_path / "b.csv", "x,y\n1,2\n")
+    parts, schema = opened(empty, full)
+    assert schema.types == [pa.int64(), pa.int64()]
+    assert [part.n_rows for part in parts] == [0, 1]
+    assert rows(parts).to_pydict() == {"x": [1], "y": [2]}
+    with pytest.raises(SourceError, match=r"a\.csv: .*no rows"):
+        opened(empty)
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("a,b\n1,2\n3\n", r"t\.csv: line 3: 2 fields expected, 1 found"),
+        ("a,b\n" + "1,2\n" * 300_000 + "1,2,3\n", "line 300002: 2 fields expected, 3 found"),
+        ("a,b\n" + "1,2\n" * 300_000 + "1,\xe9\n", None),
+        ("a,b\n1,x\n2,é\n".encode("latin-1"), "line 3, column 'b': .*UTF-8"),
+        ("a,é\n1,x\n".encode("latin-1"), "column names: text that is not UTF-8"),
+        ("a,b,a\n1,2,3\n", "column names repeat: 'a'"),
+        (gzip.compress(b"a,b\n" + b"1,2\n3,4\n" * 50_000)[:300], "damaged gzip file"),
+        ("\n\n", "no rows"),
+    ],
+)
+def test_what_is_no_table(tmp_path, content, match):
+    path = written(tmp_path / "t.csv", content)
+    if match is None:
+        with pytest.warns(UserWarning, match="1 of 300,001 values, first 'é' in line 300002"):
+            assert opened(path)[1].types == [pa.int64(), pa.string()]
+        return
+    with pytest.raises(SourceError, match=match) as caught:
+        opened(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_gzip_that_ends_far_down(tmp_path):
+    content = np.random.default_rng(0).integers(0, 10**9, (50_000, 2))
+    raw = b"a,b\n" + b"".join(b"%d,%d\n" % (a, b) for a, b in content.tolist())
+    path = written(tmp_path / "t.csv.gz", gzip.compress(raw)[:300_000])
+    with pytest.raises(SourceError, match=r"damaged gzip file .*copy it again"):
+        opened(path)
+
+
+def test_later_files_with_other_columns(tmp_path):
+    a = written(tmp_path / "a.csv", "x,y\n1,2\n")
+    with pytest.raises(SourceError, match=r"b\.csv: there is no column 'y', which .*a\.csv has"):
+        opened(a, written(tmp_path / "b.csv", "x\n1\n"))
+    c = written(tmp_path / "c.csv", "x,y,z\n1,2,3\n")
+    with pytest.raises(SourceError, match=r"c\.csv: column 'z' is not in .*a\.csv"):
+        opened(a, c)
+    assert opened(a, c, columns=("y",))[1].names == ["y"]
+
+
+@pytest.mark.parametrize("change", ["x,y\n1,2\n3,4\n", None])
+def test_changed_after_opening(tmp_path, change):
+    path = written(tmp_path / "t.csv", "x,y\n1,2\n")
+    ((part,), _) = opened(path)
+    path.unlink() if change is None else path.write_text(change)
+    with pytest.raises(SourceError, match=r"t\.csv: the file (changed|vanished)"):
+        list(part.read())
+
+
+def test_changed_while_it_is_read(tmp_path):
+    path = written(tmp_path / "t.csv", "x,y\n" + "1,2\n" * 100_000)
+    ((part,), _) = opened(path)
+    batches = part.read(1 << 15)
+    next(batches)
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(SourceError, match=r"t\.csv: the file changed while it was read"):
+        list(batches)
+
+
+def test_stamps_follow_the_content(tmp_path):
+    path = written(tmp_path / "t.csv", "x,y\n1,2\n")
+    first, again = (opened(path)[0][0].stamp() for _ in range(2))
+    assert first == again
+    other = opened(written(tmp_path / "t.csv", "x,y\n1,3\n"))[0][0].stamp()
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    assert first != other
+    assert opened(written(moved / "t.csv", "x,y\n1,2\n"))[0][0].stamp() == first
+
+
+def test_lines_are_cut_where_they_start(tmp_path):
+    content = b"".join(b"%d\n" % k for k in range(1000))
+    path = str(written(tmp_path / "t", content))
+    for step in (1, 7, 100, 10_000):
+        starts = lines.line_starts(path, len(content), step)
+        assert starts[0] == 0
+        assert starts[-1] == len(content)
+        assert starts == sorted(set(starts))
+        assert all(content[start - 1 : start] == b"\n" for start in starts[1:-1])
+    assert lines.line_starts(str(written(tmp_path / "one", b"x" * 100)), 100, 10) == [0, 100]
