@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file
 from bochner import KernelMachineRegressor, load
 from bochner.data.table_files import read_table
 from bochner.engines.base import EngineError
-from bochner.estimators import sizes
+from bochner.inputs import training
 from farm import Farm
 
 N, FILES = 1500, 3
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def large(folder, monkeypatch):
     """The same where so many rows are not read into memory."""
-    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500, sampled_rows=400))
+    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500, sampled_rows=400))
     return folder
 
 
@@ -137,7 +137,7 @@ def test_whole_numbers(large, done):
 def test_predictions_in_blocks_are_those_at_once(folder, done, monkeypatch, suffix, target):
     fit(done, "all.parquet", "--out", "model.safetensors", target=target)
     once = done("predict", "model.safetensors", "all.csv", "--out", "once" + suffix)
-    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
     for data in ("rows", "texts", "all.csv", "all.parquet"):
         report = done("predict", "model.safetensors", data, "--out", "blocks" + suffix)
         assert report["rows"] == N
@@ -155,7 +155,7 @@ def test_predictions_in_blocks_are_those_at_once(folder, done, monkeypatch, suff
 def test_evaluate_in_blocks(folder, done, monkeypatch):
     fit(done, "all.parquet", "--out", "model.safetensors")
     once = done("evaluate", "model.safetensors", "all.parquet")
-    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
     many = done("evaluate", "model.safetensors", "rows")
     assert many["rows"] == many["rows_test"] == N
     assert many["scores"]["r2"]["value"] == pytest.approx(once["scores"]["r2"]["value"])
@@ -163,7 +163,7 @@ def test_evaluate_in_blocks(folder, done, monkeypatch):
 
 def test_a_score_needs_no_more_rows_than_tell_it(folder, done, monkeypatch):
     fit(done, "all.parquet", "--out", "model.safetensors")
-    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
     monkeypatch.setattr("bochner.cli.tables.SCORED_ROWS", 300)
     report = done("evaluate", "model.safetensors", "rows")
     assert report["rows"] == N
@@ -188,7 +188,7 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     report = done("plan", "rows", "--target", "y")
     assert report["plan"]["gathered"] is True
     assert report["task"] == "regression"
-    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=500))
+    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
     found = done("plan", "texts", "--target", "big", "--features", "fourier", "--n-components", "64")
     assert (found["task"], found["plan"]["gathered"], found["plan"]["solver"]) == ("classification", False, "direct")
     assert [one[1] for one in found["plan"]["passes"]] == [1, 1]

@@ -34,6 +34,7 @@ LAYERS = [
     {"solvers", "graph"},
     {"selection"},
     {"tuning"},
+    {"inputs"},
     {"estimators"},
     {"unsupervised"},
     {"semisupervised", "online", "hypotheses"},

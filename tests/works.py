@@ -7,8 +7,8 @@ import numpy as np
 
 from bochner.data.array_source import ArraySource
 from bochner.engines.local import _allowed
-from bochner.estimators.targets import Standardised
 from bochner.features import FourierFeatures
+from bochner.inputs.targets import Standardised
 from bochner.reductions import SumMoments
 from bochner.settings import current
 

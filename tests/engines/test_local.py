@@ -30,7 +30,7 @@ from bochner.engines.local import (
     require_memory,
     shards,
 )
-from bochner.estimators.targets import Standardised
+from bochner.inputs.targets import Standardised
 from bochner.reductions import SumMoments
 
 

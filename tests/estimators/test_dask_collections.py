@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, open_source
-from bochner.estimators.tables import Stream
+from bochner.inputs.training import Stream
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
 from bochner.sources.base import SourceError
@@ -36,7 +36,7 @@ def frame():
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1500)
-    for module in ("bochner.estimators.sizes", "bochner.estimators.streamed"):
+    for module in ("bochner.inputs.training", "bochner.estimators.streamed"):
         monkeypatch.setattr(f"{module}.POLICY", small)
 
 

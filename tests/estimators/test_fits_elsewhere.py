@@ -46,7 +46,7 @@ def engine(request):
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=SAMPLE)
-    for module in ("bochner.estimators.sizes", "bochner.estimators.streamed"):
+    for module in ("bochner.inputs.training", "bochner.estimators.streamed"):
         monkeypatch.setattr(f"{module}.POLICY", small)
     monkeypatch.setattr("bochner.sources.arrow_files.PART_ROWS", GROUP)
 
@@ -157,7 +157,7 @@ def test_small_tables_are_read_here(folder):
 def test_tables_that_others_can_read_are_read_here_where_all_rows_are_needed(folder, streams, monkeypatch):
     """More rows than the sample, but not too many for this process."""
     large = replace(policy.POLICY, gathered_rows=10**5, sampled_rows=SAMPLE)
-    monkeypatch.setattr("bochner.estimators.sizes.POLICY", large)
+    monkeypatch.setattr("bochner.inputs.training.POLICY", large)
     farm = Farm()
     exact = regressor(FOURIER, loss="huber")
     with settings(engine=farm):

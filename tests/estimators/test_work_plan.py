@@ -10,8 +10,8 @@ from pyarrow import csv, parquet
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, settings
 from bochner.estimators.described import described, estimated_rows
-from bochner.estimators.sizes import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.estimators.work import duration
+from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size

@@ -11,10 +11,8 @@ from scipy.stats import chi2
 from bochner import independence_test, load, save
 from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
-from bochner.hypotheses.independence import RIDGES, _Test
-from bochner.hypotheses.maps import Axes, draw_map
-from bochner.hypotheses.pairs import Pairs, PairSums, permuted_covariances
-from bochner.hypotheses.quadratic import weighted_chi2_sf
+from bochner.hypotheses.features import Axes, draw_map
+from bochner.hypotheses.independence import RIDGES, Pairs, PairSums, _Test, permuted_covariances, weighted_chi2_sf
 
 
 def test_level_by_permutation_is_exact(level):
@@ -115,7 +113,7 @@ def test_permutations_stay_within_blocks():
 
 def test_groups_are_permuted_as_they_are(monkeypatch):
     """Of two groups of 3 shuffled pairs and one row beside them there are two covariances: as they are, or swapped."""
-    monkeypatch.setattr("bochner.hypotheses.pairs.GROUPS", 3)
+    monkeypatch.setattr("bochner.hypotheses.independence.GROUPS", 3)
     rng = np.random.default_rng(2)
     X, Y = rng.standard_normal((7, 2)), rng.standard_normal((7, 3))
     axes, means = (Axes(np.ones(2), np.eye(2)), Axes(np.ones(3), np.eye(3))), (np.zeros(2), np.zeros(3))
@@ -152,7 +150,7 @@ def test_columns_by_name_of_frames_and_files(tmp_path, monkeypatch):
     assert own.columns == ("a", "b", "c")
     assert own.shares[:2].argmax() == 1
     assert independence_test(tmp_path / "rows.parquet", ["c"], random_state=0).statistic == pytest.approx(own.statistic)
-    monkeypatch.setattr("bochner.estimators.tables.Stream.is_gathered", False)
+    monkeypatch.setattr("bochner.inputs.training.Stream.is_gathered", False)
     passes = independence_test(tmp_path / "rows.parquet", "c", random_state=0)
     assert passes.p_value == own.p_value == 0.001
     with pytest.raises(ValueError, match="no column 'z'"):

@@ -11,10 +11,9 @@ from scipy.stats import gamma, ks_2samp
 
 from bochner import two_sample_test
 from bochner.data.array_source import ArraySource
-from bochner.hypotheses.evidence import combine
-from bochner.hypotheses.groups import group_sums
-from bochner.hypotheses.maps import Axes, column_slopes, draw_map
-from bochner.hypotheses.two_sample import MEMBERS, _values
+from bochner.hypotheses.features import Axes, column_slopes, draw_map
+from bochner.hypotheses.result import combine
+from bochner.hypotheses.two_sample import MEMBERS, _values, group_sums
 
 
 def blobs(rng, n, stretched):
@@ -25,8 +24,8 @@ def blobs(rng, n, stretched):
 
 @pytest.fixture
 def few_groups(monkeypatch):
-    monkeypatch.setattr("bochner.hypotheses.groups.MOST_GROUPS", 16)
-    monkeypatch.setattr("bochner.hypotheses.groups.FEWEST_GROUPS", 8)
+    monkeypatch.setattr("bochner.hypotheses.two_sample.MOST_GROUPS", 16)
+    monkeypatch.setattr("bochner.hypotheses.two_sample.FEWEST_GROUPS", 8)
 
 
 def test_level_is_exact_of_small_and_uneven_samples(level):
@@ -146,7 +145,7 @@ def test_passes_over_a_stream_find_what_rows_in_memory_do(tmp_path, monkeypatch)
     X, Y = rng.standard_normal((600, 2)), rng.standard_normal((500, 2)) * [1, 1.5]
     for name, Z in zip("XY", (X, Y), strict=True):
         pd.DataFrame(Z, columns=["a", "b"]).to_parquet(tmp_path / f"{name}.parquet")
-    monkeypatch.setattr("bochner.estimators.tables.Stream.is_gathered", False)
+    monkeypatch.setattr("bochner.inputs.training.Stream.is_gathered", False)
     found = two_sample_test(tmp_path / "X.parquet", tmp_path / "Y.parquet", random_state=0)
     assert found.n_rows == (600, 500)
     assert found.p_value == 0.001

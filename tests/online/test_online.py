@@ -21,7 +21,7 @@ from bochner import (
     save,
 )
 from bochner.kernels import Gaussian
-from bochner.online.history import MOST_ENTRIES, History
+from bochner.online.base import MOST_ENTRIES, History
 
 N = 1200
 

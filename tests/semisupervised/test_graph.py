@@ -8,10 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bochner import AnchorFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design import Design
-from bochner.semisupervised.base import of_all_rows
-from bochner.semisupervised.graph import graph_of
-from bochner.semisupervised.marks import labelled
-from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, left_out
+from bochner.semisupervised.base import labelled, of_all_rows
+from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, graph_of, left_out
 
 N, M, K = 300, 40, 3
 RNG = np.random.default_rng(0)

@@ -10,8 +10,8 @@ from sklearn.svm import LinearSVC
 
 from bochner.data.array_source import ArraySource
 from bochner.design import Design
-from bochner.estimators.targets import Signs
 from bochner.features import BinningFeatures, FourierFeatures
+from bochner.inputs.targets import Signs
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Logistic, Multinomial, Poisson, SquaredHinge

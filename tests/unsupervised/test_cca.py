@@ -16,7 +16,7 @@ import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelCCA, load, open_source, save
 from bochner.kernels import Gaussian
 from bochner.moments import Moments
-from bochner.unsupervised.canonical import choose_ridge
+from bochner.unsupervised.cca import choose_ridge
 
 DIGITS = load_digits().data
 LEFT, RIGHT = (half.reshape(len(DIGITS), -1) for half in np.split(DIGITS.reshape(-1, 8, 8), 2, axis=2))

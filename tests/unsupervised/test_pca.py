@@ -12,7 +12,7 @@ from sklearn.decomposition import KernelPCA as Exact
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import BinningFeatures, FourierFeatures, KernelPCA, LinearFeatures, NystroemFeatures, load, save
-from bochner.estimators import sizes
+from bochner.inputs import training
 from bochner.kernels import Gaussian, Laplacian
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
@@ -109,8 +109,8 @@ def test_streamed_rows_have_the_components_of_all(tmp_path, monkeypatch):
     X.write_parquet(tmp_path / "a.parquet", row_group_size=500)
     features = NystroemFeatures(Gaussian(40.0), 100, random_state=0)
     whole = KernelPCA(4, features=features, fit_inverse_transform=True, random_state=0).fit(X)
-    monkeypatch.setattr(sizes, "POLICY", replace(sizes.POLICY, gathered_rows=1000, sampled_rows=1000))
-    monkeypatch.setattr(sizes, "FEWEST_SAMPLED", 1000)
+    monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=1000, sampled_rows=1000))
+    monkeypatch.setattr(training, "FEWEST_SAMPLED", 1000)
     streamed = KernelPCA(4, features=features, fit_inverse_transform=True, random_state=0)
     streamed.fit(tmp_path / "a.parquet")
     assert streamed.n_samples_seen_ == len(X)

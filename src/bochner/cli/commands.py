@@ -19,7 +19,7 @@ from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
 from bochner.cli.target import Target, read_target
 from bochner.data.table_files import write_table
 from bochner.engines.progress import progress
-from bochner.estimators.streamed_predictions import predict_stream
+from bochner.inputs.predictions import predict_stream
 from bochner.loops.clock import CLOCK
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.hash_split import HashSplit

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.cli.errors import CommandError, errors_of
 from bochner.cli.saved import SavedModel
-from bochner.estimators.streamed_predictions import named_columns
+from bochner.inputs.predictions import named_columns
 
 
 @dataclass(frozen=True)

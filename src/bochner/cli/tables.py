@@ -18,7 +18,7 @@ from bochner.data.streams.text_rows import line_of, whole_span
 from bochner.data.table_files import TableFileError, read_table
 from bochner.engines.chosen import chosen
 from bochner.estimators.described import estimated_rows
-from bochner.estimators.sizes import gathers
+from bochner.inputs.training import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
 from bochner.sources.hash_split import HashSplit, filter_rows

@@ -95,7 +95,7 @@ class LabelDisplay:
         ValueError
             Where the model is not fitted, or y does not fit X.
         """
-        from bochner.semisupervised.marks import checked_marks, labelled
+        from bochner.semisupervised.base import checked_marks, labelled
 
         classes = np.asarray(fitted_attribute(model, "classes_"))
         p = model.predict_proba(X)

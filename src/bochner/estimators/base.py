@@ -19,15 +19,12 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
-from bochner.estimators.checks import threads_of
 from bochner.estimators.exclusions import BINNED, CRITERIA, NUMBER_LOSSES
 from bochner.estimators.interpretation import Interpretation, metric_of
-from bochner.estimators.model import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameters
 from bochner.estimators.places import place, place_for
 from bochner.estimators.reported import Reported
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
-from bochner.estimators.rows import checked_rows
 from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
@@ -35,6 +32,8 @@ from bochner.features.copies import fixed, seeded
 from bochner.features.hashed import hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
+from bochner.inputs.checks import checked_rows, threads_of
+from bochner.inputs.training import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.reductions import factor_bytes, require_factor_memory

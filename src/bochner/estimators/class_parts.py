@@ -12,13 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.model import encoded_source
 from bochner.estimators.other_losses import ClassFit, as_squared
 from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
-from bochner.estimators.tables import ClassWeighted, Stream, given, given_batch
-from bochner.estimators.targets import Signs
 from bochner.features.boundary import any_arrays
+from bochner.inputs.targets import Signs
+from bochner.inputs.training import ClassWeighted, Stream, encoded_source, given, given_batch
 from bochner.selection.choose import Choice
 from bochner.sources.base import Batch
 from bochner.sources.scan import TableSummary

@@ -18,19 +18,18 @@ from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
-from bochner.estimators.checks import caution_unlabelled, require_target
 from bochner.estimators.class_parts import ClassesInParts
 from bochner.estimators.exclusions import CLASS_LOSSES
 from bochner.estimators.few import choose_few
-from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.other_losses import Chosen, ClassFit, fit_classes, fit_classes_again, largest_score
 from bochner.estimators.prediction_sets import PredictionSets
 from bochner.estimators.ridge import SOLVERS, given_alphas
-from bochner.estimators.streamed_predictions import predicted
-from bochner.estimators.tables import given
-from bochner.estimators.targets import Signs
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.inputs.checks import caution_unlabelled, require_target
+from bochner.inputs.predictions import LazyScore, predicted
+from bochner.inputs.targets import Signs
+from bochner.inputs.training import given
 from bochner.kernels import Kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions

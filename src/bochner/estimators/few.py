@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bochner.estimators.base import KernelMachine, Prepared
 from bochner.estimators.exclusions import CRITERIA
-from bochner.estimators.model import column_units
 from bochner.estimators.ridge import given_alphas
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.rows import KernelRows
+from bochner.inputs.training import column_units
 from bochner.kernels import Kernel
 from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few

@@ -15,14 +15,14 @@ from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.base import KernelMachine
-from bochner.estimators.checks import threads_of
-from bochner.estimators.model import encoded_source, rows_to_map
 from bochner.estimators.posterior import Posterior
 from bochner.estimators.posterior_fit import ScaleMap, refit_posterior
 from bochner.estimators.ridge.error_scale import scale_map
-from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.inputs.checks import threads_of
+from bochner.inputs.targets import Standardised
+from bochner.inputs.training import encoded_source, rows_to_map
 from bochner.selection.budget import Budget
 
 

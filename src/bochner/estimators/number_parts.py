@@ -11,12 +11,11 @@ from sklearn.utils.metaestimators import available_if
 
 from bochner.data.table_statistic import Summary
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.model import encoded_source
 from bochner.estimators.ridge import Fitted
 from bochner.estimators.streamed import StreamedMachine
-from bochner.estimators.tables import given, given_batch
-from bochner.estimators.targets import Standardised
 from bochner.features.boundary import any_arrays
+from bochner.inputs.targets import Standardised
+from bochner.inputs.training import encoded_source, given, given_batch
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.sources.scan import TableSummary

@@ -14,7 +14,6 @@ from bochner.engines.local import available_memory
 from bochner.estimators.costs import machine_costs
 from bochner.estimators.described import described
 from bochner.estimators.ridge import given_alphas
-from bochner.estimators.sizes import AROUND, GATHERED_SHARE, gathers, row_bytes, sampled_rows
 from bochner.estimators.solver import WORTH_MEASURING, Task, plan
 from bochner.estimators.ways import Map, block_rows, held_way, look, reading, streamed_ways, working_bytes
 from bochner.estimators.work import Plan, Rows, Way
@@ -22,6 +21,7 @@ from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
 from bochner.features.leaves import leaves
+from bochner.inputs.training import AROUND, GATHERED_SHARE, gathers, row_bytes, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings

@@ -16,21 +16,20 @@ from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.checks import normalised_weights, require_target
 from bochner.estimators.cross_fitting import cross_fitted
 from bochner.estimators.exclusions import NUMBER_LOSSES
 from bochner.estimators.gaussian_process import GaussianProcess
 from bochner.estimators.intervals import Intervals
-from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.number_parts import CheckedTarget, NumbersInParts, mean_and_scale
 from bochner.estimators.other_losses import NumberFit, fit_numbers, fit_numbers_again, log_counts
 from bochner.estimators.posterior_fit import fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
-from bochner.estimators.streamed_predictions import named_columns, predicted
-from bochner.estimators.tables import given
-from bochner.estimators.targets import Standardised
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.inputs.checks import normalised_weights, require_target
+from bochner.inputs.predictions import LazyScore, named_columns, predicted
+from bochner.inputs.targets import Standardised
+from bochner.inputs.training import given
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.sources.dask_map import MethodCall, dask_map

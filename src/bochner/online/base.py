@@ -1,9 +1,10 @@
-"""What the online regressor and classifier share: scales and features of the first rows, and sums of all."""
+"""Scores over time of rows that were predicted before they were learned, in bounded memory."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -18,25 +19,23 @@ from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
-from bochner.estimators.checks import threads_of
 from bochner.estimators.first_rows import IgnoresColumns
-from bochner.estimators.model import column_units, draw, encoded_source, rows_to_map
 from bochner.estimators.parameters import check_parameter
 from bochner.estimators.places import place
-from bochner.estimators.rows import checked_rows
-from bochner.estimators.tables import Stream, given
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import seeded
+from bochner.inputs.checks import checked_rows, threads_of
+from bochner.inputs.training import Stream, column_units, draw, encoded_source, given, rows_to_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.online.history import History
 from bochner.online.recursion import RecursiveSums
 from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.selection.lengthscale import choose_kernel
 from bochner.sources.rows import PartChecksum, concat, part_rows, rebatch
 from bochner.sources.rows import Rows as Batch
 
+MOST_ENTRIES = 512
 BATCH_ROWS = 1 << 12  # of a stream
 FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more
 
@@ -334,6 +333,47 @@ class OnlineKernelMachine(IgnoresColumns, KernelParameter):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+@dataclass
+class History:
+    """Losses of consecutive rows, summed over spans that double where there are too many of them.
+
+    Attributes
+    ----------
+    start : int
+        Rows that had come before the first one here.
+    span : int
+        Rows of a full entry, at least.
+    entries : array of shape (m, 3)
+        Rows, their weight, and their weighted losses.
+    """
+
+    start: int
+    span: int
+    entries: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
+
+    def add(self, loss: NDArray, weight: NDArray) -> None:
+        """Add rows, by their losses and weights, both of shape (b,)."""
+        new = np.array([[len(loss), weight.sum(), weight @ loss]])
+        if len(self.entries) and self.entries[-1, 0] < self.span:
+            self.entries[-1] += new[0]
+            return
+        if len(self.entries) == MOST_ENTRIES:
+            self.entries = self.entries.reshape(MOST_ENTRIES // 2, 2, 3).sum(axis=1)
+            self.span *= 2
+        self.entries = np.vstack([self.entries, new])
+
+    def scores(self) -> NDArray[np.float64]:
+        """Rows that had come at the end of each entry, and 1 less the mean loss of its rows, shape (m, 2)."""
+        rows, weight, loss = self.entries.T
+        counted = weight > 0
+        return np.column_stack([self.start + np.cumsum(rows), 1 - loss / np.where(counted, weight, 1)])[counted]
+
+    def score(self) -> float:
+        """1 less the mean loss of all rows; NaN without any."""
+        _, weight, loss = self.entries.sum(axis=0)
+        return float(1 - loss / weight) if weight > 0 else float("nan")
 
 
 def _is_number(value: Any) -> bool:

@@ -15,12 +15,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from bochner.data.weights import checked_weight
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
-from bochner.estimators.checks import caution_unlabelled, require_target
-from bochner.estimators.lazy_scores import LazyScore
-from bochner.estimators.streamed_predictions import predicted
-from bochner.estimators.tables import Stream, engine_of, given, given_batch
-from bochner.estimators.targets import Signs
 from bochner.features.boundary import any_arrays
+from bochner.inputs.checks import caution_unlabelled, require_target
+from bochner.inputs.predictions import LazyScore, predicted
+from bochner.inputs.targets import Signs
+from bochner.inputs.training import Stream, engine_of, given, given_batch
 from bochner.online.base import Labelled, OnlineKernelMachine
 from bochner.sources.dask_map import MethodCall
 from bochner.sources.opening import is_streamed

@@ -12,13 +12,12 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 
 from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
-from bochner.estimators.checks import require_target
-from bochner.estimators.lazy_scores import LazyScore
 from bochner.estimators.number_parts import mean_and_scale
-from bochner.estimators.streamed_predictions import named_columns, predicted
-from bochner.estimators.tables import given_batch
-from bochner.estimators.targets import Standardised
 from bochner.features.boundary import any_arrays
+from bochner.inputs.checks import require_target
+from bochner.inputs.predictions import LazyScore, named_columns, predicted
+from bochner.inputs.targets import Standardised
+from bochner.inputs.training import given_batch
 from bochner.online.base import Labelled, OnlineKernelMachine
 from bochner.sources.dask_map import MethodCall
 from bochner.sources.opening import is_streamed

@@ -15,15 +15,22 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
-from bochner.estimators.lazy_scores import LazyScore
-from bochner.estimators.streamed_predictions import predicted
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.inputs.predictions import LazyScore, predicted
 from bochner.notices import warn
-from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_rows
-from bochner.semisupervised.graph import Graph
-from bochner.semisupervised.marks import TEXT_OF_MARKS, Memberships, checked_marks, labelled, plain, refuse_mixed
-from bochner.semisupervised.smoothers import Smooth, Smoother, left_out
+from bochner.semisupervised.base import (
+    TEXT_OF_MARKS,
+    Memberships,
+    SemiSupervised,
+    checked_marks,
+    coefficients,
+    labelled,
+    of_all_rows,
+    plain,
+    refuse_mixed,
+)
+from bochner.semisupervised.smoothers import Graph, Smooth, Smoother, left_out
 from bochner.sources.dask_map import MethodCall, lazy
 from bochner.sources.opening import is_streamed
 from bochner.sources.scan import TableSummary

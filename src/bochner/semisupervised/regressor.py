@@ -11,14 +11,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.lazy_scores import LazyScore
-from bochner.estimators.streamed_predictions import named_columns, predicted
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
-from bochner.semisupervised.base import SemiSupervised, coefficients, of_all_rows
-from bochner.semisupervised.graph import Graph
-from bochner.semisupervised.marks import Measured, checked_marks
-from bochner.semisupervised.smoothers import Smooth, left_out
+from bochner.inputs.predictions import LazyScore, named_columns, predicted
+from bochner.semisupervised.base import Measured, SemiSupervised, checked_marks, coefficients, of_all_rows
+from bochner.semisupervised.smoothers import Graph, Smooth, left_out
 from bochner.sources.dask_map import MethodCall
 from bochner.sources.opening import is_streamed
 from bochner.sources.scan import TableSummary

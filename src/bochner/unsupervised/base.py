@@ -20,20 +20,38 @@ from bochner.data.weights import checked_weight
 from bochner.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
-from bochner.estimators.checks import is_scaling
-from bochner.estimators.model import draw, encode, encoded_source, encoder_of, rows_to_map
 from bochner.estimators.parameters import check_parameter
-from bochner.estimators.rows import checked_rows
-from bochner.estimators.sizes import sampled_rows
-from bochner.estimators.streamed_predictions import predicted
-from bochner.estimators.tables import Stream, engine_of, given, large
+from bochner.features import FourierFeatures, NystroemFeatures
 from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.copies import seeded
+from bochner.features.distances import median_gaussian
+from bochner.features.hashed import require_hashed
+from bochner.features.landmarks import has_exact_kernel
+from bochner.features.leaves import LeafMap, is_dense
+from bochner.inputs.checks import checked_rows, is_scaling
+from bochner.inputs.predictions import predicted
+from bochner.inputs.training import (
+    Stream,
+    draw,
+    encode,
+    encoded_source,
+    encoder_of,
+    engine_of,
+    given,
+    large,
+    rows_to_map,
+    sampled_rows,
+)
+from bochner.kernels import Kernel
 from bochner.settings import current
 from bochner.sources.dask_map import MethodCall, dask_map
 from bochner.sources.dask_parts import is_collection
 from bochner.sources.opening import is_streamed
 from bochner.sources.scan import scan
 from bochner.sources.stream import StreamSource
+
+LANDMARKS, FREQUENCIES = 300, 2000
+MOST_COLUMNS = 8192  # whose moments and eigenvectors take a minute and a GB
 
 
 class Opened(NamedTuple):
@@ -192,3 +210,42 @@ class RowModel(KernelParameter):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def map_for(features: Any, kernel: Any, sample: ArraySource, seed: int, n_landmarks: int = LANDMARKS) -> FeatureMap:
+    """A map, not drawn yet.
+
+    Parameters
+    ----------
+    features : FeatureMap, transformer or "auto"
+        The last for landmarks of the kernel, or Fourier features where it has no formula.
+    kernel : Kernel or "auto"
+        The last for a Gaussian of the median distance.
+    sample : ArraySource
+        Encoded rows.
+    seed : int
+    n_landmarks : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other words, a kernel beside a map, and bins without buckets.
+    """
+    if isinstance(kernel, str):
+        if kernel != "auto":
+            raise ValueError(f"kernel must be 'auto' or a kernel such as Gaussian(2.0), got {kernel!r}.")
+    elif not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be 'auto' or a kernel such as Gaussian(2.0), got {kernel!r:.200}.")
+    if not isinstance(features, str):
+        if isinstance(kernel, Kernel):
+            raise ValueError("A kernel was given beside a map: give the kernel to the map, features=Map(kernel).")
+        drawn = seeded(features, seed)
+        if not is_dense(drawn):
+            require_hashed(drawn, MOST_COLUMNS)
+        return drawn
+    if features != "auto":
+        raise ValueError(f"features must be 'auto' or a map such as FourierFeatures(), got {features!r}.")
+    chosen = kernel if isinstance(kernel, Kernel) else median_gaussian(sample, seed)
+    landmarks = NystroemFeatures(chosen, n_landmarks)
+    exact = has_exact_kernel(LeafMap(1.0, (), landmarks))
+    return seeded(landmarks if exact else FourierFeatures(chosen, FREQUENCIES), seed)

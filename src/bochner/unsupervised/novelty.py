@@ -1,30 +1,38 @@
-"""Rows unlike those of the fit: by their leverage in Fourier features, and by how many rows share their bins."""
+"""Novelty detection: rows unlike those of the fit, by the leverages of Fourier features and by empty bins."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
-from bochner.estimators.streamed_predictions import named_columns, predicted
+from bochner.design import Design
+from bochner.engines.algebra import product
+from bochner.engines.local import in_threads
 from bochner.features.binning import BinningFeatures
 from bochner.features.boundary import any_arrays
+from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.distances import median, median_distance, pair_distances, paired_rows
 from bochner.features.fourier import FourierFeatures
+from bochner.inputs.predictions import named_columns, predicted
 from bochner.kernels import Gaussian, Laplacian
-from bochner.solvers.posterior import posterior_of
+from bochner.reductions import typed_blocks
+from bochner.solvers.posterior import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.dask_map import MethodCall
 from bochner.sources.opening import is_streamed
 from bochner.unsupervised.base import Opened, RowModel
-from bochner.unsupervised.counts import count_rows
-from bochner.unsupervised.leverages import LEAST_LEFT, Leverage
-from bochner.unsupervised.tails import log_tail, tail_table
 
+PANEL, BLOCK_ROWS = 256, 4096
+KNOTS = 256
+DIGITS = 1e-6  # of the range, to which values are rounded
+ROUNDING = 1e-12  # of the greatest value, below which values differ by rounding alone
+TAIL = 0.02  # share of the rows whose excess tells how fast the tail falls
 DOUBLE_ROWS = 4096
 FINEST, NARROW = 0.4, 4  # lengthscale of bins over the median distance; how much finer ones are looked at for that
 MEETING = 0.0015  # share of pairs that share a bin of these, at least
@@ -254,7 +262,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         check_is_fitted(self)
         if is_streamed(X):
             names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "score_samples"), _columns, names, None)
+            return predicted(X, MethodCall.of(self, "score_samples"), score_columns, names, None)
         return self._mapped(X, self.score_encoded, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -267,10 +275,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         return 1 - 2 * (found < 0).astype(int)
 
 
-def _columns(found: NDArray) -> dict[str, NDArray]:
-    return named_columns(None, {"score": found})
-
-
 def bin_lengthscale(X: Any, weight: NDArray) -> float:
     """Lengthscale of the bins: fine, but such that with a quarter of it one in 700 pairs of rows would share a bin.
 
@@ -281,6 +285,108 @@ def bin_lengthscale(X: Any, weight: NDArray) -> float:
     while len(distances) and shares @ np.exp(-NARROW * distances / length) < MEETING:
         length *= 2**0.25
     return length
+
+
+def count_rows(design: Design) -> NDArray[np.float64]:
+    """Number the bins of all rows of a design, and return the rows' weight in each, shape (D,).
+
+    Its map is `BinningFeatures` that are drawn, without buckets, and ready for use afterwards.
+    """
+    bins: Any = design.features
+    counts: list[NDArray] = [np.zeros(0) for _ in bins.values_]
+    for X, _, weight in typed_blocks(design.source, design.block_rows, design.dtype, design.advance):
+        stored = bins.fit_store(X)
+        own = weight if stored.order is None else weight[stored.order]
+
+        def add(p: int, ids: NDArray = stored.ids, own: NDArray = own) -> None:
+            found: NDArray = np.bincount(ids[p], own, len(counts[p]))
+            found[: len(counts[p])] += counts[p]
+            counts[p] = found
+
+        in_threads(add, range(len(counts)))
+    bins.finalize()
+    return np.concatenate(counts)
+
+
+@dataclass(frozen=True)
+class Leverage:
+    """The form  1 / W + (z - m)'(G + alpha I)^-1 (z - m),  G the centred moments and W the weight of the rows.
+
+    Attributes
+    ----------
+    root : array of shape (D, D)
+        Inverse of the lower Cholesky factor, lower triangular.
+    shift : array of shape (D,)
+        The factor times m.
+    weight : float
+    """
+
+    root: NDArray
+    shift: NDArray[np.float64]
+    weight: float
+
+    @classmethod
+    def of(cls, posterior: LinearPosterior, dtype: DTypeLike) -> Leverage:
+        """That of all rows of the fit, in the precision of the features to come."""
+        return cls(posterior.root.astype(dtype), posterior.root @ posterior.mean, posterior.weight)
+
+    def forms(self, features: DenseFeatures, X: Rows) -> NDArray[np.float64]:
+        """Forms of the rows' features, shape (n,): half of a product with all of the factor."""
+        D, found = len(self.root), np.full(X.shape[0], 1 / self.weight)
+        for a in range(0, X.shape[0], BLOCK_ROWS):
+            Z = features.rows(X[a : a + BLOCK_ROWS])
+            for j in range(0, D, PANEL):
+                own = slice(j, min(j + PANEL, D))
+                T = product(Z[:, : own.stop], self.root[own, : own.stop].T)
+                T -= self.shift[own].astype(T.dtype)
+                found[a : a + BLOCK_ROWS] += np.einsum("ij,ij->i", T, T)
+        return found
+
+
+def tail_table(values: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Knots of the function log P(at least t), shape (m, 2): values t ascending, and the logarithms, falling.
+
+    They lie at every row where there are few, else evenly in the rank and in its logarithm. Equal values are one knot,
+    at the middle of their ranks.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+    weight : array of shape (n,)
+        A weight of w counts as w equal rows.
+    """
+    values, weight = values[weight > 0], weight[weight > 0]
+    unit = max(DIGITS * float(np.ptp(values)), ROUNDING * float(np.abs(values).max())) or 1.0
+    own, group = np.unique(-np.rint(values / unit) * unit, return_inverse=True)
+    mass = np.bincount(group, weight)
+    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
+    own, log_share = -own, np.log(middle)
+    if len(own) > KNOTS:
+        edges = np.linspace(log_share[0], log_share[-1], KNOTS)
+        ranks = np.linspace(0, len(own) - 1, KNOTS).astype(int)
+        kept = np.unique([*np.searchsorted(log_share, edges).clip(0, len(own) - 1), *ranks])
+        own, log_share = own[kept], log_share[kept]
+    return np.column_stack([own, log_share])[::-1].copy()
+
+
+def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
+    """Log P(at least t) of some values, shape (n,), straight between the knots and beyond them.
+
+    Beyond the greatest knot it falls as it did over the last 2 % of the rows, as an exponential tail would; below the
+    least it rises on towards 0, so that no two values are equal.
+    """
+    t, log_share = table.T
+    found = np.interp(values, t, log_share)
+    over, under = np.maximum(values - t[-1], 0.0), np.maximum(t[0] - values, 0.0)
+    if len(t) == 1:
+        return found - over - log_share[0] * under / (1 + under)
+    start = min(int(np.searchsorted(-log_share, -np.log(TAIL))), len(t) - 2)
+    slope = (log_share[-1] - log_share[start]) / (t[-1] - t[start])
+    return found + slope * over - log_share[0] * under / (t[-1] - t[0] + under)
+
+
+def score_columns(found: NDArray) -> dict[str, NDArray]:
+    return named_columns(None, {"score": found})
 
 
 def familiarity(counts: NDArray) -> NDArray[np.float64]:

@@ -1,34 +1,45 @@
-"""Kernel principal components by the moments of features."""
+"""Kernel principal components by the moments of features, and the way back from scores to rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from bochner.data.array_source import as_it_is
+from bochner.data.array_source import ArraySource, Block, Source, as_it_is
+from bochner.data.encodings import NumberColumns
+from bochner.data.table import TableEncoder
 from bochner.data.weights import checked_weight
 from bochner.design import Design
-from bochner.engines.local import LOCAL
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import LOCAL, require_memory
 from bochner.engines.progress import progress
 from bochner.estimators.first_rows import FirstRows, IgnoresColumns, kept_by_file
-from bochner.estimators.model import encoded_source
-from bochner.estimators.rows import checked_rows
-from bochner.estimators.tables import given_batch
+from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.features.copies import seeded
+from bochner.features.distances import median_gaussian
+from bochner.inputs.checks import checked_rows
+from bochner.inputs.training import encoded_source, given_batch
 from bochner.moments import Moments
-from bochner.unsupervised.base import Opened, RowModel
-from bochner.unsupervised.components import principal_components
-from bochner.unsupervised.inverse import PreImages, learn_pre_images, units_of
-from bochner.unsupervised.maps import LANDMARKS, map_for
+from bochner.solvers.factors import PrimalFactor
+from bochner.solvers.line_search import choose_alpha
+from bochner.unsupervised.base import LANDMARKS, Opened, RowModel, map_for
 
+ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of the largest variance
+PRE_IMAGE_LANDMARKS, PRE_IMAGE_ROWS = 500, 4096
+UNSCALED = 1e300  # scale of a column of one value, which is taken as it is
 LANDMARKS_EACH = 8  # component
 DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 
@@ -312,6 +323,183 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
             raise ValueError(f"n_components must be a positive integer or None, got {n!r}.")
         if alpha != "auto" and (not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 < alpha < np.inf):
             raise ValueError(f"alpha must be a positive number or 'auto', got {alpha!r}.")
+
+
+class Components(NamedTuple):
+    """Directions of the largest variance.
+
+    Attributes
+    ----------
+    vectors : array of shape (K, D)
+        Of length 1, the largest entry of each positive.
+    variances : array of shape (K,)
+        Descending, not negative.
+    mean : array of shape (D,)
+    total : float
+        Variance of all directions, also of those that landmarks leave out.
+    """
+
+    vectors: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    total: float
+
+
+@single_threaded_blas()
+def principal_components(moments: Moments, features: FeatureMap, n_components: int | None) -> Components:
+    """The leading eigenvectors of the covariance of the features; None for all that have variance."""
+    D = moments.n_features
+    wanted = D if n_components is None else min(n_components, D)
+    trace = float(np.trace(moments.matrix[:D, :D])) / moments.weight
+    centred = moments.centred()
+    covariance = centred.gram / moments.weight
+    total = float(np.trace(covariance))
+    if isinstance(features, NystroemFeatures):
+        total += max(features.kernel.variance - trace, 0.0)
+    values, vectors = eigh(covariance, subset_by_index=(D - wanted, D - 1), overwrite_a=True)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors.T[::-1]
+    least = ROUNDING[moments.dtype] * values[0]
+    if n_components is None:
+        some = max(int(np.count_nonzero(values > least)), 1)
+        values, vectors = values[:some], vectors[:some]
+    values = np.where(values > least, values, 0.0)
+    largest = vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)]
+    return Components(vectors * np.sign(largest)[:, np.newaxis], values, centred.feature_mean, total)
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """A source whose rows and targets are functions of those of another one, block by block; a `Source`.
+
+    Attributes
+    ----------
+    source : Source
+    change : callable
+        Turns a block into another one of as many rows.
+    n_outputs : int
+        Targets of these.
+    """
+
+    source: Source
+    change: Callable[[Block], Block]
+    n_outputs: int
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows; None where that is not known."""
+        return self.source.n_rows
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return self.source.n_parts
+
+    def parts(self) -> Sequence[Source]:
+        """Sources of one part each."""
+        return [self.span(k, k + 1) for k in range(self.n_parts)]
+
+    def span(self, first: int, stop: int) -> ChangedRows:
+        """The rows of consecutive parts as one source."""
+        return replace(self, source=self.source.span(first, stop))
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yield all rows in order, at most `rows` at a time."""
+        return map(self.change, self.source.blocks(rows))
+
+    def whole(self) -> Block:
+        """All rows as one block."""
+        return self.change(self.source.whole())
+
+    def sample(self, size: int, rng: np.random.Generator) -> ChangedRows:
+        """A source of at most `size` rows, drawn by their weights."""
+        return replace(self, source=self.source.sample(size, rng))
+
+
+@dataclass
+class PreImages:
+    """Rows for scores, x = shift + scale (intercept + z(score)' coef).
+
+    Attributes
+    ----------
+    features : FeatureMap
+        Of scores.
+    coef : array of shape (D, d)
+    intercept : array of shape (d,)
+    alpha : float
+        The ridge term.
+    shift, scale : arrays of shape (d,)
+        Of the columns.
+    """
+
+    features: FeatureMap
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    alpha: float
+    shift: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def __call__(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows for scores of shape (n, K)."""
+        return (self.features.dot(scores, self.coef) + self.intercept) * self.scale + self.shift
+
+
+def units_of(encoder: TableEncoder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shift and scale of each column; ValueError where some are no numbers, or some of theirs are missing."""
+    numbers = [column for column in encoder.columns_ if isinstance(column, NumberColumns)]
+    columns = encoder.n_features_in_
+    if len(numbers) != 1 or len(numbers[0].scale) != columns or encoder.n_features_out_ != columns:
+        raise ValueError(
+            "fit_inverse_transform=True needs columns of numbers without missing values, for rows cannot be made of "
+            "scores where they hold text, dates or gaps: impute or drop such columns, or leave it out."
+        )
+    need = 32 * columns**2
+    require_memory(need, f"Rows of {columns:,} columns made of scores", "Leave out fit_inverse_transform=True.")
+    scale = numbers[0].scale
+    return numbers[0].shift.astype(np.float64), np.where(np.abs(scale) < UNSCALED, scale, 0.0)
+
+
+def learn_pre_images(
+    design: Design,
+    sample: ArraySource,
+    scores: Callable[[NDArray], NDArray[np.float64]],
+    encoder: TableEncoder,
+    alpha: float | str,
+    seed: int,
+) -> PreImages:
+    """Fit rows to their scores, in one more pass.
+
+    Parameters
+    ----------
+    design : Design
+        All rows.
+    sample : ArraySource
+        All of them, or a sample in memory.
+    scores : callable
+        Of encoded rows.
+    encoder : TableEncoder
+    alpha : float or "auto"
+        Ridge term; the last for the one of least generalised cross-validation error.
+    seed : int
+    """
+    shift, scale = units_of(encoder)
+    some = sample.sample(PRE_IMAGE_ROWS, np.random.default_rng(seed)).whole()
+    scored = ArraySource(scores(some.X), np.empty((len(some.y), 0)), some.weight)
+    features = seeded(NystroemFeatures(median_gaussian(scored, seed), PRE_IMAGE_LANDMARKS), seed)
+    features.draw(scored.X.shape[1])
+    features.fit_sample(scored.X, scored.weights)
+    rows = ChangedRows(design.source, lambda block: _turned(block, scores), encoder.n_features_out_)
+    moments = Design(rows, features, design.dtype).moments()
+    factor = PrimalFactor(moments, 2)
+    if isinstance(alpha, str):
+        alpha = choose_alpha(factor, lambda tried: np.concatenate([factor.gcv(one) for one in tried]))[0]
+    coef = factor.coef(alpha)
+    return PreImages(features, coef, factor.intercept(coef), float(alpha), shift, scale)
+
+
+def _turned(block: Block, scores: Callable[[NDArray], NDArray[np.float64]]) -> Block:
+    """Scores in the place of rows, and these in the place of targets."""
+    X: Any = block.X
+    return Block(scores(X), X.toarray() if sp.issparse(X) else X, block.weight)
 
 
 def _precision(X: Any) -> np.dtype:

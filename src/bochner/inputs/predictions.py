@@ -1,4 +1,4 @@
-"""Predictions of tables that may be larger than memory, block by block into a file."""
+"""Predictions and scores of tables that may be larger than memory, block by block into a file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
+from bochner.features.boundary import any_arrays
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.dask_map import MethodCall, dask_map
 from bochner.sources.dask_parts import is_collection, is_frame_of_dask, open_collection
@@ -22,6 +24,38 @@ from bochner.sources.paths import FileState
 from bochner.sources.rows import finite_batches
 from bochner.sources.schema import Selection
 from bochner.sources.writing import TableWriter
+
+
+class LazyScore:
+    """An estimator whose score also takes collections, of which no rows are gathered: predictions and targets are."""
+
+    predict: Any
+
+    @any_arrays
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score predictions: the share of right labels, or R2 of numbers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
+            Arrays of PyTorch, CuPy and JAX too.
+        y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        if not is_collection(X):
+            return super().score(X, y, sample_weight)  # type: ignore[misc]
+        import dask
+        from sklearn.metrics import accuracy_score, r2_score
+
+        y, sample_weight = (X[values] if isinstance(values, str) else values for values in (y, sample_weight))
+        found, y, weight = dask.compute(self.predict(X), y, sample_weight)
+        return float((accuracy_score if is_classifier(self) else r2_score)(y, found, sample_weight=weight))
+
 
 Columns = Callable[[Any], Mapping[str, Any]]
 

@@ -9,8 +9,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.utils.validation import validate_data
 
 from bochner.data.columns import first_row, missing_targets
+from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
 from bochner.notices import warn
 
 
@@ -65,3 +67,17 @@ def normalised_weights(weight: NDArray | None) -> NDArray | None:
 def is_scaling(standardize: Any) -> bool:
     """Whether a parameter `standardize` is True, False or "auto"."""
     return isinstance(standardize, str | int | np.bool_) and standardize in (True, False, "auto")
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+    if is_frame(X):
+        check_frame(X)
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
+    refuse_lazy(X)
+    refuse_text(X)
+    X = checked_sparse(X)
+    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+    require_finite(X)
+    return X

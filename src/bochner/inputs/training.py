@@ -1,20 +1,31 @@
-"""Tables that estimators take beside arrays and frames: paths, sources, and columns by name."""
+"""Rows to learn from: what users pass, opened, checked, and encoded as numbers, in memory or read in passes."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from bochner.data.array_source import ArraySource, as_it_is
+from bochner.data.encodings import NumberColumns
+from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
+from bochner.data.table_statistic import TableStatistic
 from bochner.engines.base import Engine
 from bochner.engines.chosen import chosen
-from bochner.estimators.sizes import gathers
+from bochner.features.base import FeatureMap
+from bochner.features.base import Rows as EncodedRows
+from bochner.features.leaves import leaves
+from bochner.inputs.checks import normalised_weights
+from bochner.kernels import Kernel
+from bochner.selection.policy import POLICY
 from bochner.settings import current
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.dask_parts import CollectionPart, active_engine, is_collection, is_delayed, open_collection
@@ -24,7 +35,50 @@ from bochner.sources.rows import Roles, Rows
 from bochner.sources.scan import read_all
 from bochner.sources.schema import Selection
 
+CELL_BYTES, ROW_BYTES = 12, 300  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
+AROUND = 1.5  # of what rows in memory take, over the rows alone
+GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
+SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
+FEWEST_SAMPLED = 5_000
 AnyRows = TypeVar("AnyRows", Rows, Batch)
+
+
+def row_bytes(n_columns: int) -> int:
+    """Bytes of a row that is held in memory for a fit."""
+    return CELL_BYTES * n_columns + ROW_BYTES
+
+
+def gathers(n_rows: int, n_columns: int, limit: int | None = None, elsewhere: bool = False) -> bool:
+    """Whether a table is small enough to be read into memory as a whole, and fitted there.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    limit : int, optional
+        Bytes that the fit may take.
+    elsewhere : bool, default=False
+        Whether others can read the table: it is gathered then only if a sample would be all of it.
+    """
+    if elsewhere and n_rows > sampled_rows(n_columns, limit):
+        return False
+    if n_rows > POLICY.gathered_rows or n_rows * n_columns > POLICY.gathered_entries:
+        return False
+    return limit is None or GATHERED_SHARE * AROUND * n_rows * row_bytes(n_columns) <= limit
+
+
+def sampled_rows(n_columns: int, limit: int | None = None) -> int:
+    """Rows of the sample on which choices are made where the table stays where it is.
+
+    Parameters
+    ----------
+    n_columns : int
+    limit : int, optional
+        Bytes that the fit may take.
+    """
+    rows = min(POLICY.sampled_rows, max(POLICY.sampled_entries // max(n_columns, 1), FEWEST_SAMPLED))
+    if limit is None:
+        return rows
+    return max(min(rows, limit // (SAMPLE_SHARE * row_bytes(n_columns))), FEWEST_SAMPLED)
 
 
 @dataclass(frozen=True)
@@ -255,3 +309,74 @@ def _no_names(X: Any, Y: Any) -> Any:
             f"{Y!r} is no column of X, an array whose columns have no names: give a data frame, or Y itself."
         )
     return np.array(Y, dtype=object) if not isinstance(Y, str) and len(Y) == (shape or (0,))[0] else Y
+
+
+def encode(X: Any, weights: NDArray | None, with_std: bool) -> TableEncoder:
+    """Fit the encoder of a table; ValueError where nothing is in it.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d)
+        Checked.
+    weights : array of shape (n,) or None
+    with_std : bool
+        Whether columns of numbers get unit variance.
+    """
+    return _checked(TableEncoder(with_std=with_std).fit(X, sample_weight=normalised_weights(weights)))
+
+
+def encoder_of(statistic: TableStatistic, with_std: bool) -> TableEncoder:
+    """The encoder of rows that a statistic is of; otherwise as `encode`."""
+    return _checked(TableEncoder.of(statistic, with_std=with_std))
+
+
+def _checked(encoder: TableEncoder) -> TableEncoder:
+    if not encoder.n_features_out_:
+        raise ValueError("X has no value in any row of any column.")
+    encoder.forget_categories()
+    return encoder
+
+
+def encoded_source(
+    encoder: TableEncoder,
+    X: Any,
+    y: NDArray,
+    weights: NDArray | None,
+    dtype: DTypeLike,
+    targets: Callable[[NDArray], NDArray],
+) -> ArraySource:
+    """The rows of a table, encoded block by block."""
+    return ArraySource(X, y, weights, partial(encoder.encode, dtype=dtype), targets)
+
+
+def rows_to_map(encoder: TableEncoder, X: Any, dtype: DTypeLike) -> ArraySource:
+    """The rows of a table without targets."""
+    return encoded_source(encoder, X, np.empty((X.shape[0], 0)), None, dtype, as_it_is)
+
+
+def draw(features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed: int) -> EncodedRows:
+    """Draw a map for the encoded columns, and show it some rows; these."""
+    _check_lengthscales(features, encoder)
+    features.draw(encoder.n_features_out_)
+    X, _, weight = source.sample(features.sample_rows, np.random.default_rng(seed)).whole()
+    features.fit_sample(X, weight)
+    return X
+
+
+def _check_lengthscales(features: FeatureMap, encoder: TableEncoder) -> None:
+    """Raise ValueError, which names the encoded columns, where a kernel of these has lengthscales of other ones."""
+    try:
+        for leaf in leaves(features):
+            kernel = getattr(leaf.features, "kernel", None)
+            if not leaf.metrics and isinstance(kernel, Kernel):
+                kernel.check_features(encoder.n_features_out_)
+    except ValueError as error:
+        names = ", ".join(encoder.get_feature_names_out()[:20])
+        raise ValueError(f"{error} The encoded columns are: {names}.") from None
+
+
+def column_units(encoder: TableEncoder) -> NDArray | None:
+    """What one unit of each encoded column is in the unit of the input; None where not all are numbers."""
+    numbers = [column for column in encoder.columns_ if isinstance(column, NumberColumns)]
+    whole = numbers and len(numbers[0].scale) == encoder.n_features_out_
+    return numbers[0].scale if whole else None
