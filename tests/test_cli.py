@@ -969,13 +969,13 @@ def test_warmup(run):
 
 
 def test_demo(run):
-    from bochner.cli import demo
+    from bochner.cli import installation
 
     code, out, err = run("demo")
     assert (code, err) == (0, "")
     assert all(name in out for name in ("digits", "breast cancer", "diabetes", "R²", "accuracy", "baseline"))
-    source = read(demo.__file__).decode()
-    for line in demo.CODE.splitlines():
+    source = read(installation.__file__).decode()
+    for line in installation.CODE.splitlines():
         assert source.count(line) >= 2
         assert line in out
 
@@ -1069,7 +1069,7 @@ def test_interrupt_leaves_nothing(folder):
     rng = np.random.default_rng(0)
     columns = {f"x{k}": rng.normal(size=200_000) for k in range(20)}
     parquet.write_table(pa.table({**columns, "y": sum(columns.values())}), "large.parquet")
-    code = "import bochner.cli.commands; from bochner.cli import main; print('ready', flush=True); main()"
+    code = "import bochner.cli.evaluation; from bochner.cli import main; print('ready', flush=True); main()"
     args = [sys.executable, "-c", code, "fit", "large.parquet", "--target", "y", "--out", "m"]
     process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"

@@ -235,7 +235,7 @@ def test_a_damaged_file_is_named_once(folder, refused):
 
 
 def test_a_checkpoint_that_cannot_be_is_refused_before_the_table_is_read(large, refused, monkeypatch):
-    monkeypatch.setattr("bochner.cli.streams.look_at_target", None)
+    monkeypatch.setattr("bochner.cli.fitting.look_at_target", None)
     arguments = ("fit", "rows", "--target", "y", "--checkpoint")
     assert "the folder '" in refused(*arguments, "nowhere/y.ckpt")
     assert "is a folder" in refused(*arguments, "texts", "--resume")
@@ -265,7 +265,7 @@ def test_a_fit_that_is_resumed_goes_on_behind_its_score(large, done, run, monkey
         raise OSError("killed here")
 
     with monkeypatch.context() as patch:
-        patch.setattr("bochner.cli.streams.write_model", fails)
+        patch.setattr("bochner.cli.fitting.write_model", fails)
         code, _, err = run("fit", *arguments, "--target", "y", "--exclude", "big", *FAST)
     assert (code, err) == (1, "error: killed here\n")
     assert "rows.ckpt.scored" in os.listdir()

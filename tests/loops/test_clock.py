@@ -136,7 +136,7 @@ def test_compilation_is_not_said_in_a_pipe(tmp_path):
 WARMUP = """
     import importlib, pkgutil
     import bochner.loops
-    from bochner.cli.warmup import warmup
+    from bochner.cli.installation import warmup
     from bochner.loops.compile import LOOPS
 
     report = warmup()

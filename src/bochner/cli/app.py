@@ -80,7 +80,6 @@ def bochner(
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner evaluate houses.safetensors sold.parquet
       bochner report houses.safetensors sold.parquet --out report.html
-      bochner report houses.safetensors sold.parquet --out report.html
       bochner inspect houses.safetensors
     """
     if context.invoked_subcommand is None:
@@ -88,7 +87,7 @@ def bochner(
 
 
 def _show(report: dict[str, Any], as_json: bool, details: bool = False) -> None:
-    from bochner.cli.report import show
+    from bochner.cli.printing import show
 
     show(report, as_json, details)
 
@@ -102,7 +101,7 @@ def demo(json: Json = False, traceback: Traceback = False) -> None:
       bochner demo
     """
     with guarded(traceback):
-        from bochner.cli.demo import demo as run
+        from bochner.cli.installation import demo as run
 
         _show(run(), json)
 
@@ -116,7 +115,7 @@ def warmup(json: Json = False, traceback: Traceback = False) -> None:
       NUMBA_CACHE_DIR=/opt/loops bochner warmup
     """
     with guarded(traceback):
-        from bochner.cli.warmup import warmup as run
+        from bochner.cli.installation import warmup as run
 
         _show(run(), json)
 
@@ -185,13 +184,13 @@ def fit(
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint FILE to continue from", param_hint="'--resume'")
     with guarded(traceback):
-        from bochner.cli import fits
+        from bochner.cli import fitting
         from bochner.cli.fitting import Fit, Run
 
         run = Run(memory_limit, checkpoint, resume, sample, dask, device)
         what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
         with run.limited():
-            report = fits.fit(what)
+            report = fitting.fit(what)
         _show(report, json, details)
 
 
@@ -223,7 +222,7 @@ def plan(
     )
     with guarded(traceback):
         from bochner.cli.fitting import Fit, Run
-        from bochner.cli.plans import plan as look
+        from bochner.cli.fitting import plan as look
 
         run = Run(memory_limit, sample=sample)
         _show(look(Fit(data, target, None, task.value, 0.0, exclude or [], parameters, run=run)), json)
@@ -257,12 +256,12 @@ def predict(
       bochner predict houses.safetensors new.csv --out prices.parquet --interval 0.9
     """
     with guarded(traceback):
-        from bochner.cli import commands
+        from bochner.cli import evaluation
+        from bochner.cli.evaluation import PredictionOptions
         from bochner.cli.fitting import Run
-        from bochner.cli.predictions import PredictionOptions
 
         with Run(memory_limit, device=device).limited():
-            report = commands.predict(model, data, out, PredictionOptions(interval, std, proba))
+            report = evaluation.predict(model, data, out, PredictionOptions(interval, std, proba))
         _show(report, json)
 
 
@@ -284,9 +283,9 @@ def evaluate(
       bochner evaluate houses.safetensors sold.parquet
     """
     with guarded(traceback):
-        from bochner.cli import commands
+        from bochner.cli import evaluation
 
-        _show(commands.evaluate(model, data, target, interval), json)
+        _show(evaluation.evaluate(model, data, target, interval), json)
 
 
 @app.command()
@@ -309,9 +308,9 @@ def report(
       bochner report houses.safetensors sold.parquet --out report.html
     """
     with guarded(traceback):
-        from bochner.cli import pages
+        from bochner.cli import evaluation
 
-        _show(pages.report(model, data, out, target), json)
+        _show(evaluation.report(model, data, out, target), json)
 
 
 @app.command()

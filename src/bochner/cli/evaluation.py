@@ -1,86 +1,267 @@
-"""Scores a model on rows that have the target, beside a baseline that knows the training rows only."""
+"""Predicts, evaluates and reports for the command: each function returns its report, a dict fit for JSON."""
 
 from __future__ import annotations
 
+import os
+import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.cli.errors import CommandError, listed
-from bochner.cli.target import Target, labels_of
-from bochner.scores import summaries as scores
-
-COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
-
-
-def baseline(target: Target, rows: Any = slice(None)) -> Any:
-    """Shares of the classes, or the mean, of the target in some rows."""
-    values = target.values[rows]
-    if target.task == "regression":
-        return float(values.mean())
-    counts = np.unique(values, return_counts=True)[1]
-    return (counts / counts.sum()).tolist()
+from bochner.cli.errors import CommandError, errors_of, missing_column, printable
+from bochner.cli.saved import SavedModel, check_output, read_model
+from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
+from bochner.cli.target import Target, read_target, score, split_target
+from bochner.data.table_files import write_table
+from bochner.engines.progress import progress
+from bochner.inputs.predictions import named_columns, predict_stream
+from bochner.loops.clock import CLOCK
+from bochner.settings import peak_bytes
+from bochner.sources.base import Batch, TableSource
+from bochner.sources.hash_split import HashSplit
 
 
-def described_baseline(target: Target, rows: NDArray) -> dict[str, Any]:
-    """What the baseline of these rows predicts, for people."""
-    if target.task == "regression":
-        return {"predicts": "the mean of the training rows", "value": baseline(target, rows)}
-    classes, counts = np.unique(target.values[rows], return_counts=True)
-    best = int(counts.argmax())
+@dataclass(frozen=True)
+class PredictionOptions:
+    """Columns besides the predictions.
+
+    Attributes
+    ----------
+    interval : float or None
+        Coverage of prediction intervals, columns `lower` and `upper`.
+    std : bool
+        Standard deviations.
+    proba : bool or None
+        A probability for each class; None where the model has classes.
+    """
+
+    interval: float | None = None
+    std: bool = False
+    proba: bool | None = None
+
+    def check(self, saved: SavedModel) -> None:
+        """Raise CommandError where the model cannot predict what is asked for."""
+        option = "--std" if self.interval is None else "--interval"
+        if saved.task == "regression" and self.proba:
+            raise CommandError(
+                f"{saved.path}: predicts numbers, and --proba is for classes; use --interval or --std for uncertainty"
+            )
+        if self.interval is None and not self.std:
+            return
+        if saved.task == "classification":
+            raise CommandError(
+                f"{saved.path}: predicts classes, and {option} is for regression; use --proba for probabilities"
+            )
+        if not getattr(saved.model, "uncertainty", False):
+            raise CommandError(
+                f"{saved.path}: was fitted without uncertainty, which {option} needs; fit it again with 'bochner fit "
+                "--uncertainty' (in Python, uncertainty=True)"
+            )
+
+
+def predictions(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str, Any]:
+    """Columns by name: one of predictions for each target, and the other columns asked for."""
+    name = "target" if saved.target is None else saved.target
+    if saved.task == "classification":
+        columns = {f"{name}_predicted": pa.array(saved.model.predict(X))}
+        if options.proba is not False:
+            proba = saved.model.predict_proba(X)
+            for k, label in enumerate(saved.model.classes_.tolist()):
+                columns[f"{name}_probability_{label}"] = pa.array(proba[:, k])
+        return columns
+    return named_columns(name, _numbers(saved, X, options))
+
+
+def _numbers(saved: SavedModel, X: Any, options: PredictionOptions) -> dict[str, NDArray[np.float64]]:
+    """Predictions and the other columns asked for, each of shape (n,) or (n, K)."""
+    if options.std:
+        mean, std = saved.model.predict(X, return_std=True)
+        found = {"predicted": mean, "std": std}
+    else:
+        found = {"predicted": saved.model.predict(X)}
+    if options.interval is not None:
+        with errors_of(saved.path):  # the rows are sound by now: what is refused is the coverage
+            ends = saved.model.predict_interval(X, coverage=options.interval)
+        found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
+    return found
+
+
+def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions) -> dict[str, Any]:
+    """Predict the rows of a table into another one."""
+    check_output(out, data, model_path)
+    saved, notes = read_model(model_path), list[str]()
+    options.check(saved)
+    table = open_table(data, notes.append, saved.text_columns, named=saved.columns or (), refused=saved.other_columns)
+    start, written = CLOCK.seconds(), list[str]()
+
+    def columns_of(X: Any) -> dict[str, Any]:
+        inputs = saved.inputs(X, data)
+        if isinstance(table, pa.Table):
+            refuse_infinite(inputs, data)
+        columns = predictions(saved, inputs, options)
+        written[:] = columns
+        return columns
+
+    with errors_of(data):
+        if isinstance(table, TableSource):
+            names = table.names or []
+            with progress("Predicting", table.n_rows, True) as advance:
+                n_rows = predict_stream(table, columns_of, out, advance)
+        else:
+            names, n_rows, columns = table.column_names, table.num_rows, pa.table(columns_of(table))
+    if isinstance(table, pa.Table):
+        write_table(columns, out)
+    ignored = [name for name in names if name not in (saved.columns or names)]
     return {
-        "predicts": "the most frequent class",
-        "value": classes.tolist()[best],
-        "share": counts[best] / counts.sum(),
+        "command": "predict",
+        "model": str(model_path),
+        "data": str(data),
+        "rows": n_rows,
+        "out": str(out),
+        "columns_written": written,
+        "columns_ignored": [name for name in ignored if name != saved.target],
+        "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
+        "notes": notes,
     }
 
 
-def score(
-    model: Any, X: Any, target: Target, known_baseline: Any, path: Path, coverage: float | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """Scores of a model on rows with a target, and notes.
+def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | None) -> dict[str, Any]:
+    """Score a model on the rows of a table that has the target."""
+    saved, notes = read_model(model_path), list[str]()
+    PredictionOptions(interval=coverage).check(saved)
+    start = CLOCK.seconds()
+    saved, X, target, n_rows = true_rows(saved, data, name, notes)
+    with errors_of(data):
+        scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
+    return {
+        "command": "evaluate",
+        "model": str(model_path),
+        "data": str(data),
+        "rows": n_rows,
+        "rows_without_target": target.missing,
+        "rows_test": len(target.values),
+        "target": saved.target,
+        "task": saved.task,
+        "scores": scored,
+        "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
+        "notes": notes + more,
+    }
 
-    Intervals are scored where the model was fitted with uncertainty: those of `coverage`, or of 90 %; where it has none
-    of these, that is an error for the former and a note for the latter.
+
+def true_rows(
+    saved: SavedModel, data: Path, name: str | None, notes: list[str]
+) -> tuple[SavedModel, Any, Target, int | None]:
+    """The model with its target, the rows of a table that have one, their targets, and how many rows there are.
+
+    Parameters
+    ----------
+    saved : SavedModel
+    data : Path
+    name : str or None
+        Of the target, where it is another than the model names.
+    notes : list of str
+        Is told what a user should know.
     """
-    if target.task == "regression":
-        mean = target.values.mean() if known_baseline is None else known_baseline
-        scored = scores.regression(target.values, _finite(model.predict(X)), mean)
-        if not getattr(model, "uncertainty", False):
-            return scored, []
-        try:
-            interval = model.predict_interval(X, coverage=COVERAGE if coverage is None else coverage)
-        except ValueError as error:
-            if coverage is not None:
-                raise
-            return scored, [f"Intervals are not scored: {error}"]
-        return scored | scores.intervals(target.values, interval, COVERAGE if coverage is None else coverage), []
-    return _score_classes(model, X, target, known_baseline, path)
+    name = saved.target if name is None else name
+    if name is None:
+        raise CommandError(f"{saved.path}: does not name its target; name the column with --target")
+    if name in (saved.columns or []):
+        cure = "" if saved.target is None else f"; the model predicts '{printable(saved.target)}'"
+        raise CommandError(f"{saved.path}: column '{printable(name)}' is an input of the model, not its target{cure}")
+    saved = replace(saved, target=name)
+    named = [*(saved.columns or ()), name]
+    table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
+    n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
+    with errors_of(data):
+        if isinstance(table, TableSource):
+            rows = _sampled_rows(table, name, data, notes)
+        else:
+            rows = Batch(table)
+            refuse_infinite(saved.inputs(table, data), data)
+        return saved, *_truth(saved, rows, name, data), n_rows
 
 
-def _score_classes(
-    model: Any, X: Any, target: Target, known_baseline: Any, path: Path
-) -> tuple[dict[str, Any], list[str]]:
-    """Scores of classes; those that the model does not know are wrong, and have no probability to be scored."""
-    labels = labels_of(target, model.classes_, path)
-    known = labels[labels >= 0]
-    if not len(known) and len(labels) > 1:
-        raise CommandError(
-            f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}"
+def _sampled_rows(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:
+    """Rows of a table that stays where it is, as many as tell the score."""
+    n_rows = source.n_rows or 0
+    judging, share = judging_rows(source, n_rows, 1.0, HashSplit(target=None if source.names is None else name))
+    if source.names is not None and name not in source.names:
+        raise missing_column(name, source.names, data)
+    batches = [batch for part in judging.parts for batch in part.read() if batch.X.shape[0]]
+    if not batches:
+        raise CommandError(f"{data}: column '{name}' has no values; choose another target, or give rows that have one")
+    if share < 1:
+        notes.append(
+            f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of their content, which is enough for the "
+            "score."
         )
-    shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
-    shares = shares if known_baseline is None else np.asarray(known_baseline)
-    predicted = np.searchsorted(model.classes_, model.predict(X))
-    scored = scores.classification(labels, predicted, _finite(model.predict_proba(X)), shares)
-    unknown = len(labels) - len(known)
-    remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
-    return scored, [remark + "counted as wrong in the accuracy, left out of the other scores."] if unknown else []
+    return joined(batches)
 
 
-def _finite(predicted: NDArray) -> NDArray:
-    """Predictions; CommandError where they are no finite numbers."""
-    if not np.isfinite(predicted).all():
-        raise CommandError("the model predicts numbers that are not finite; fit it with a larger --alpha")
-    return predicted
+def _truth(saved: SavedModel, rows: Batch, name: str, data: Path) -> tuple[Any, Target]:
+    """The columns that the model needs, and the targets, of the rows that have one."""
+    if not isinstance(rows.X, pa.Table):
+        return split_target(rows, name, saved.task, data)
+    target = replace(read_target(rows.X, name, data), task=saved.task)
+    if saved.task == "regression":
+        if target.values.dtype.kind not in "biuf":
+            raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
+        target = replace(target, values=target.values.astype(np.float64))
+    X = saved.inputs(rows.X, data)
+    return X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows], target
+
+
+OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "metric", "time_limit")
+
+
+def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:
+    """Write a page about a model, judged on the rows of a table that have the target."""
+    from bochner.report_page import Origin, report_page
+
+    check_output(out, data, model_path)
+    saved, notes = read_model(model_path), list[str]()
+    start = CLOCK.seconds()
+    saved, X, target, n_rows = true_rows(saved, data, name, notes)
+    lines = (_fit_line(saved), _report_line(saved, data, out, name))
+    whole = n_rows == len(target.rows) + target.missing
+    origin = Origin(saved.target, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines)
+    with errors_of(data):
+        report_page(saved.model, X, target.values, out, origin)
+    return {
+        "command": "report",
+        "model": str(model_path),
+        "data": str(data),
+        "rows": n_rows,
+        "rows_without_target": target.missing,
+        "target": saved.target,
+        "out": str(out),
+        "bytes": os.path.getsize(out),
+        "seconds": CLOCK.seconds() - start,
+        "peak_memory_bytes": peak_bytes(),
+        "notes": notes,
+    }
+
+
+def _fit_line(saved: SavedModel) -> str:
+    """The command that fits such a model; the table of its rows is not known."""
+    options = []
+    for name in OPTIONS:
+        value = getattr(saved.model, name, None)
+        if isinstance(value, str | int | float) and value not in ("auto", "squared"):
+            options += [f"--{name.replace('_', '-')}", str(value)]
+    if isinstance(seed := saved.model.random_state, int):
+        options += ["--seed", str(seed)]
+    options += ["--uncertainty"] if getattr(saved.model, "uncertainty", False) else []
+    words = ["--target", str(saved.target), "--task", saved.task, *options, "--out", str(saved.path)]
+    return "bochner fit TRAINING_TABLE " + shlex.join(words)
+
+
+def _report_line(saved: SavedModel, data: Path, out: Path, name: str | None) -> str:
+    named = [] if name is None else ["--target", name]
+    return shlex.join(["bochner", "report", str(saved.path), str(data), "--out", str(out), *named])

@@ -127,7 +127,7 @@ def judging_rows(source: TableSource, n_rows: int, share: float, rule: HashSplit
     n_rows : int
         Of the source.
     share : float
-    rule : Rule
+    rule : HashSplit
         With the seed and the target.
     """
     columns = source.schema if isinstance(source.schema, int) else len(source.schema)

@@ -1,9 +1,10 @@
-"""Reads the column to predict, tells its task, and chooses the rows that are held out."""
+"""The column to predict: reads it, tells its task, holds rows out, and scores predictions of it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.errors import CommandError, missing_column, printable
+from bochner.cli.errors import CommandError, listed, missing_column, printable
 from bochner.cli.tables import place_of
+from bochner.scores import summaries as scores
+from bochner.sources.base import Batch
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
+COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def read_target(table: pa.Table, name: str, path: Any, first: int | None = None)
         raise CommandError(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
-        values = _finite(values, rows + (first or 0), name, path)
+        values = _finite_values(values, rows + (first or 0), name, path)
         kind = "integer" if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53 else kind
         values = values.astype(np.int64) if kind == "integer" else values
     return Target(name, kind, values, rows, len(column) - len(rows))
@@ -102,7 +106,7 @@ def _plain(column: Any) -> Any:
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
-def _finite(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
+def _finite_values(values: NDArray, rows: NDArray, name: str, path: Any) -> NDArray:
     if not np.isfinite(values).all():
         place = place_of(path, int(rows[np.argmin(np.isfinite(values))]))
         raise CommandError(f"{path}: column '{name}' is infinite in {place}; a target must be finite")
@@ -192,3 +196,88 @@ def labels_of(target: Target, classes: NDArray, path: Any) -> NDArray:
         )
     where = {value: k for k, value in enumerate(classes.tolist())}
     return np.array([where.get(value, -1) for value in values.tolist()])
+
+
+def baseline(target: Target, rows: Any = slice(None)) -> Any:
+    """Shares of the classes, or the mean, of the target in some rows."""
+    values = target.values[rows]
+    if target.task == "regression":
+        return float(values.mean())
+    counts = np.unique(values, return_counts=True)[1]
+    return (counts / counts.sum()).tolist()
+
+
+def described_baseline(target: Target, rows: NDArray) -> dict[str, Any]:
+    """What the baseline of these rows predicts, for people."""
+    if target.task == "regression":
+        return {"predicts": "the mean of the training rows", "value": baseline(target, rows)}
+    classes, counts = np.unique(target.values[rows], return_counts=True)
+    best = int(counts.argmax())
+    return {
+        "predicts": "the most frequent class",
+        "value": classes.tolist()[best],
+        "share": counts[best] / counts.sum(),
+    }
+
+
+def score(
+    model: Any, X: Any, target: Target, known_baseline: Any, path: Path, coverage: float | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Scores of a model on rows with a target, and notes.
+
+    Intervals are scored where the model was fitted with uncertainty: those of `coverage`, or of 90 %; where it has none
+    of these, that is an error for the former and a note for the latter.
+    """
+    if target.task == "regression":
+        mean = target.values.mean() if known_baseline is None else known_baseline
+        scored = scores.regression(target.values, _finite_predictions(model.predict(X)), mean)
+        if not getattr(model, "uncertainty", False):
+            return scored, []
+        try:
+            interval = model.predict_interval(X, coverage=COVERAGE if coverage is None else coverage)
+        except ValueError as error:
+            if coverage is not None:
+                raise
+            return scored, [f"Intervals are not scored: {error}"]
+        return scored | scores.intervals(target.values, interval, COVERAGE if coverage is None else coverage), []
+    return _score_classes(model, X, target, known_baseline, path)
+
+
+def _score_classes(
+    model: Any, X: Any, target: Target, known_baseline: Any, path: Path
+) -> tuple[dict[str, Any], list[str]]:
+    """Scores of classes; those that the model does not know are wrong, and have no probability to be scored."""
+    labels = labels_of(target, model.classes_, path)
+    known = labels[labels >= 0]
+    if not len(known) and len(labels) > 1:
+        raise CommandError(
+            f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}"
+        )
+    shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
+    shares = shares if known_baseline is None else np.asarray(known_baseline)
+    predicted = np.searchsorted(model.classes_, model.predict(X))
+    scored = scores.classification(labels, predicted, _finite_predictions(model.predict_proba(X)), shares)
+    unknown = len(labels) - len(known)
+    remark = f"{unknown:,} of {len(labels):,} rows have a class that the training rows do not have: "
+    return scored, [remark + "counted as wrong in the accuracy, left out of the other scores."] if unknown else []
+
+
+def _finite_predictions(predicted: NDArray) -> NDArray:
+    """Predictions; CommandError where they are no finite numbers."""
+    if not np.isfinite(predicted).all():
+        raise CommandError("the model predicts numbers that are not finite; fit it with a larger --alpha")
+    return predicted
+
+
+def split_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
+    """The columns of rows, and their targets."""
+    X = rows.X
+    if isinstance(X, pa.Table):
+        target, X = read_target(X, name, path), X.drop_columns([name])
+    else:
+        target = Target(name, "number", np.asarray(rows.y), np.arange(len(rows.y)), 0)
+    if task == "regression":
+        target = replace(target, values=target.values.astype(np.float64))
+    elif target.kind == "number":
+        target = replace(target, values=target.values.astype(np.int64))
+    return X, replace(target, task=task)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.scores.rows import require_scale
+from bochner.scores.measures import require_scale
 
 NEGLIGIBLE = 1e-30  # of the largest weight: no sum over rows differs by less
 

@@ -12,10 +12,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from bochner.data.files import replacing
-from bochner.persistence.container import BLANK, digest, pack, read_header
+from bochner.persistence.container import (
+    BLANK,
+    ModelFileError,
+    Path,
+    Registry,
+    Unreadable,
+    digest,
+    errors_of,
+    pack,
+    read_header,
+)
 from bochner.persistence.decoding import Decoder, TreeSummary
 from bochner.persistence.encoding import encode
-from bochner.persistence.rules import ModelFileError, Path, Registry, Unreadable, errors_of
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.persistence.rules import (
+from bochner.persistence.container import (
     ITEM_TYPES,
     MAX_DEPTH,
     MAX_TEXT,

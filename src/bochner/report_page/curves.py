@@ -15,7 +15,7 @@ from bochner.features.copies import size_name
 from bochner.features.leaves import leaves
 from bochner.report_page.judged import judge
 from bochner.report_page.rows import Rows
-from bochner.scores.calibration import Z
+from bochner.scores.measures import Z
 
 HELD_OUT, LEARNED = 2000, 4000  # rows at most
 MOST_DENSE, MOST_EXACT = 3000, 2000  # columns of dense features; rows of a kernel matrix

@@ -20,7 +20,7 @@ from bochner.report_page.curves import Curve
 from bochner.report_page.dependence import Dependence
 from bochner.report_page.findings import Findings
 from bochner.scores import reliability
-from bochner.scores.calibration import Z, judged_event
+from bochner.scores.measures import Z, judged_event
 from bochner.scores.summaries import IN_UNITS, NAMES
 from bochner.settings import as_size
 from bochner.theory.errors import KernelError

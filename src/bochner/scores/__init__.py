@@ -3,15 +3,18 @@
 For the others see `sklearn.metrics`: `log_loss`, `brier_score_loss`, `mean_pinball_loss`.
 """
 
-from bochner.scores.calibration import (
+from bochner.scores.measures import (
     Reliability,
     equal_count_bins,
     expected_calibration_error,
+    interval_coverage,
+    interval_losses,
+    interval_score,
+    interval_width,
     judged_event,
     reliability,
     wilson_interval,
 )
-from bochner.scores.intervals import interval_coverage, interval_losses, interval_score, interval_width
 
 __all__ = [
     "Reliability",

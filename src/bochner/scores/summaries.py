@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.scores.calibration import Z, expected_calibration_error, judged_event, wilson_interval
-from bochner.scores.intervals import interval_coverage, interval_losses, interval_width
+from bochner.scores.measures import (
+    Z,
+    expected_calibration_error,
+    interval_coverage,
+    interval_losses,
+    interval_width,
+    judged_event,
+    wilson_interval,
+)
 
 NAMES = {
     "accuracy": "accuracy",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.table_input import finite_numbers
-from bochner.scores.rows import MOST
+from bochner.scores.measures import MOST
 from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value
 
 

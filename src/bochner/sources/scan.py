@@ -20,7 +20,7 @@ from bochner.engines.base import Engine, reduce
 from bochner.engines.local import LOCAL, in_threads, pause, shards
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
-from bochner.scores.rows import require_scale
+from bochner.scores.measures import require_scale
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, Part, SourceError, TableSource
 from bochner.sources.paths import require_seen

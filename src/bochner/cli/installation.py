@@ -1,13 +1,14 @@
-"""Runs `bochner warmup`: all paths once, on a tiny table, so that their loops are compiled and kept."""
+"""Tries out and prepares an installation: `bochner demo` and `bochner warmup`."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from bochner.cli.errors import CommandError
 from bochner.data.array_source import ArraySource
@@ -16,8 +17,75 @@ from bochner.estimators import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
+from bochner.loops.clock import CLOCK
 from bochner.selection import learn_metric
 from bochner.solvers.iterative import IterativeRidge
+
+CODE = """\
+model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
+score = model.score(X_test, y_test)
+"""
+SPLIT_SEED, TEST_SIZE = 0, 0.25
+
+
+def demo() -> dict[str, Any]:
+    """Fit and score on data that scikit-learn brings along."""
+    from sklearn import datasets
+
+    began, worked = time.perf_counter(), CLOCK.seconds()
+    results = [
+        _fit_and_score("digits", datasets.load_digits, _classifier),
+        _fit_and_score("breast cancer", datasets.load_breast_cancer, _classifier),
+        _fit_and_score("diabetes", datasets.load_diabetes, _regressor),
+    ]
+    compiling = max(time.perf_counter() - began - (CLOCK.seconds() - worked), 0.0)
+    return {"command": "demo", "code": CODE, "results": results, "compile_seconds": compiling, "notes": []}
+
+
+def _classifier(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray) -> tuple[Any, float]:
+    from bochner import KernelMachineClassifier
+
+    model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
+    score = model.score(X_test, y_test)
+    return model, score
+
+
+def _regressor(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray) -> tuple[Any, float]:
+    from bochner import KernelMachineRegressor
+
+    model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
+    score = model.score(X_test, y_test)
+    return model, score
+
+
+def _fit_and_score(name: str, load: Callable[..., Any], learn: Callable[..., tuple[Any, float]]) -> dict[str, Any]:
+    from sklearn.model_selection import train_test_split
+
+    from bochner.scores import summaries as scores
+
+    X, y = load(return_X_y=True)
+    classes = learn is _classifier
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=TEST_SIZE, random_state=SPLIT_SEED, stratify=y if classes else None
+    )
+    start = CLOCK.seconds()
+    model, score = learn(X_train, X_test, y_train, y_test)
+    seconds = CLOCK.seconds() - start
+    if classes:
+        shares = np.bincount(y_train) / len(y_train)
+        measured = scores.classification(y_test, model.predict(X_test), model.predict_proba(X_test), shares)["accuracy"]
+    else:
+        measured = scores.regression(y_test, model.predict(X_test), y_train.mean())["r2"]
+    return {
+        "data": name,
+        "rows": len(y),
+        "columns": X.shape[1],
+        "score": "accuracy" if classes else "r2",
+        **measured,
+        "value": score,
+        "seconds": seconds,
+    }
+
 
 ROWS, COLUMNS, SIZE, SEED = 300, 4, 5, 0
 WIDE = 512  # columns of which a fast transform is worth its while
@@ -38,9 +106,9 @@ def warmup() -> dict[str, Any]:
     from bochner.loops.compile import LOOPS
 
     start, before = time.perf_counter(), sum(_compiled(loop) for loop in LOOPS)
-    metric = learn_metric(*_rows(np.float64), metric="full", random_state=SEED)
+    metric = learn_metric(*_random_rows(np.float64), metric="full", random_state=SEED)
     for dtype in (np.float32, np.float64):
-        metric.coordinates(_rows(dtype)[0])
+        metric.coordinates(_random_rows(dtype)[0])
         for features in MAPS:
             _solve(features, dtype)
         for features in HASHED:
@@ -67,7 +135,7 @@ def _compiled(loop: Any) -> int:
 
 def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
     """By conjugate gradients and by the Gram matrix, on dense rows and on sparse ones; in 8 bits."""
-    X, y = _rows(dtype)
+    X, y = _random_rows(dtype)
     ridge = IterativeRidge(Design(ArraySource(X, y), features.draw(COLUMNS), dtype), SEED)
     V = ridge.fit(np.ones(1), 0.0, 3).solution.coef.astype(dtype)
     for rows in (X, X[:1], sp.csr_matrix(X)):
@@ -81,12 +149,12 @@ def _solve(features: FeatureMap, dtype: DTypeLike) -> None:
 
 def _sum(features: FeatureMap, dtype: DTypeLike) -> None:
     """Moments of hashed bins, of rows without weights and with such."""
-    X, y = _rows(dtype)
+    X, y = _random_rows(dtype)
     for weights in (None, np.arange(1.0, ROWS + 1)):
         Design(ArraySource(X, y, weights), features.draw(COLUMNS), dtype).moments()
 
 
-def _rows(dtype: DTypeLike) -> tuple[Any, Any]:
+def _random_rows(dtype: DTypeLike) -> tuple[Any, Any]:
     rng = np.random.default_rng(SEED)
     X = rng.standard_normal((ROWS, COLUMNS)).astype(dtype)
     return X, np.sin(3 * X[:, :3])  # of three outputs, for some loops take two at a time
