@@ -1,18 +1,16 @@
-"""Parts of LIBSVM (svmlight) files."""
+"""Parts of LIBSVM (svmlight) files, parsed by scikit-learn chunk by chunk."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from bochner.data.csv_text import first_line
 from bochner.data.files import COMPRESSED, kind_by_content
@@ -22,12 +20,14 @@ from bochner.engines.local import in_threads
 from bochner.sources.base import READ_BYTES, Batch, SourceError
 from bochner.sources.paths import FileState, labels
 
-PART_BYTES, READ_SHARE, LEAST_READ = 1 << 24, 4, 1 << 10  # of text; its numbers take about as much, and as much again
+PART_BYTES, SCAN_BYTES = 1 << 24, 1 << 20
+READ_SHARE, LEAST_READ = 4, 1 << 10  # of text; its numbers take about as much, and as much again
 MOST_FEATURES = 2**31 - 1
+LINE = "each line is a label and index:value pairs in order of indices"
 
 
-class Seen(NamedTuple):
-    """What a look at the rows of a span found: their number, the least and the greatest index."""
+class Extent(NamedTuple):
+    """Number of rows of a part, and the least and the greatest index in them."""
 
     n_rows: int
     least: int
@@ -35,140 +35,111 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Lines of a LIBSVM file from one byte to another; all of a compressed one."""
-
-    file: FileState
-    compression: str | None
-    start: int
-    stop: int
-
-    @property
-    def place(self) -> str:
-        """Where the rows are, for messages."""
-        whole = self.start == 0 and self.stop == self.file.size
-        return self.file.path if whole else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
-
-    def matrices(self, n_features: int, n_bytes: int) -> Iterator[tuple[sp.csr_array, NDArray[np.float64]]]:
-        """Yield the rows and their labels, the text of about so many bytes at a time; indices as they are written."""
-        line = 0
-        for text in self._texts(n_bytes):
-            try:
-                X, y = _parsed(text, n_features)
-            except (ValueError, OverflowError) as error:
-                bad, cause = _first_bad(text, n_features, error)
-                number = lines_above(self.file.path, self.start) + line + bad + 1
-                cure = "each line is a label and index:value pairs in order of indices"
-                raise SourceError(f"{self.file.path}, line {number}: {first_line(cause)}; {cure}") from error
-            line += text.count(b"\n")
-            if X.shape[0]:
-                yield X, y
-
-    def look(self) -> Seen:
-        """Look at all rows once."""
-        n_rows, least, greatest = 0, MOST_FEATURES, -1
-        for X, _ in self.matrices(MOST_FEATURES, READ_BYTES):
-            n_rows += X.shape[0]
-            if X.nnz:
-                least, greatest = min(least, int(X.indices.min())), max(greatest, int(X.indices.max()))
-        return Seen(n_rows, least, greatest)
-
-    def line(self, index: int) -> int:
-        """Number of the first line that has this index, or a greater one; 0 where there is none."""
-        above = lines_above(self.file.path, self.start)
-        for text in self._texts(READ_BYTES):
-            try:
-                _parsed(text, index)
-            except ValueError as error:
-                return above + _first_bad(text, index, error)[0] + 1
-            above += text.count(b"\n")
-        return 0
-
-    def _texts(self, n_bytes: int) -> Iterator[bytes]:
-        """Yield whole lines, about so many bytes of them at a time."""
-        rest = b""
-        for chunk in self._chunks(n_bytes):
-            end = chunk.rfind(b"\n") + 1
-            if end:
-                yield rest + chunk[:end]
-                rest = chunk[end:]
-            else:
-                rest += chunk
-        if rest:
-            yield rest
-
-    def _chunks(self, n_bytes: int) -> Iterator[bytes]:
-        try:
-            with pa.input_stream(self.file.path, compression=self.compression) as stream:
-                if self.compression is None:
-                    stream.seek(self.start)
-                left = self.stop - self.start
-                while chunk := stream.read(n_bytes if self.compression else min(n_bytes, left)):
-                    left -= len(chunk)
-                    yield chunk
-        except OSError as error:
-            self.file.check(self.place)
-            what = f"damaged {self.compression or ''} file".replace("  ", " ")
-            raise SourceError(f"{self.file.path}: {what} ({first_line(error)}); copy it again") from error
-
-
-@dataclass(frozen=True)
-class SvmlightPart:
-    """Rows of a LIBSVM file, a `Part` whose batches are CSR matrices with their labels.
+class LibsvmPart:
+    """Lines of a LIBSVM file from one byte to another, a `Part` whose batches are CSR matrices with their labels.
 
     Attributes
     ----------
-    lines : Lines
+    file : FileState
     label : str
         Name of the file relative to the folder of all.
+    compression : str or None
+        Of a file that is one part.
+    start, stop : int
+        Bytes.
     n_features : int
     first_index : int
         Index of the first column, 0 or 1.
-    rows : int
+    n_rows : int
     """
 
-    lines: Lines
+    file: FileState
     label: str
-    n_features: int
-    first_index: int
-    rows: int
-
-    @property
-    def file(self) -> FileState:
-        """The file that holds the rows."""
-        return self.lines.file
+    compression: str | None
+    start: int
+    stop: int
+    n_features: int = MOST_FEATURES
+    first_index: int = 0
+    n_rows: int = 0
 
     @property
     def name(self) -> str:
         """The file, and the bytes in it."""
-        return self.lines.place
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.rows
+        whole = self.start == 0 and self.stop == self.file.size
+        return self.file.path if whole else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
-        self.lines.file.check(self.name)
+        self.file.check(self.name)
         count, width = 0, self.n_features + self.first_index
-        for X, y in self.lines.matrices(width, max(n_bytes // READ_SHARE, LEAST_READ)):
+        for X, y in self._blocks(max(n_bytes // READ_SHARE, LEAST_READ), width):
             count += len(y)
             shape = (len(y), self.n_features)
             yield Batch(sp.csr_array((X.data, X.indices - self.first_index, X.indptr), shape=shape), y)
-        self.lines.file.check(self.name)
-        if count != self.rows:
-            raise SourceError(f"{self.name}: {count} rows where there were {self.rows}; open the file again")
+        self.file.check(self.name)
+        if count != self.n_rows:
+            raise SourceError(f"{self.name}: {count} rows where there were {self.n_rows}; open the file again")
 
     def stamp(self) -> str:
         """Size, first and last bytes of what is read."""
-        file, start, stop = self.lines.file, self.lines.start, self.lines.stop
-        place = f"{self.label} {file.size} {start} {stop} {span_digest(file.path, start, stop)}"
-        return f"{place} {self.n_features} {self.first_index}"
+        place = f"{self.label} {self.file.size} {self.start} {self.stop}"
+        digest = span_digest(self.file.path, self.start, self.stop)
+        return f"{place} {digest} {self.n_features} {self.first_index}"
+
+    def extent(self) -> Extent:
+        """Number of rows and range of the indices, by a pass over the rows; SourceError where a line is not valid."""
+        n_rows, least, greatest = 0, MOST_FEATURES, -1
+        for X, y in self._blocks(SCAN_BYTES, MOST_FEATURES):
+            n_rows += len(y)
+            if X.nnz:
+                least, greatest = min(least, int(X.indices.min())), max(greatest, int(X.indices.max()))
+        return Extent(n_rows, least, greatest)
+
+    def _blocks(self, n_bytes: int, n_features: int) -> Iterator[Any]:
+        """Yield matrices and labels of the rows in order, their indices as written, from about so many bytes each."""
+        line = lines_above(self.file.path, self.start)
+        for text in self._texts(n_bytes):
+            try:
+                X, y = _parsed(text, n_features)
+            except (ValueError, OverflowError, MemoryError) as error:
+                raise self._line_error(text, n_features, line + 1) from error
+            line += text.count(b"\n")
+            if len(y):
+                yield X, y
+
+    def _line_error(self, text: bytes, n_features: int, first: int) -> SourceError:
+        """What is wrong with the first line that cannot be parsed by itself."""
+        for number, line in enumerate(text.splitlines(keepends=True), first):
+            try:
+                _parsed(line, n_features)
+            except MemoryError as error:
+                return SourceError(f"{self.file.path}, line {number}: {error}")
+            except (ValueError, OverflowError) as error:
+                return SourceError(f"{self.file.path}, line {number}: {first_line(error)}; {LINE}")
+        return SourceError(f"{self.name}: {LINE}")
+
+    def _texts(self, n_bytes: int) -> Iterator[bytes]:
+        """Yield whole lines, about so many bytes of them at a time."""
+        left, rest = self.stop - self.start, b""
+        try:
+            with pa.input_stream(self.file.path, compression=self.compression) as stream:
+                if self.compression is None:
+                    stream.seek(self.start)
+                while chunk := stream.read(n_bytes if self.compression else min(n_bytes, left)):
+                    left -= len(chunk)
+                    lines, mark, rest = (rest + chunk).rpartition(b"\n")
+                    if mark:
+                        yield lines + mark
+        except OSError as error:
+            self.file.check(self.name)
+            what = f"damaged {self.compression} file" if self.compression else "damaged file"
+            raise SourceError(f"{self.file.path}: {what} ({first_line(error)}); copy it again") from error
+        if rest:
+            yield rest
 
 
-def parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[SvmlightPart, ...], int]:
-    """Parts of LIBSVM files, and the number of columns, by a look at all rows.
+def parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[LibsvmPart, ...], int]:
+    """Parts of LIBSVM files, and the number of columns, by a pass over all rows.
 
     Columns are counted from 1, unless some index is 0.
 
@@ -184,68 +155,46 @@ def parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[S
         Where a line is no label with index:value pairs, there are no rows, more columns than are given, or more than
         there is memory for.
     """
-    files = dict(zip(paths, labels(paths), strict=True))
-    spans = [(span, label) for path, label in files.items() for span in _spans(path)]
-    seen = in_threads(Lines.look, [span for span, _ in spans])
-    if not sum(one.n_rows for one in seen):
+    found = [part for path, label in zip(paths, labels(paths), strict=True) for part in _cut(path, label)]
+    extents = in_threads(LibsvmPart.extent, found)
+    if not sum(extent.n_rows for extent in extents):
         raise SourceError(f"{paths[0]}: the file has no rows")
-    first_index = min(1, *(one.least for one in seen))
-    width = max(1, *(one.greatest + 1 - first_index for one in seen))
+    first_index = min(1, *(extent.least for extent in extents))
+    width = max(1, *(extent.greatest + 1 - first_index for extent in extents))
     if n_features is not None and width > n_features:
         raise SourceError(f"{paths[0]}: {width} columns, more than the {n_features} that schema= gives")
-    _require_width(width, [span for span, _ in spans], seen)
     width = n_features or width
-    found = [
-        SvmlightPart(span, label, width, first_index, one.n_rows)
-        for (span, label), one in zip(spans, seen, strict=True)
-    ]
-    return tuple(found), width
+    known = zip(found, extents, strict=True)
+    return tuple(
+        replace(part, n_features=width, first_index=first_index, n_rows=one.n_rows) for part, one in known
+    ), width
 
 
-def _require_width(width: int, spans: Sequence[Lines], seen: Sequence[Seen]) -> None:
-    """Raise SourceError, which names the line of the greatest index, where there is not enough memory."""
-    try:
-        require_width(width, "a table of", "Fix the line, or hash the features into fewer columns")
-    except MemoryError as error:
-        widest = max(range(len(seen)), key=lambda k: seen[k].greatest)
-        line, index = spans[widest].line(seen[widest].greatest), seen[widest].greatest
-        raise SourceError(
-            f"{spans[widest].file.path}, line {line}: the index {index:,} is too large: {error}"
-        ) from error
-
-
-def _spans(path: Path) -> list[Lines]:
-    """Lines of a file, cut where it is large."""
+def _cut(path: Path, label: str) -> list[LibsvmPart]:
+    """Parts of a file that is cut between lines where it is large, before its rows are counted."""
     file = FileState.of(path)
     with open(path, "rb") as stream:
         content = kind_by_content(stream.read(1 << 12))
     if content in COMPRESSED:
-        return [Lines(file, content, 0, file.size)]
+        return [LibsvmPart(file, label, content, 0, file.size)]
     if content != "text":
         raise SourceError(f"{path}: this is {content}, not a LIBSVM file; leave it out")
     starts = line_starts(file.path, file.size, PART_BYTES)
-    return [Lines(file, None, start, stop) for start, stop in pairwise(starts)]
+    return [LibsvmPart(file, label, None, start, stop) for start, stop in pairwise(starts)]
 
 
 def _parsed(text: bytes, n_features: int) -> Any:
-    """Rows and labels of lines; indices as they are written."""
+    """Rows and labels of lines, indices as written; MemoryError where these are too large for the memory there is."""
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=True)
     if X.nnz and X.indices.min() < 0:
         raise ValueError("a negative index")
+    if X.nnz and n_features == MOST_FEATURES:
+        index = int(X.indices.max())
+        require_width(
+            index,
+            f"the index {index:,} is too large: a table of",
+            "Fix the line, or hash the features into fewer columns",
+        )
     return X, y
-
-
-def _first_bad(text: bytes, n_features: int, error: Exception) -> tuple[int, Exception]:
-    """Number of the first line that cannot be parsed, found by halves, and why."""
-    lines = text.splitlines(keepends=True)
-    good, bad = 0, len(lines)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            _parsed(b"".join(lines[good:middle]), n_features)
-            good = middle
-        except (ValueError, OverflowError) as cause:
-            bad, error = middle, cause
-    return good, error
