@@ -34,11 +34,11 @@ from bochner import (
 from bochner.cli.app import app
 from bochner.cli.errors import guarded
 from bochner.cli.target import Target, hold_out, read_target, with_task
-from bochner.data.table_files import read_table
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
 from bochner.scores import summaries as scores
+from bochner.sources.table_files import read_table
 
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
 BINS = ("--features", "binning", "--n-components", "16", "--alpha", "0.1")

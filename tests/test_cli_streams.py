@@ -13,9 +13,9 @@ from pyarrow import csv, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
 from bochner import KernelMachineRegressor, load
-from bochner.data.table_files import read_table
 from bochner.engines.base import EngineError
 from bochner.inputs import training
+from bochner.sources.table_files import read_table
 from farm import Farm
 
 N, FILES = 1500, 3

@@ -51,16 +51,8 @@ def modules():
     return sorted(PACKAGE.rglob("*.py"))
 
 
-# Readers of text that still stand in data/streams, to become modules of sources.
-READERS = {f"data.streams.{name}" for name in ("text", "text_rows", "text_types", "svmlight")}
-
-
 def part_of(path):
-    return part_of_name(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
-
-
-def part_of_name(name):
-    return "sources" if any(f"{name}.".startswith(f"{reader}.") for reader in READERS) else name.split(".")[0]
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 class Imports(ast.NodeVisitor):
@@ -103,7 +95,7 @@ def test_imports_go_downward(path):
     if own in FREE:
         return
     for name, line, function in Imports(path).found:
-        part = part_of_name(name.partition(".")[2])
+        part = name.split(".")[1]
         where = f"{path}:{line}: {own} imports {name}"
         if part in LEVEL:
             below = part == own or LEVEL[part] < LEVEL[own]

@@ -19,8 +19,7 @@ from dask import delayed
 from pyarrow import csv, dataset, feather, ipc, parquet
 from sklearn.datasets import dump_svmlight_file
 
-from bochner.data.streams import svmlight, text_rows
-from bochner.sources import arrow_files, batches, memory
+from bochner.sources import arrow_files, batches, csv_files, libsvm_files, memory
 from bochner.sources.base import SourceError
 from bochner.sources.opening import open_source
 
@@ -138,8 +137,8 @@ def case(request, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(memory, "PART_ROWS", 700)
     monkeypatch.setattr(arrow_files, "PART_ROWS", 700)
     monkeypatch.setattr(batches, "PART_BYTES", 1 << 14)
-    monkeypatch.setattr(svmlight, "PART_BYTES", 1 << 15)
-    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 13)
+    monkeypatch.setattr(libsvm_files, "PART_BYTES", 1 << 15)
+    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 13)
     return Case(request.param, tmp_path_factory)
 
 

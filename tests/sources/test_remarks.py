@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
-from bochner.data.streams import text_rows
-from bochner.data.table_files import read_table
+from bochner.sources import csv_files
+from bochner.sources.table_files import read_table
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -23,9 +23,9 @@ BODY = "".join(f"{a},{b},k\n" for a, b in NUMBERS)
 @pytest.fixture(params=["whole", "in parts"])
 def read(request, tmp_path, monkeypatch):
     """Read the content of a CSV: its table and what is said of it."""
-    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 8)
-    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 1 << 7)
-    monkeypatch.setattr(text_rows, "LEAST_BLOCK", 1 << 6)
+    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 8)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 1 << 7)
+    monkeypatch.setattr(csv_files, "LEAST_BLOCK", 1 << 6)
 
     def of(content, name="t.csv"):
         path = tmp_path / name

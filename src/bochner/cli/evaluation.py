@@ -16,13 +16,13 @@ from bochner.cli.errors import CommandError, errors_of, missing_column, printabl
 from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
 from bochner.cli.target import Target, read_target, score, split_target
-from bochner.data.table_files import write_table
 from bochner.engines.progress import progress
 from bochner.inputs.predictions import named_columns, predict_stream
 from bochner.loops.clock import CLOCK
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.hash_split import HashSplit
+from bochner.sources.table_files import write_table
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,18 @@ import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content
-from bochner.data.streams.text_rows import line_of, whole_span
-from bochner.data.table_files import TableFileError, read_table
 from bochner.engines.chosen import chosen
 from bochner.estimators.described import estimated_rows
 from bochner.inputs.training import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
+from bochner.sources.csv_files import line_of, whole_span
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import concat
 from bochner.sources.schema import Selection
+from bochner.sources.table_files import TableFileError, read_table
 
 STREAMED = (".arrow", ".arrows", ".ipc", ".feather", ".svm", ".svmlight", ".libsvm")  # that only sources can read
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that judge a model, of a table that stays where it is

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.data.files import COMPRESSED, kind_by_content
-from bochner.data.streams.text_rows import whole_span
 from bochner.estimators.work import Rows
 from bochner.sources.base import SourceError, TableSource
+from bochner.sources.csv_files import whole_span
 from bochner.sources.dask_parts import is_collection, is_delayed
 from bochner.sources.opening import is_streamed, open_selected
 from bochner.sources.paths import files_of, kind_of

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from bochner.data.csv_text import index_columns, index_left_out
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
+from bochner.sources.column_values import index_columns, index_left_out
 from bochner.sources.paths import FileState, TemporaryFolder, labels, reason
 from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import rows_of
 from bochner.data.columns import is_missing, lone_surrogate
-from bochner.data.csv_text import KINDS, Odd, is_text, why_text
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
+from bochner.sources.column_values import KINDS, Odd, is_text, why_text
 from bochner.sources.schema import Columns, Layout, Selection
 
 

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from bochner.data.streams import svmlight, text
 from bochner.data.table_input import is_frame
 from bochner.sources.arrow_files import ipc_parts, open_dataset, open_lazy, parquet_parts
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.batches import open_factory, open_iterator
+from bochner.sources.csv_files import csv_parts
 from bochner.sources.dask_parts import is_collection, is_delayed, open_collection
+from bochner.sources.libsvm_files import libsvm_parts
 from bochner.sources.memory import of_arrays
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.schema import Selection, takes_all
@@ -147,11 +148,11 @@ def _open_files(paths: list[Path], selection: Selection, schema: pa.Schema | int
         if not takes_all(selection) or isinstance(schema, pa.Schema):
             cure = "leave out columns=, exclude= and where=; schema= may be the number of columns"
             raise SourceError(f"{paths[0]}: the columns of LIBSVM files have no names; {cure}")
-        rows, width = svmlight.parts(paths, schema)
+        rows, width = libsvm_parts(paths, schema)
         return TableSource(rows, width, what, sparse=True)
     if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
-    parts_of_files: Any = {"parquet": parquet_parts, "arrow": ipc_parts}.get(kind, text.parts)
+    parts_of_files: Any = {"parquet": parquet_parts, "arrow": ipc_parts}.get(kind, csv_parts)
     parts, known = parts_of_files(paths, selection, schema)
     return TableSource(parts, known, what)
 

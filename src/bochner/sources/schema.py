@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.csv_text import listed, names_problem
 from bochner.sources.base import Batch, SourceError
+from bochner.sources.column_values import listed, names_problem
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bochner.data.files import HEAD
 from bochner.data.hashes import mixed
-from bochner.data.streams.lines import lines_above
+from bochner.sources.text_files import lines_above
 
 WITH_COMMAS = r"^\s*[+-]?[.,]?\d[\d.,]*([eE][+-]?\d+)?\s*$"
 WITHOUT_COMMAS = r"^[^,]*$"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from bochner.data.csv_text import KINDS, Numbering, Odd, TextRange, Values, rows_of
+from bochner.sources.column_values import KINDS, Numbering, Odd, TextRange, Values, rows_of
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.csv_text import (
+from bochner.data.files import COMPRESSED, HEAD, SUFFIXES, kind_by_content, kind_by_name, replacing
+from bochner.sources.column_values import (
     Remarks,
     TextRange,
     Values,
@@ -30,7 +31,6 @@ from bochner.data.csv_text import (
     unnamed_first,
     with_commas,
 )
-from bochner.data.files import COMPRESSED, HEAD, SUFFIXES, kind_by_content, kind_by_name, replacing
 
 EXPORT = "write it as CSV or Parquet"
 

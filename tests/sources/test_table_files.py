@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from bochner.data.files import kind_by_name
-from bochner.data.table_files import TableFileError, read_table, write_table
+from bochner.sources.table_files import TableFileError, read_table, write_table
 
 TABLE = pa.table(
     {

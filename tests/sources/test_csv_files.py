@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from bochner.data.streams import lines, text, text_rows
+from bochner.sources import csv_files, text_files
 from bochner.sources.base import SourceError
 from bochner.sources.schema import Selection
 
@@ -36,7 +36,7 @@ def written(path, content):
 
 
 def opened(*paths, columns=None, exclude=(), where=None, schema=None):
-    return text.parts(paths, Selection(columns, exclude, where), schema)
+    return csv_files.csv_parts(paths, Selection(columns, exclude, where), schema)
 
 
 def rows(parts, **options):
@@ -51,7 +51,7 @@ def saved(path, table, quotes="needed"):
 @pytest.mark.parametrize("quotes", ["needed", "none"])
 @pytest.mark.parametrize("n_bytes", [1 << 15, 1 << 24])
 def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch):
-    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 16)
+    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 16)
     path = saved(tmp_path / "t.csv", table.replace_schema_metadata(), quotes)
     parts, schema = opened(path)
     whole = csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True))
@@ -63,7 +63,7 @@ def test_as_arrow_reads_the_whole(tmp_path, table, quotes, n_bytes, monkeypatch)
 
 
 def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_rows, "SPAN_BYTES", 1 << 12)
+    monkeypatch.setattr(csv_files, "SPAN_BYTES", 1 << 12)
     path = written(tmp_path / "t.csv", "a,b\n" + "10,20\n" * 5000 + "1,2,3\n" + "10,20\n" * 5000)
     with pytest.raises(SourceError, match=r"t\.csv: line 5002: 2 fields expected, 3 found"):
         opened(path)
@@ -88,7 +88,7 @@ def test_parts_of_large_files_name_rows(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("apart", ["in a later block", "in a later file"])
 def test_types_by_all_values(tmp_path, values, kind, apart, monkeypatch):
-    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 256)
     first, second = (f"{value},0\n" * 100 for value in values)
     whole = written(tmp_path / "whole.csv", "v,w\n" + first + second)
     if apart == "in a later block":
@@ -119,16 +119,16 @@ VALUES = {
 @pytest.mark.parametrize("seed", range(60))
 def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
     """Kinds follow one another, now and then in turns, in blocks of a few rows."""
-    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(text_rows, "LEAST_BLOCK", 32)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_files, "LEAST_BLOCK", 32)
     draw = random.Random(seed)
     columns = []
     for _ in range(3):
         kinds = draw.sample(list(VALUES), draw.randint(1, 3))
         turns = [kinds[k * len(kinds) // 60] if draw.random() < 0.9 else draw.choice(kinds) for k in range(60)]
         columns.append([draw.choice(VALUES[kind]) for kind in turns])
-    lines = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
-    path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(lines))
+    text_files = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
+    path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(text_files))
     options = {
         "parse_options": csv.ParseOptions(newlines_in_values=True),
         "convert_options": csv.ConvertOptions(strings_can_be_null=True),
@@ -193,7 +193,7 @@ def test_points_and_commas_in_one_file(tmp_path):
 
 
 def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_rows, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 1 << 10)
     content = "a,b\n" + "1,x\n" * 2000 + "2," + "y" * 50_000 + "\n" + "3,z\n" * 2000
     parts, _ = opened(written(tmp_path / "t.csv", content))
     found = rows(parts)
@@ -288,9 +288,9 @@ def test_lines_are_cut_where_they_start(tmp_path):
     content = b"".join(b"%d\n" % k for k in range(1000))
     path = str(written(tmp_path / "t", content))
     for step in (1, 7, 100, 10_000):
-        starts = lines.line_starts(path, len(content), step)
+        starts = text_files.line_starts(path, len(content), step)
         assert starts[0] == 0
         assert starts[-1] == len(content)
         assert starts == sorted(set(starts))
         assert all(content[start - 1 : start] == b"\n" for start in starts[1:-1])
-    assert lines.line_starts(str(written(tmp_path / "one", b"x" * 100)), 100, 10) == [0, 100]
+    assert text_files.line_starts(str(written(tmp_path / "one", b"x" * 100)), 100, 10) == [0, 100]

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import scipy.sparse as sp
 
-from bochner.data.csv_text import first_line
 from bochner.data.files import COMPRESSED, kind_by_content
-from bochner.data.streams.lines import line_starts, lines_above, span_digest
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 from bochner.sources.base import READ_BYTES, Batch, SourceError
+from bochner.sources.column_values import first_line
 from bochner.sources.paths import FileState, labels
+from bochner.sources.text_files import line_starts, lines_above, span_digest
 
 PART_BYTES, SCAN_BYTES = 1 << 24, 1 << 20
 READ_SHARE, LEAST_READ = 4, 1 << 10  # of text; its numbers take about as much, and as much again
@@ -138,7 +138,7 @@ class LibsvmPart:
             yield rest
 
 
-def parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[LibsvmPart, ...], int]:
+def libsvm_parts(paths: Sequence[Path], n_features: int | None = None) -> tuple[tuple[LibsvmPart, ...], int]:
     """Parts of LIBSVM files, and the number of columns, by a pass over all rows.
 
     Columns are counted from 1, unless some index is 0.

@@ -1,1 +1,0 @@
-"""Tables that are read part by part, as often as is needed: files, folders, arrays, whatever yields batches."""
