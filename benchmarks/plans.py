@@ -54,9 +54,9 @@ def foretold_and_taken(data: str, case: Case, solver: str) -> tuple[float, float
     """Seconds foretold, seconds taken, processor seconds for each thread, and iterations."""
     from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
     from bochner.engines.local import n_threads
-    from bochner.estimators.costs import machine_costs
-    from bochner.estimators.solver import Task, direct_seconds, iterative_seconds
     from bochner.kernels import Gaussian
+    from bochner.planning.measured_costs import machine_costs
+    from bochner.planning.solver import Task, direct_seconds, iterative_seconds
 
     rows, n = load(data), size(case.n_rows)
     X, labels = rows.X.to_numpy(np.float32)[:n], rows.y[:n]

@@ -35,6 +35,7 @@ LAYERS = [
     {"selection"},
     {"tuning"},
     {"inputs"},
+    {"planning"},
     {"estimators"},
     {"unsupervised"},
     {"semisupervised", "online", "hypotheses"},

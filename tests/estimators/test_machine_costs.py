@@ -7,15 +7,15 @@ import pytest
 
 from bochner import KernelMachineRegressor
 from bochner.engines.costs import COSTS, Costs, plausible
-from bochner.estimators import costs
-from bochner.estimators.costs import machine_costs, measure
+from bochner.planning import measured_costs
+from bochner.planning.measured_costs import machine_costs, measure
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     """An empty folder of caches."""
     path = tmp_path / "costs.json"
-    monkeypatch.setattr(costs, "costs_file", lambda threads: path)
+    monkeypatch.setattr(measured_costs, "costs_file", lambda threads: path)
     machine_costs.cache_clear()
     yield path
     machine_costs.cache_clear()
@@ -29,7 +29,7 @@ def test_are_those_of_a_machine():
 
 def test_are_measured_once(file, monkeypatch):
     found, calls = Costs(gram=7e-12), []
-    monkeypatch.setattr(costs, "measure", lambda: calls.append(1) or found)
+    monkeypatch.setattr(measured_costs, "measure", lambda: calls.append(1) or found)
     assert machine_costs() == machine_costs() == found
     machine_costs.cache_clear()
     assert machine_costs() == found
@@ -41,22 +41,22 @@ def test_are_measured_once(file, monkeypatch):
 
 
 def test_are_the_usual_ones_where_the_clock_stands_still(file, monkeypatch):
-    monkeypatch.setattr(costs.time, "perf_counter", lambda: 0.0)
-    monkeypatch.setattr(costs.time, "process_time", lambda: 0.0)
+    monkeypatch.setattr(measured_costs.time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(measured_costs.time, "process_time", lambda: 0.0)
     assert machine_costs() == COSTS
     assert not file.exists()
 
 
 def test_decide_on_the_solver_alone(monkeypatch):
     """The map, its size and the precision are the same on every machine."""
-    monkeypatch.setattr("bochner.estimators.solver.WORTH_MEASURING", 0)
-    monkeypatch.setattr("bochner.estimators.solver.WORTH_ROUNDING", 0)
+    monkeypatch.setattr("bochner.planning.solver.WORTH_MEASURING", 0)
+    monkeypatch.setattr("bochner.planning.solver.WORTH_ROUNDING", 0)
     options, models = {"metric": "isotropic", "features": "fourier", "alpha": 1.0, "random_state": 0}, []
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 3))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600)
     for machine in (replace(COSTS, product=1.0), replace(COSTS, float_pass=1.0)):
-        monkeypatch.setattr("bochner.estimators.solver.machine_costs", lambda machine=machine: machine)
+        monkeypatch.setattr("bochner.planning.solver.machine_costs", lambda machine=machine: machine)
         models.append(KernelMachineRegressor(**options).fit(X, y))
     one, two = models
     assert (one.solver_, two.solver_) == ("cg", "direct")

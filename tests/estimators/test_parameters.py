@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor
-from bochner.estimators.exclusions import RULES, Given, conflict, kernels_with_bins
-from bochner.estimators.parameters import PARAMETERS, allowed_words, check_parameter, read_parameter
+from bochner.estimators.parameters import (
+    PARAMETERS,
+    RULES,
+    Given,
+    allowed_words,
+    check_parameter,
+    conflict,
+    kernels_with_bins,
+    read_parameter,
+)
 
 ESTIMATORS = [KernelMachineRegressor, KernelMachineClassifier]
 

@@ -8,8 +8,8 @@ from sklearn.base import clone
 
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
 from bochner.engines.costs import COSTS
-from bochner.estimators.solver import Task, by_leverage, direct_seconds, iterations, iterative_seconds, plan
 from bochner.kernels import Gaussian, Laplacian
+from bochner.planning.solver import Task, by_leverage, direct_seconds, iterations, iterative_seconds, plan
 
 FOURIER = FourierFeatures(Gaussian(2.0), 40, random_state=0)
 BINS = BinningFeatures(Laplacian(8.0), 30, random_state=1)
@@ -33,23 +33,23 @@ class TestPlan:
         assert "with the Gram matrix" in reason
 
     def test_large_ones_are_not(self, monkeypatch):
-        monkeypatch.setattr("bochner.estimators.solver.available_memory", lambda: None)
+        monkeypatch.setattr("bochner.planning.solver.available_memory", lambda: None)
         assert plan("auto", self.drawn(20_000), task(522_000, True), COSTS).solver == "cg"
         assert plan("auto", self.drawn(2048), task(60_000, True), COSTS).solver == "direct"
 
     def test_the_machine_decides(self, monkeypatch):
         """Where its products cost ten times as much, or its passes; problems of less than half a second do not ask."""
-        monkeypatch.setattr("bochner.estimators.solver.available_memory", lambda: None)
+        monkeypatch.setattr("bochner.planning.solver.available_memory", lambda: None)
         machines = {"cg": replace(COSTS, gram=1e-10), "direct": replace(COSTS, byte_pass=2e-9)}
         for solver, costs in machines.items():
-            monkeypatch.setattr("bochner.estimators.solver.machine_costs", lambda costs=costs: costs)
+            monkeypatch.setattr("bochner.planning.solver.machine_costs", lambda costs=costs: costs)
             assert plan("auto", self.drawn(5000), task(100_000)).solver == solver
-        monkeypatch.delattr("bochner.estimators.solver.machine_costs")
+        monkeypatch.delattr("bochner.planning.solver.machine_costs")
         assert plan("auto", self.drawn(1000), task(90_000)).solver == "direct"
 
     def test_memory_decides_first(self, monkeypatch):
         features = self.drawn(2000)
-        monkeypatch.setattr("bochner.estimators.solver.available_memory", lambda: 44 * 2000**2)
+        monkeypatch.setattr("bochner.planning.solver.available_memory", lambda: 44 * 2000**2)
         solver, reason = plan("auto", features, task(5000, True))
         assert solver == "cg"
         assert "2,000 features does not fit in the free memory" in reason

@@ -9,10 +9,9 @@ import pytest
 from pyarrow import csv, parquet
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, settings
-from bochner.estimators.described import described, estimated_rows
-from bochner.estimators.work import duration
 from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
+from bochner.planning.plan import described, duration, estimated_rows
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size
 from bochner.sources.base import TableSource

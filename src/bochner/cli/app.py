@@ -36,7 +36,7 @@ from bochner.cli.options import (
     page_name,
     table_name,
 )
-from bochner.estimators.exclusions import Given, conflict
+from bochner.estimators.parameters import Given, conflict
 
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted."
 

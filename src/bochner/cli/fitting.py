@@ -32,10 +32,10 @@ from bochner.cli.target import (
     with_task,
 )
 from bochner.data.table import TableEncoder
-from bochner.estimators.described import described
-from bochner.estimators.exclusions import CLASS_LOSSES, NUMBER_LOSSES
+from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.loops.clock import CLOCK
 from bochner.persistence import describe, load, save
+from bochner.planning.plan import described
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows

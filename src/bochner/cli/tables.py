@@ -15,8 +15,8 @@ import pyarrow as pa
 from bochner.cli.errors import CommandError, errors_of
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content
 from bochner.engines.chosen import chosen
-from bochner.estimators.described import estimated_rows
 from bochner.inputs.training import gathers
+from bochner.planning.plan import estimated_rows
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
 from bochner.sources.csv_files import line_of, whole_span

@@ -19,13 +19,10 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
-from bochner.estimators.exclusions import BINNED, CRITERIA, NUMBER_LOSSES
-from bochner.estimators.interpretation import Interpretation, metric_of
-from bochner.estimators.parameters import check_parameters
+from bochner.estimators.interpretation import Interpretation, Reported, metric_of
+from bochner.estimators.parameters import BINNED, CRITERIA, NUMBER_LOSSES, check_parameters
 from bochner.estimators.places import place, place_for
-from bochner.estimators.reported import Reported
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
-from bochner.estimators.solver import Task, plan, plan_stream
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.copies import fixed, seeded
@@ -36,6 +33,7 @@ from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.training import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
+from bochner.planning.solver import Task, plan, plan_stream
 from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.choose import Choice, choose

@@ -1,21 +1,31 @@
-"""Prediction intervals and quantiles of a fitted machine."""
+"""Prediction intervals, quantiles and sets of classes, with coverage from predictions of rows left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.table import TableEncoder
 from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import in_threads
+from bochner.estimators.base import KernelMachine
+from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.error_scale import Affine, CalibrationRows, Spread, fit_spread
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays
+from bochner.kernels import Kernel
+from bochner.notices import quiet
 from bochner.selection.budget import Budget
-from bochner.solvers.conformal import require_coverage
+from bochner.selection.policy import POLICY
+from bochner.selection.split import fold_numbers
+from bochner.selection.validation import HeldOutPredictions
+from bochner.solvers.conformal import mass_before, require_coverage, threshold
 from bochner.sources.dask_map import lazy
 
 
@@ -193,3 +203,147 @@ class Intervals:
         self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None, features: FeatureMap | None = None
     ) -> NDArray[np.float64]:
         raise NotImplementedError
+
+
+class PredictionSets:
+    """A classifier whose fit keeps what thresholds of sets take."""
+
+    predict_proba: Any
+    classes_: NDArray
+
+    @lazy
+    @any_arrays
+    def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
+        """Predict sets of classes that contain the true class with a given probability.
+
+        A set has the most probable class, and the next ones until their total probability exceeds a threshold: one
+        class for rows that are certain, more for rows in doubt. The threshold comes from the rows that calibrate the
+        probabilities: validation rows, cross-validation, or leave-one-out. Of up to 250 distinct rows it comes from
+        leave-one-out scores by choices of the kernel and penalty without a tenth of the rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        coverage : float, default=0.9
+            Between 0 and 1, exclusive.
+        n_jobs : int or None, default=None
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+
+        Returns
+        -------
+        bool array of shape (n, K)
+            In the order of `classes_`; at least one in each row.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range, or needs more calibration rows: 9 are needed for 0.9, 99 for 0.99.
+
+        Notes
+        -----
+        For new rows from the same distribution, sets of the model *without the calibration rows* contain the true class
+        with a probability of at least `coverage`, over draws of all rows (split conformal prediction; Vovk, Gammerman
+        and Shafer 2005), as far as these rows did not select the model. The fitted model has seen them too. This keeps
+        the coverage as far as a few rows do not change its scores (Barber, Candes, Ramdas and Tibshirani, "Predictive
+        inference with the jackknife+", 2021, Theorem 5). The coverage holds on average over all rows, not within each
+        class. If the most probable class is right more often than `coverage`, sets contain it alone, and cover as
+        often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
+        Coverage", 2020, without their random part (see `bochner.solvers.conformal`).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
+        >>> from bochner import KernelMachineClassifier
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], y[:300])
+        >>> sets = model.predict_set(X[300:], coverage=0.98)
+        >>> bool(sets[range(len(sets)), y[300:]].mean() > 0.97), bool(1 < sets.sum(axis=1).mean() < 1.2)
+        (True, True)
+        """
+        probability = self.predict_proba(X, n_jobs)
+        thresholds = getattr(self, "set_thresholds_", None)
+        if thresholds is None:
+            raise ValueError(
+                "This model has no validation rows to calibrate sets of classes: fit it again, on more distinct rows "
+                "unless an earlier version saved it."
+            )
+        return mass_before(probability) <= threshold(thresholds, coverage)
+
+
+class CrossFitted(NamedTuple):
+    """Observations with predictions, and the same as the posterior takes them."""
+
+    calibration: CalibrationRows
+    held_out_predictions: HeldOutPredictions
+
+
+def cross_fitted(
+    machine: KernelMachine,
+    X: Any,
+    y: NDArray[np.float64],
+    weight: NDArray | None,
+    source: ArraySource,
+    seed: int,
+    budget: Budget,
+) -> CrossFitted | None:
+    """Predict all rows by machines without their fold.
+
+    Parameters
+    ----------
+    machine : KernelMachine
+    X : array, sparse matrix or data frame of shape (n, d)
+        Checked.
+    y : array of shape (n,) or (n, K)
+    weight : array of shape (n,) or None
+    source : ArraySource
+        The same rows.
+    seed : int
+    budget : Budget
+        The time that is left for this and for the machine itself.
+
+    Returns
+    -------
+    CrossFitted or None
+        None where there are more than 500 distinct rows or 5,000 rows, where nothing is chosen, where the time limit
+        leaves no time, or where a part of the rows cannot be fitted.
+    """
+    if not _chooses(machine) or source.n_counted > POLICY.crossed_observations:
+        return None
+    calibration = CalibrationRows.of(source, seed).judged_by_all()
+    observations, m = calibration.observations, len(calibration.weight)
+    n_distinct = len(np.unique(observations.inputs))
+    if m < 2 or n_distinct > POLICY.crossed_rows:
+        return None
+    n_folds = min(POLICY.crossed_folds[n_distinct > POLICY.few_rows], m)
+    seconds = budget.left / (n_folds + 1)
+    if seconds < POLICY.crossed_seconds:
+        return None
+    fold = fold_numbers(observations.hashes, seed, n_folds)
+    of_rows = np.where(observations.number < 0, -1, fold[observations.number])
+    options: dict[str, Any] = {"uncertainty": False, "verbose": 0, "random_state": seed}
+    if budget.limit is not None:
+        options["time_limit"] = seconds
+
+    def predicted(k: int) -> NDArray[np.float64]:
+        kept, left = np.flatnonzero(of_rows != k), observations.row[fold == k]
+        one = clone(machine).set_params(**options)
+        with quiet():
+            one.fit(rows_of(X, kept), y[kept], None if weight is None else weight[kept])
+        return source.targets(np.asarray(one.predict(rows_of(X, left)), np.float64))
+
+    found = np.empty(calibration.targets.shape)
+    try:
+        for k, values in enumerate(in_threads(predicted, range(n_folds))):
+            found[fold == k] = values
+    except ValueError:  # what is asked for needs more rows than are left
+        return None
+    predictions = calibration.held_out(np.arange(m), found, fold=fold)
+    return CrossFitted(calibration.with_predictions(found), predictions)
+
+
+def _chooses(machine: KernelMachine) -> bool:
+    """Whether anything is chosen by the rows, or the solver has no exact leave-one-out errors."""
+    alphas = given_alphas(machine.alpha)
+    named = isinstance(machine.features, str) and not isinstance(machine.kernel, Kernel)
+    return named or alphas is None or len(alphas) > 1 or machine.solver_ == "cg"

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.array_source import ArraySource
+from bochner.data.hashes import row_hashes
+from bochner.data.weights import draw_rows
+from bochner.design import Design
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import at_most
+from bochner.estimators.base import KernelMachine
+from bochner.estimators.ridge import Fitted
+from bochner.estimators.ridge.error_scale import Observations, observation_hashes, scale_map
 from bochner.features.base import FeatureMap
+from bochner.features.boundary import any_arrays
 from bochner.features.dense import DenseFeatures, Rows
-from bochner.features.landmarks import LandmarkFeatures
+from bochner.features.landmarks import LandmarkFeatures, has_exact_kernel
+from bochner.features.leaves import leaves
 from bochner.features.prior import PriorFunctions
-from bochner.solvers.posterior import LinearPosterior, LogScale, Noise
+from bochner.inputs.checks import threads_of
+from bochner.inputs.targets import Standardised
+from bochner.inputs.training import encoded_source, rows_to_map
+from bochner.moments import Moments
+from bochner.selection.budget import Budget
+from bochner.selection.validation import HeldOutPredictions, LeftOut
+from bochner.solvers.posterior import (
+    LinearPosterior,
+    LogScale,
+    Noise,
+    constant_noise,
+    fit_log_scale,
+    fit_noise,
+    forms_without,
+    forms_without_each,
+    leave_one_out_errors,
+    no_scale,
+    noise_variance,
+    posterior_of,
+)
 
-BLOCK_ROWS = 4096
+N_LANDMARKS, SUMMED_ROWS, BLOCK_ROWS = 1024, 8192, 4096
+SCALE_ROWS = 4096  # that tell the scale of the noise
+FEWEST_ERRORS = 2048  # of the model itself that tell it alone
+FEWEST_SCALE_ROWS = 50
+OWN_FEATURES = 4096  # whose moments are taken where no kernel stands behind them
 
 
 class Posterior:
@@ -145,3 +185,286 @@ def missed(basis: DenseFeatures, X: Rows, Z: NDArray) -> NDArray[np.float64] | f
     if not isinstance(basis, LandmarkFeatures):
         return 0.0
     return np.maximum(basis.variance(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+
+ScaleMap = Callable[[ArraySource], FeatureMap]
+
+
+class Summed(NamedTuple):
+    """Moments of the features of a basis, what they tell of the weights, and whether they are of all rows.
+
+    Z, (n, D), are the features of the rows, or of some of many, and the weights those that they have in the moments.
+    """
+
+    basis: DenseFeatures
+    Z: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    moments: Moments
+    linear: LinearPosterior
+    alpha: float
+    whole: bool
+
+
+class Errors(NamedTuple):
+    """Errors of observations that a model has not seen, (n, K), their inputs, (n, d), h, weights and hashes, (n,)."""
+
+    errors: NDArray[np.float64]
+    X: NDArray[np.float64]
+    forms: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    hashes: NDArray[np.uint64]
+
+
+def fit_posterior(design: Design, fitted: Fitted, seed: int, scale: ScaleMap) -> Posterior:
+    """The posterior of a model that was fitted to the rows of a design.
+
+    Parameters
+    ----------
+    design : Design
+    fitted : Fitted
+        With predictions for rows left out, where there are such: they tell the variance of the noise. Else it is told
+        by leave-one-out errors of the regression on the features of the posterior.
+    seed : int
+        Of landmarks and samples of rows.
+    scale : callable (rows whose targets are roots of errors) -> FeatureMap
+        Chooses the map of the size of errors.
+    """
+    features, rng = fitted.features, np.random.default_rng(seed)
+    source, share = _summed(design.source, rng)
+    summed = _sum(design, source, share, _basis(features, source, rng), features, fitted.alpha)
+    found = fitted.held_out_predictions
+    own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng)
+    many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, source.n_rows / 2)
+    learned = own if own is not None and many else _leave_one_out(summed, source)
+    return Posterior(summed.basis, summed.linear, fitted.alpha, *_noise(learned, own or learned, rng, scale))
+
+
+def refit_posterior(design: Design, former: Posterior, units: NDArray, seed: int, scale: ScaleMap) -> Posterior:
+    """The posterior for other rows, with the landmarks and the noise of a former one.
+
+    Where parts of the map have no kernel beside their features, which the rows have changed, noise is told again by
+    leave-one-out errors.
+
+    Parameters
+    ----------
+    design : Design
+        Of the other rows, with the map that is fitted to them.
+    former : Posterior
+    units : array of shape (K,)
+        Of the targets in the former one, over those of the other rows.
+    seed : int
+        Of samples of rows.
+    scale : callable (rows whose targets are roots of errors) -> FeatureMap
+    """
+    rng, features, alpha = np.random.default_rng(seed), design.features, former.alpha_
+    source, share = _summed(design.source, rng)
+    same = all(map(has_exact_kernel, leaves(features)))
+    basis = former.basis(features) if same else _basis(features, source, rng)
+    summed = _sum(design, source, share, basis, features, alpha)
+    if not same:
+        errors = _leave_one_out(summed, source)
+        return Posterior(basis, summed.linear, alpha, *_noise(errors, errors, rng, scale))
+    level, slope, signal, constant, reach = former.noise
+    noise = Noise(level + np.log(units), slope, signal * units**2, constant * units**2, reach)
+    return Posterior(basis, summed.linear, alpha, noise, former.scale, former.scale_features_)
+
+
+def _sum(
+    design: Design, source: ArraySource, share: float, basis: DenseFeatures, features: FeatureMap, alpha: float
+) -> Summed:
+    """Moments of features of a basis, and what they tell of the weights; the source has a share of the observations."""
+    X, y, weight = source.whole()
+    Z = basis.rows(X)
+    if share == 1 or isinstance(basis, LandmarkFeatures):
+        moments = _moments(Z, y, weight)
+        return Summed(basis, Z, weight, moments, posterior_of(moments, alpha), alpha, share == 1)
+    moments = Design(design.source, features, np.float64).moments()
+    return Summed(basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True)
+
+
+def _summed(source: ArraySource, rng: np.random.Generator) -> tuple[ArraySource, float]:
+    """Observations, dense and in double precision; of many a share, with weights that keep their sum."""
+    observations = Observations.of(source)
+    rows, factors = draw_rows(observations.weight, SUMMED_ROWS, rng)
+    X, y, weight = observations.source(source, rows).whole()
+    weight = weight if factors is None else weight * factors
+    weight = weight * (source.total_weight / weight.sum())
+    return ArraySource(_wide(X), y, weight), len(rows) / len(observations.row)
+
+
+def _wide(X: Rows) -> NDArray[np.float64]:
+    return (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
+
+
+def _basis(features: FeatureMap, source: ArraySource, rng: np.random.Generator) -> DenseFeatures:
+    """Features of landmarks; those of the map itself where no kernel stands behind them, and they are not too many."""
+    own = features.dense
+    if own is not None and own.n_features_out <= OWN_FEATURES and not any(map(has_exact_kernel, leaves(features))):
+        return own
+    X, _, weight = source.distinct().whole()
+    rows, _ = draw_rows(weight, N_LANDMARKS, rng)
+    return LandmarkFeatures(features, X[rows])
+
+
+def _moments(Z: NDArray, y: NDArray, weight: NDArray) -> Moments:
+    moments = Moments(Z.shape[1], y.shape[1], np.float64, shared=True)
+    for a in range(0, len(Z), BLOCK_ROWS):
+        part = slice(a, a + BLOCK_ROWS)
+        A = moments.workspace(len(Z[part]))
+        A[:, : Z.shape[1]] = Z[part]
+        moments.add_block(A, y[part], weight[part])
+    return moments
+
+
+def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
+    """Leave-one-out errors of the regression on the features of the posterior."""
+    X, y, weight = source.whole()
+    errors, forms = leave_one_out_errors(summed.linear, summed.moments, summed.Z, y, summed.weight)
+    forms += missed(summed.basis, X, summed.Z) / summed.alpha
+    return Errors(errors, X, forms, weight, observation_hashes(row_hashes(X), y))
+
+
+def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rng: np.random.Generator) -> Errors:
+    """Errors of the model itself for rows that it has not seen; h as it was without these, where all are summed."""
+    kept, _ = draw_rows(found.weight, SCALE_ROWS, rng)
+    X, own, linear = _wide(left_out.X[kept]), left_out.weight[kept], summed.linear
+    Z = summed.basis.rows(X)
+    if not summed.whole:
+        forms = linear.forms(Z)
+    elif left_out.fold is None:
+        forms = forms_without_each(linear, Z, own)
+    else:
+        forms = forms_without(summed.moments, summed.alpha, Z, own, left_out.fold[kept])
+    forms += missed(summed.basis, X, Z) / summed.alpha
+    hashes = observation_hashes(row_hashes(X), found.targets[kept])
+    return Errors((found.targets - found.predicted)[kept], X, forms, found.weight[kept], hashes)
+
+
+def _noise(
+    learned: Errors, judged: Errors, rng: np.random.Generator, scale: ScaleMap
+) -> tuple[Noise, LogScale, FeatureMap | None]:
+    """Variances of noise and function by some errors, and the scale of the noise, with its map, by these or others."""
+    constant = noise_variance(judged.errors, judged.forms, judged.weight)
+    flat = constant_noise(constant), no_scale(len(constant)), None
+    if len(judged.errors) < FEWEST_SCALE_ROWS or not constant.all():
+        return flat
+    rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
+    errors, X, weight = learned.errors[rows], learned.X[rows], learned.weight[rows]
+    features = scale(ArraySource(X, np.sqrt(np.abs(errors)), weight))
+    found, left_out = fit_log_scale(features_of(features, X), errors, weight)
+    g = found(features_of(features, judged.X))
+    seen, place = _places(judged.hashes, learned.hashes[rows])
+    g[seen] = left_out[place]
+    noise = fit_noise(judged.errors, judged.forms, g, judged.weight, constant)
+    return (noise, found, features) if noise.slope.any() else flat
+
+
+def _places(hashes: NDArray, among: NDArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which of the hashes are among others, and where in these."""
+    order = np.argsort(among)
+    place = order[np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)]
+    seen = among[place] == hashes
+    return seen, place[seen]
+
+
+class GaussianProcess(KernelMachine):
+    """A regressor whose fit keeps the posterior."""
+
+    posterior_: Posterior
+    target_mean_: NDArray[np.float64]
+    target_scale_: NDArray[np.float64]
+    _one_target: bool
+
+    @any_arrays
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> NDArray[np.float64]:
+        """Draw functions from the posterior and evaluate them, without the noise of targets.
+
+        This uses pathwise conditioning (Wilson et al., 2020): whole functions are drawn, so the same seed gives values
+        of the same functions at other rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        n_samples : int, default=1
+        random_state : int, RandomState or None, default=None
+            Seed of the functions.
+
+        Returns
+        -------
+        array of shape (n, n_samples), or (n, K, n_samples) for several targets
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without ``uncertainty=True``, or `n_samples` is not positive.
+
+        References
+        ----------
+        Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth, "Efficiently Sampling Functions from Gaussian Process
+        Posteriors", ICML 2020 (arXiv:2002.09309); "Pathwise Conditioning of Gaussian Processes", JMLR 2021
+        (arXiv:2011.04026).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X[:350], y[:350])
+        >>> functions = model.sample_y(X[350:], n_samples=3, random_state=0)
+        >>> functions.shape, bool((functions[:5] == model.sample_y(X[350:355], 3, random_state=0)).all())
+        ((92, 3), True)
+        """
+        posterior = self._posterior()
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool):
+            raise TypeError(f"n_samples must be an integer, got {n_samples!r:.200}.")
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be positive, got {n_samples}.")
+        seed = int(check_random_state(random_state).randint(2**31))
+        with single_threaded_blas():
+            mean = self._scores(X)
+            rows = self._encoded(X)
+            drawn = posterior.sample(self.features_, rows, n_samples, np.random.default_rng(seed))
+        drawn += mean[:, :, np.newaxis]
+        drawn = drawn * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
+        return drawn[:, 0] if self._one_target else drawn
+
+    def _posterior_again(
+        self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None, targets: Standardised
+    ) -> Posterior:
+        """The posterior for other rows; the noise is that of the fit."""
+        source = encoded_source(self.encoder_, X, y, weights, self.coef_.dtype, targets)
+        design, seed = Design(source, self.features_, self.coef_.dtype), check_random_state(self.random_state)
+        units = self.target_scale_ / targets.scale
+        scale = self._scale_map(Budget())
+        return refit_posterior(design, self._posterior(), units, int(seed.randint(2**31)), scale)
+
+    def _scale_map(self, budget: Budget) -> ScaleMap:
+        """How to choose the map of the size of errors: that of the intervals, where these have one."""
+        spread = getattr(self, "spread_", None)
+
+        def choose(rows: ArraySource) -> FeatureMap:
+            own = None if spread is None else spread.features
+            return own or scale_map(rows, self.encoder_.column_groups(), 0, budget)
+
+        return choose
+
+    def _deviations(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
+        """Standard deviations of new targets, of the shape of predictions."""
+        posterior = self._posterior()
+        with single_threaded_blas(), at_most(threads_of(n_jobs)):
+            function, noise = posterior.variances(self.features_, self._encoded(X))
+        std = np.sqrt(function + noise) * self.target_scale_
+        return std[:, 0] if self._one_target else std
+
+    def _encoded(self, X: Any) -> Any:
+        """Rows as the map takes them."""
+        return rows_to_map(self.encoder_, self._rows(X, reset=False), self.coef_.dtype).whole().X
+
+    def _posterior(self) -> Posterior:
+        check_is_fitted(self)
+        if not hasattr(self, "posterior_"):
+            raise ValueError(
+                "Standard deviations and samples need a posterior: fit with uncertainty=True or 'std', as in "
+                "KernelMachineRegressor(uncertainty=True)."
+            )
+        return self.posterior_

@@ -20,18 +20,15 @@ from bochner.data.checkpoint import Checkpoint
 from bochner.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
-from bochner.estimators.described import described
-from bochner.estimators.first_rows import FirstRows, IgnoresColumns, kept_by_file
-from bochner.estimators.kept import check_checkpoint, kept
+from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
 from bochner.estimators.places import place, place_for
-from bochner.estimators.planned import Planned
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
-from bochner.estimators.sums import Sums
 from bochner.features.hashed import hashed, require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.inputs.training import Stream, encoded_source, encoder_of, engine_of, large, sampled_rows
 from bochner.notices import warn
+from bochner.planning.plan import Planned, described
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY

@@ -19,7 +19,7 @@ from bochner.data.table import TableEncoder
 from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
-from bochner.estimators.first_rows import IgnoresColumns
+from bochner.estimators.incremental import IgnoresColumns
 from bochner.estimators.parameters import check_parameter
 from bochner.estimators.places import place
 from bochner.features import FourierFeatures

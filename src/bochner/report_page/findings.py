@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.display.metric import MetricDisplay
-from bochner.estimators.work import Plan
 from bochner.features.leaves import leaves
+from bochner.planning.plan import Plan
 from bochner.report_page.curves import Curve, curves
 from bochner.report_page.dependence import Dependence, dependences
 from bochner.report_page.judged import Judged, judge, scores

@@ -11,10 +11,10 @@ import numpy as np
 
 from bochner import __version__
 from bochner.display.size import UNITS
-from bochner.estimators.work import duration
 from bochner.features.copies import size_name
 from bochner.features.leaves import leaves
 from bochner.markup import Markup, joined, number, percent, table, tag
+from bochner.planning.plan import duration
 from bochner.report_page.charts import Series, bar_chart, cut, interval_chart, line_chart, scrolled
 from bochner.report_page.curves import Curve
 from bochner.report_page.dependence import Dependence

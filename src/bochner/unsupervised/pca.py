@@ -24,7 +24,7 @@ from bochner.design import Design
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import LOCAL, require_memory
 from bochner.engines.progress import progress
-from bochner.estimators.first_rows import FirstRows, IgnoresColumns, kept_by_file
+from bochner.estimators.incremental import FirstRows, IgnoresColumns, kept_by_file
 from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.boundary import any_arrays

@@ -1,0 +1,350 @@
+"""Fits in parts: the first rows, sums of moments over all rows, validation rows among them, and fits that resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner import __version__
+from bochner.arrays import Place
+from bochner.data.array_source import ArraySource
+from bochner.data.checkpoint import Checkpoint, require_none
+from bochner.data.hashes import uniform
+from bochner.data.table import TableEncoder
+from bochner.data.table_input import is_frame
+from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
+from bochner.design import Design
+from bochner.engines.base import Engine
+from bochner.engines.journal import Keeper
+from bochner.estimators.ridge import Fitted, RidgeTask, solve_moments
+from bochner.estimators.ridge.problem import SCORED_ROWS
+from bochner.features.base import FeatureMap
+from bochner.moments import Moments
+from bochner.notices import first_names, warn
+from bochner.settings import current
+from bochner.sources.rows import concat
+
+FIRST_ROWS = 256  # that fix encodings, kernel and features for good, where the first batch has not more
+MOST = 4096
+PROBED = 8  # rows whose features tell maps apart
+
+
+def check_checkpoint(engine: Engine) -> None:
+    """Raise, before any work, where there can be no checkpoint.
+
+    Raises
+    ------
+    ValueError
+        Where the work is done by others.
+    CheckpointError
+        Where it would be written over one of another fit.
+    """
+    own = current()
+    if own.checkpoint is not None and engine.is_remote:
+        raise ValueError(
+            "checkpoint= saves sums of this process, but with engine= workers compute them, and repeat what is lost: "
+            "leave out one of the two."
+        )
+    if own.checkpoint is not None and not own.resume:
+        require_none(own.checkpoint)
+
+
+@contextmanager
+def kept(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | None]:
+    """A checkpoint, if the settings have one, which is removed when the fit is done.
+
+    Parameters
+    ----------
+    identity : dict of str to str
+        Data and parameters of the fit.
+    choices : str
+        Hash of what was chosen before.
+    """
+    own = current()
+    if own.checkpoint is None:
+        yield None
+        return
+    limit = "none" if own.memory_limit is None else f"{own.memory_limit:,} bytes"  # which cuts the blocks of sums
+    whole = {**identity, "choices": choices, "memory_limit": limit, "version": __version__}
+    with Checkpoint(own.checkpoint, whole, own.every, own.resume) as keeper:
+        yield keeper
+
+
+class FirstRows(NamedTuple):
+    """Rows so far, while they are too few.
+
+    Attributes
+    ----------
+    X : array, CSR matrix or data frame of n rows
+    y : array of n rows
+    weight : array of shape (n,) or None
+    n_fixed : int
+        Rows by which the encodings were fixed last.
+    """
+
+    X: Any
+    y: Any
+    weight: Any
+    n_fixed: int = 0
+
+    @classmethod
+    def after(cls, before: tuple | None, X: Any, y: Any, weight: Any) -> FirstRows:
+        """Other rows after those that were kept, where there are some."""
+        return cls(X, y, weight) if before is None else cls(*before).plus(X, y, weight)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def are_due(self) -> bool:
+        """Whether they fix the encodings again: their number has doubled."""
+        return self.n_rows >= 2 * self.n_fixed
+
+    def plus(self, X: Any, y: Any, weight: Any) -> FirstRows:
+        """These rows and other ones after them."""
+        both, own = weight, self.weight
+        if own is not None or weight is not None:
+            own = np.ones(self.n_rows) if own is None else own
+            both = np.concatenate([own, np.ones(X.shape[0]) if weight is None else np.asarray(weight)])
+        rows = _as_one([self.X, X])
+        return FirstRows(rows, np.concatenate([np.asarray(self.y), np.asarray(y)]), both, self.n_fixed)
+
+    def settled(self) -> tuple | None:
+        """The same after they have fixed the encodings, for a file a plain tuple, or None where that was for good."""
+        n_fixed = self.n_rows if self.are_due else self.n_fixed
+        return tuple(self._replace(n_fixed=n_fixed)) if self.n_rows < FIRST_ROWS else None
+
+
+def _as_one(batches: Sequence[Any]) -> Any:
+    """Batches one below the other: of frames a frame, a sparse matrix where one is, else an array."""
+    if all(map(is_frame, batches)):
+        return _frames_as_one([nw.from_native(batch, eager_only=True) for batch in batches])
+    return concat(batches)
+
+
+def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
+    """A frame of the same library, or where libraries or types differ a table of Arrow, whose types widen."""
+    library, schema = frames[0].implementation, frames[0].schema
+    if all(one.implementation is library and (library.is_pandas_like() or one.schema == schema) for one in frames):
+        return nw.concat(frames).to_native()
+    try:
+        return concat([one.to_arrow().select(one.columns) for one in frames])  # without an index of pandas
+    except pa.ArrowException as error:
+        raise ValueError(f"The columns of the batches differ ({error}); give all batches the same types.") from error
+
+
+def kept_by_file(rows: Any) -> Any:
+    """First rows as a file can hold them, else None and a warning."""
+    if rows is None or isinstance(rows[0], np.ndarray):
+        return None if rows is None else (rows[0], np.asarray(rows[1]), *rows[2:])
+    warn(
+        f"The first {rows[3]} rows fix the scales and the kernel of the loaded model for good, for the file holds no "
+        f"rows of frames and sparse matrices: save it after {FIRST_ROWS} rows, or prepare it."
+    )
+    return None
+
+
+class IgnoresColumns:
+    """A model with an encoder that ignores the columns which did not vary in its first rows."""
+
+    encoder_: TableEncoder
+    _has_cautioned: bool = False
+
+    def _caution_ignored(self, X: Any, weight: NDArray | None, method: str) -> None:
+        """Warn once where ignored columns vary in later rows; `method` is that by which a sample shows it before."""
+        if self._has_cautioned or not (names := _ignored_but_varying(self.encoder_, X, weight)):
+            return
+        self._has_cautioned = True
+        verbs = ("Column", "has", "is") if len(names) == 1 else ("Columns", "have", "are")
+        warn(
+            f"{verbs[0]} {first_names(names)} had no two different values in the rows that fixed the encoding, and "
+            f"{verbs[2]} ignored, but {verbs[1]} others now: call {method} with a sample of all rows first."
+        )
+
+
+def _ignored_but_varying(encoder: TableEncoder, X: Any, weight: NDArray | None) -> list[str]:
+    """Names of the columns that the encoder ignores and that vary with these rows."""
+    before = encoder.statistic_
+    low, high, offsets = before.summary.low, before.summary.high, part_offsets(before.kinds)
+    one_value = is_constant(low, high) & encoder.with_std
+    ends = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+    empty = before.missing == before.rows
+    ignored = [j for j, (o, e) in enumerate(ends) if empty[j] or (e > o and one_value[o:e].all())]
+    if not ignored:
+        return []
+    kinds, names = before.expected(), before.names
+    some = nw.from_native(X, eager_only=True)[:, ignored].to_native() if is_frame(X) else X[:, ignored]
+    now = TableStatistic.of(some, weight, kinds=[kinds[j] for j in ignored])
+    starts, found = part_offsets(now.kinds), []
+    for i, j in enumerate(ignored):
+        (o, e), own = ends[j], slice(*starts[i : i + 2])
+        varies = now.missing[i] < now.rows
+        if not empty[j]:
+            both = np.minimum(low[o:e], now.summary.low[own]), np.maximum(high[o:e], now.summary.high[own])
+            varies = not is_constant(*both).all()
+        if varies:
+            found.append(f"x{j}" if names is None else names[j])
+    return found
+
+
+@dataclass
+class Judges:
+    """The distinct rows whose content has the smallest hashes, with their weight and mean target.
+
+    A row that is among them at last has been so from its first copy on, so that sums over its copies are complete
+    ("k minimum values": Beyer, Haas, Reinwald, Sismanis and Gemulla, 2007).
+
+    Attributes
+    ----------
+    X : array of shape (m, d), or data, indices, row starts and shape of a CSR matrix
+        Encoded.
+    y : array of shape (m, K)
+    weight : array of shape (m,)
+    place : array of shape (m,)
+        Hashes as numbers from 0 to 1, ascending.
+    """
+
+    X: Any
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    place: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, source: ArraySource, seed: int) -> Judges:
+        """Those among the rows of a source."""
+        counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
+        place = uniform(counted.row_hashes(), seed)
+        some = np.flatnonzero(place <= np.partition(place, MOST - 1)[MOST - 1]) if len(place) > MOST else None
+        if some is not None:
+            counted, place = counted.take(some), place[some]
+        return _least(*counted.whole(), place)
+
+    def __add__(self, other: Judges) -> Judges:
+        parts = [(one.y, one.weight, one.place) for one in (self, other)]
+        return _least(concat([self.rows, other.rows]), *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    @property
+    def rows(self) -> Any:
+        """Encoded rows, an array or a CSR matrix."""
+        return sp.csr_array(self.X[:3], shape=tuple(self.X[3])) if isinstance(self.X, tuple) else self.X
+
+    @property
+    def source(self) -> ArraySource:
+        """The rows as a source."""
+        return ArraySource(self.rows, self.y, self.weight)
+
+
+def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> Judges:
+    """The rows of the smallest places, equal ones as one."""
+    kept, first, group = np.unique(place, return_index=True, return_inverse=True)
+    total = np.bincount(group, weight).astype(np.float64)
+    mean = np.stack([np.bincount(group, weight * column) for column in y.T], axis=1) / total[:, np.newaxis]
+    X = X[first[:MOST]]
+    plain = (X.data, X.indices, X.indptr, X.shape) if sp.issparse(X) else np.ascontiguousarray(X)
+    return Judges(plain, mean[:MOST], total[:MOST], kept[:MOST])
+
+
+@dataclass
+class Sums:
+    """Sums over rows; those of two sets of rows add up, where all that was chosen before is the same.
+
+    Attributes
+    ----------
+    matrix : array of shape (D + K + 1, D + K + 1)
+        Of the moments.
+    n_rows : int
+        Rows that are summed.
+    single : bool
+        Whether features are in single precision.
+    judges : Judges
+        Some of the rows, or before there are any some of those on which all was chosen.
+    alpha : float, list of float or str
+        As it was given.
+    alpha_per_weight : float or None
+        The ridge term for a unit of weight, where it was chosen before.
+    uncertain : bool
+        Whether the spread of the errors is wanted.
+    calibrated : bool
+        Whether predictions of the rows that judge are.
+    seed : int
+    digest : str
+        Of all that was chosen before.
+    """
+
+    matrix: NDArray[np.float64]
+    n_rows: int
+    single: bool
+    judges: Judges
+    alpha: Any
+    alpha_per_weight: float | None
+    uncertain: bool
+    calibrated: bool
+    seed: int
+    digest: str
+
+    @classmethod
+    def empty(cls, design: Design, task: RidgeTask, alpha_per_weight: float | None) -> Sums:
+        """Sums over no rows, for the map, the targets and the task of a design; some of its rows judge until then."""
+        source: ArraySource = design.source
+        D, K, single = design.features.n_features_out, source.n_outputs, design.dtype == np.float32
+        held_out = task.held_out
+        some = source if held_out is None or held_out.sum() < SCORED_ROWS // 2 else source.take(held_out.nonzero()[0])
+        alpha = task.alpha if task.alphas is None else task.alphas.tolist()
+        facts = alpha, alpha_per_weight, task.uncertain, task.calibrated
+        judges = Judges.of(some, task.seed)
+        digest = _digest(design.features, judges, (*facts, single))
+        return cls(np.zeros((D + K + 1, D + K + 1)), 0, single, judges, *facts, task.seed, digest)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the features."""
+        return np.dtype(np.float32 if self.single else np.float64)
+
+    def plus(self, design: Design, keeper: Keeper | None = None) -> Sums:
+        """The sums with the rows of a design; what is done of them may be kept."""
+        moments, judges = design.moments(keeper), self.judges
+        if isinstance(design.source, ArraySource):
+            own = Judges.of(design.source, self.seed)
+            judges = self.judges + own if self.n_rows else own
+        matrix, n_rows = self.matrix + moments.matrix, self.n_rows + moments.n_rows
+        return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
+
+    def __add__(self, other: Sums) -> Sums:
+        """Sums over the rows of both; ValueError where these are not of one map, encoding and target scale."""
+        if self.digest != other.digest:
+            raise ValueError(
+                "The models cannot be merged: their encoders, maps, targets, ridge penalties or seeds differ. Prepare "
+                "one model, and give each worker a copy, made with bochner.save and bochner.load."
+            )
+        filled = [one.judges for one in (self, other) if one.n_rows]
+        judges = filled[0] + filled[1] if len(filled) == 2 else (filled or [self.judges])[0]
+        matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
+        return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
+
+    def solve(self, features: FeatureMap, place: Place | None = None) -> Fitted:
+        """Solve for the rows that are summed, on a device where one is given."""
+        moments = Moments.holding(self.matrix, self.n_rows, self.judges.y.shape[1], self.dtype)
+        alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
+        task = RidgeTask(alpha, 0.0, self.seed, self.calibrated, uncertain=self.uncertain, individual=self.uncertain)
+        return solve_moments(moments, Design(self.judges.source, features, self.dtype, place=place), task)
+
+
+def _digest(features: FeatureMap, judges: Judges, facts: tuple) -> str:
+    """Hash of how a map sees some rows, of their targets, and of facts."""
+    probe = judges.rows[:PROBED]
+    unit = np.random.default_rng(0).standard_normal((features.n_features_out, 1)).astype(probe.dtype)
+    digest = blake2b(repr((features.n_features_out, probe.shape, *facts)).encode(), digest_size=16)
+    for array in (probe.toarray() if sp.issparse(probe) else probe, features.dot(probe, unit), judges.y[:PROBED]):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""What a fit will cost: solvers chosen by it, and plans."""
