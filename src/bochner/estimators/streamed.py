@@ -123,7 +123,7 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         stream, (X, y, weight), _ = self._weighed(stream, overview)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         encode = partial(self.encoder_.encode, dtype=dtype)
-        source = StreamSource(stream.table, stream.roles, encode, targets, tuple(overview.counts), None, sample)
+        source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = place_for(self.features_, self.solver_, "squared", dtype)
@@ -150,10 +150,8 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
         total *= n_rows / overview.n_seen
         rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
-        encode, checks = partial(self.encoder_.encode, dtype=dtype), overview.checksums
-        counts, sums = tuple(overview.counts), None if checks is None else tuple(checks)
-        held = sample.encoded(dtype)
-        return rows, StreamSource(stream.table, stream.roles, encode, targets, counts, sums, held, total)
+        encode, held = partial(self.encoder_.encode, dtype=dtype), sample.encoded(dtype)
+        return rows, StreamSource.of(stream.table, stream.roles, overview, encode, held, targets, total)
 
     @property
     def _needs_all(self) -> str | None:

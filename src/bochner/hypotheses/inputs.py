@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bochner.arrays import place_of, to_host
-from bochner.data.array_source import ArraySource, Source, as_it_is, rows_of
+from bochner.data.array_source import ArraySource, Source, rows_of
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.inputs.checks import checked_rows, is_scaling
@@ -159,10 +159,9 @@ class Table:
         """All rows, encoded block by block."""
         if self.stream is None or self.overview is None:
             return rows_to_map(encoder, self.X, self.dtype)
-        read, seen = partial(encoder.encode, dtype=self.dtype), self.overview
-        checksums = None if seen.checksums is None else tuple(seen.checksums)
-        held = ArraySource(np.empty((1, 0)), np.empty((1, 0)))
-        return StreamSource(self.stream.table, self.stream.roles, read, as_it_is, tuple(seen.counts), checksums, held)
+        nothing = ArraySource(np.empty((1, 0)), np.empty((1, 0)))
+        encode = partial(encoder.encode, dtype=self.dtype)
+        return StreamSource.of(self.stream.table, self.stream.roles, self.overview, encode, nothing)
 
     def sampled(self, encoder: TableEncoder, size: int, rng: np.random.Generator) -> Any:
         """At most `size` rows, drawn at random and encoded."""

@@ -7,17 +7,20 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource, Block
+from bochner.data.array_source import ArraySource, Block, as_it_is
 from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
 from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource
 from bochner.sources.paths import require_seen
 from bochner.sources.rows import PartChecksum, Roles, Rows, concat, part_rows, rebatch
+
+if TYPE_CHECKING:
+    from bochner.sources.scan import TableSummary
 
 WHOLE_ROWS = 1 << 16
 
@@ -81,6 +84,21 @@ class StreamSource:
     total_weight: float | None = None
     ahead: bool = False
     read_bytes: int = READ_BYTES
+
+    @classmethod
+    def of(
+        cls,
+        table: TableSource,
+        roles: Roles,
+        summary: TableSummary,
+        encode: Callable[[Any], Any],
+        sample: ArraySource,
+        targets: Callable[[NDArray], NDArray] = as_it_is,
+        total_weight: float | None = None,
+    ) -> StreamSource:
+        """The rows of a table after a scan of it, whose counts and checksums every later pass is compared with."""
+        checksums = None if summary.checksums is None else tuple(summary.checksums)
+        return cls(table, roles, encode, targets, tuple(summary.counts), checksums, sample, total_weight)
 
     @property
     def n_rows(self) -> int | None:

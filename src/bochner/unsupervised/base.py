@@ -154,10 +154,9 @@ class RowModel(KernelParameter):
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         if stream.table.sample is None and overview.n_rows == sample.n_rows:
             return Opened(sample, sample, sample.n_rows)
-        read, checks = partial(self.encoder_.encode, dtype=dtype), overview.checksums
-        counts, sums = tuple(overview.counts), None if checks is None else tuple(checks)
+        encode = partial(self.encoder_.encode, dtype=dtype)
         total = overview.weight * n_rows / overview.n_seen
-        source = StreamSource(stream.table, stream.roles, read, targets, counts, sums, sample, total)
+        source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets, total)
         return Opened(source, sample, n_rows, engine)
 
     def _encoder(self, X: Any, weight: NDArray | None) -> TableEncoder:

@@ -118,9 +118,8 @@ def read_table(stream: Stream, seen: TableSummary, encoder: TableEncoder, dtype:
     """A table that is read in passes, after the look at all of it."""
     X, _, weight = seen.sample
     sample = encoded_source(encoder, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is).encoded(dtype)
-    counts, sums = tuple(seen.counts), None if seen.checksums is None else tuple(seen.checksums)
-    read = Encode(encoder, dtype, hashed)
-    return Table(StreamSource(stream.table, stream.roles, read, as_it_is, counts, sums, sample), sample, encoder)
+    source = StreamSource.of(stream.table, stream.roles, seen, Encode(encoder, dtype, hashed), sample)
+    return Table(source, sample, encoder)
 
 
 class Hashed(NamedTuple):
