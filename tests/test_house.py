@@ -40,11 +40,11 @@ LAYERS = [
     {"unsupervised"},
     {"semisupervised", "online", "hypotheses"},
     {"persistence", "display"},
-    {"report_page"},
+    {"report"},
     {"cli"},
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-UPWARD = {"plot": "display", "report_html": "report_page"}  # methods that show what they are of, and by which part
+UPWARD = {"plot": "display", "report_html": "report"}  # methods that show what they are of, and by which part
 FREE = {"__init__", "__main__"}  # the lists of public names, and what starts the command
 
 

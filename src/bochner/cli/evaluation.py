@@ -222,7 +222,7 @@ OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "met
 
 def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:
     """Write a page about a model, judged on the rows of a table that have the target."""
-    from bochner.report_page import Origin, report_page
+    from bochner.report import Origin, write_report
 
     check_output(out, data, model_path)
     saved, notes = read_model(model_path), list[str]()
@@ -232,7 +232,7 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     whole = n_rows == len(target.rows) + target.missing
     origin = Origin(saved.target, saved.baseline, saved.scores, saved.rows, target.rows if whole else None, lines)
     with errors_of(data):
-        report_page(saved.model, X, target.values, out, origin)
+        write_report(saved.model, X, target.values, out, origin)
     return {
         "command": "report",
         "model": str(model_path),

@@ -2,26 +2,21 @@
 
 from bochner.display.band import BandDisplay
 from bochner.display.circle import CircleDisplay
-from bochner.display.clusters import ClusterDisplay
-from bochner.display.correlations import CorrelationDisplay
+from bochner.display.components import CorrelationDisplay, ScreeDisplay
 from bochner.display.coverage import CoverageDisplay
 from bochner.display.density import DensityDisplay
-from bochner.display.drift import DriftDisplay
-from bochner.display.embedding import EmbeddingDisplay
 from bochner.display.error import ErrorDisplay
 from bochner.display.gram import GramDisplay
 from bochner.display.grid import GridDisplay
 from bochner.display.hypothesis import HypothesisDisplay
 from bochner.display.kernel import KernelDisplay
-from bochner.display.labels import LabelDisplay
-from bochner.display.learning import LearningDisplay
-from bochner.display.metric import MetricDisplay
+from bochner.display.learning import DriftDisplay, LearningDisplay
+from bochner.display.metric import MetricDisplay, Warp
 from bochner.display.novelty import NoveltyDisplay
+from bochner.display.points import ClusterDisplay, EmbeddingDisplay, LabelDisplay
 from bochner.display.reliability import ReliabilityDisplay
-from bochner.display.scree import ScreeDisplay
 from bochner.display.size import SizeDisplay
 from bochner.display.spectrum import SpectrumDisplay
-from bochner.display.warps import Warp
 from bochner.display.width import WidthDisplay
 
 __all__ = [

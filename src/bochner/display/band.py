@@ -10,9 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from bochner.display.canvas import BLUE, GREY, SINGLE, add_legend, few_ticks, finish, mark_units, one_panel, shortened
-from bochner.display.maps import sample
-from bochner.display.rows import column_of, n_columns, rows_along, time_unit
-from bochner.display.targets import deviation_of, interval_of, mean_of, target_of
+from bochner.display.columns import (
+    column_of,
+    deviation_of,
+    interval_of,
+    mean_of,
+    n_columns,
+    rows_along,
+    sample,
+    target_of,
+    time_unit,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,8 @@ from bochner.display.canvas import (
     shortened,
     side_by_side,
 )
-from bochner.display.maps import sample, view
-from bochner.display.names import column_pair
+from bochner.display.columns import column_pair, sample
+from bochner.display.maps import view
 from bochner.features.fourier import FourierFeatures
 
 if TYPE_CHECKING:

@@ -3,24 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, PAGE, VERMILION, finish, panels, shortened, side_by_side
-from bochner.display.groups import Group, grouped
-from bochner.display.rows import column_of
-from bochner.display.targets import interval_of, mean_of, target_of
-from bochner.scores import wilson_interval
+from bochner.display.canvas import BLUE, GREY, PAGE, VERMILION, finish, panels, short_number, shortened, side_by_side
+from bochner.display.columns import column_of, interval_of, mean_of, target_of
+from bochner.scores import equal_count_bins, wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_GROUPS = 10
 WIDTHS = (1.0, 1.1)  # ratio of the panels
 COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 NAME_WIDTH, LABEL_WIDTH = 28, 22
 PREDICTED = "predicted"
+
+
+class Group(NamedTuple):
+    """Rows that are alike, and how many of their targets are within their intervals.
+
+    Attributes
+    ----------
+    name : str
+    covered : float
+        Share of the rows.
+    n_rows : int
+    """
+
+    name: str
+    covered: float
+    n_rows: int
+
+
+def grouped(values: NDArray, inside: NDArray) -> list[Group]:
+    """Coverage of tenths of numbers, or of each distinct one where they are few, or of the most frequent texts.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        NaN or "" where there is none: a group by itself, the last.
+    inside : boolean array of shape (n,)
+        Whether the target is within its interval.
+    """
+    numbers = values.dtype.kind in "biuf"
+    known = ~np.isnan(values.astype(np.float64)) if numbers else values.astype(str) != ""
+    names, of = _numbered(values[known].astype(np.float64)) if numbers else _named(values[known].astype(str))
+    groups = [_group(name, inside[known][of == k]) for k, name in enumerate(names)]
+    if (of == len(names)).any():
+        groups.append(_group("others", inside[known][of == len(names)]))
+    return groups + ([_group("missing", inside[~known])] if not known.all() else [])
+
+
+def _group(name: str, inside: NDArray) -> Group:
+    return Group(name, float(inside.mean()), len(inside))
+
+
+def _numbered(values: NDArray) -> tuple[list[str], NDArray]:
+    distinct, of = np.unique(values, return_inverse=True)
+    if len(distinct) <= MOST_GROUPS:
+        return [short_number(value) if value % 1 else f"{value:.0f}" for value in distinct], of
+    of = equal_count_bins(values, MOST_GROUPS)
+    parts = [values[of == k] for k in range(of.max() + 1)]
+    return [_range(part.min(), part.max()) for part in parts], of
+
+
+def _range(low: float, high: float) -> str:
+    ends = short_number(low), short_number(high)
+    return f"{ends[0]} to {ends[1]}" if low < high else ends[0]
+
+
+def _named(values: NDArray) -> tuple[list[str], NDArray]:
+    names, of, counts = np.unique(values, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    kept = order if len(names) <= MOST_GROUPS else order[: MOST_GROUPS - 1]
+    rank = np.full(len(names), len(kept))
+    rank[kept] = np.arange(len(kept))
+    return [str(name) for name in names[kept]], rank[of]
 
 
 class CoverageDisplay:

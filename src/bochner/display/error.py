@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import BLUE, GREY, PURPLE, SINGLE, VERMILION, add_legend, finish, one_panel
-from bochner.display.maps import estimated_gram, sample, view
+from bochner.display.columns import sample
+from bochner.display.maps import estimated_gram, view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

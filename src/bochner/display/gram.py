@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import PAGE, add_colour_bar, finish, panels, side_by_side
-from bochner.display.maps import estimated_gram, sample, view
+from bochner.display.columns import sample
+from bochner.display.maps import estimated_gram, view
 
 MOST_ACROSS, PICTURE, HEIGHT = 4, 1.6, 2.9  # pictures in a row; inches
 ORDERS = ("component", "given")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.display.canvas import GREY, LOOKS, PAGE, few_ticks, finish, panels, shortened
-from bochner.display.maps import sample, view
-from bochner.display.names import column_pair
+from bochner.display.columns import column_pair, sample
+from bochner.display.maps import view
 from bochner.features.binning import BinningFeatures
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from bochner.data.table_input import checked_sparse
 from bochner.display.canvas import fitted_attribute
-from bochner.display.names import column_names, coordinate_names
+from bochner.display.columns import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, leaves
@@ -129,15 +129,6 @@ def view(source: Any, *kinds: type) -> View:
             return View(leaf, encoder, getattr(features, "feature_names_in_", None))
     need = " or ".join(kind.__name__ for kind in kinds) or "random features of a kernel"
     raise ValueError(f"This display draws {need}, and {type(features).__name__} has none.")
-
-
-def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
-    """At most so many of the rows, in their order."""
-    if max_rows < 1:
-        raise ValueError(f"max_rows must be positive, got {max_rows}.")
-    if len(X) <= max_rows:
-        return X
-    return X[np.sort(np.random.default_rng(random_state).choice(len(X), max_rows, replace=False))]
 
 
 def estimated_gram(features: Any, X: NDArray) -> NDArray[np.float64]:

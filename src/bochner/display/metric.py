@@ -2,35 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bochner.data.columns import PARTS
+from bochner.data.encodings import NumberColumns, TimeColumn
 from bochner.display.canvas import (
     BLUE,
     GREY,
+    NARROW,
+    PAGE,
+    SINGLE,
     add_colour_bar,
     few_ticks,
     finish,
     fitted_attribute,
     in_first_column,
+    inches_across,
     mark_units,
     panels,
     shortened,
     text_size,
 )
-from bochner.display.layout import Layout
-from bochner.display.names import column_names
-from bochner.display.warps import Warp, relevant_warps, table_units, time_units
+from bochner.display.columns import column_names
+from bochner.features.metric import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.gridspec import SubplotSpec
 
+ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
+BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06  # inches
+SPARE = 1.3
 MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
 NO_MAP: tuple[Any, Any] = (None, None)
 NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
+
+
+class Warp(NamedTuple):
+    """A monotone piecewise linear function of a column.
+
+    Attributes
+    ----------
+    name : str
+        Of the column.
+    x, w : arrays of shape (k,)
+        Knots, and the coordinate there.
+    unit : {"", "days", "seconds"}
+        Of x: days since 1970 for a column of dates.
+
+    Examples
+    --------
+    >>> from bochner.display import Warp
+    >>> Warp("age", [20, 60], [0.0, 1.5]).name
+    'age'
+    """
+
+    name: str
+    x: ArrayLike
+    w: ArrayLike
+    unit: str = ""
+
+
+def relevant_warps(
+    metric: Metric, names: Sequence[str], shift: NDArray, scale: NDArray, times: Mapping[int, str]
+) -> list[Warp]:
+    """Warps that are not flat, the most relevant first.
+
+    Parameters
+    ----------
+    metric : bochner.features.Metric
+    names : sequence of d str
+    shift, scale : arrays of shape (d,)
+        A column of the metric is (x - shift) / scale.
+    times : dict of int to str
+        Units of the columns of the metric that are times.
+    """
+    warps = []
+    for i in _most_relevant(metric):
+        j = metric.source_[metric.warped_[i]]
+        distinct = np.append(True, np.diff(metric.knots_[i]) > 0)
+        x = shift[j] + scale[j] * metric.knots_[i, distinct]
+        warps.append(Warp(names[j], x, metric.levels_[i, distinct], times.get(int(j), "")))
+    return warps
+
+
+def table_units(columns: Sequence[Any], n_columns: int) -> tuple[NDArray, NDArray]:
+    """Shift and scale from encoded columns back to those of the table: of numbers, and of dates and durations."""
+    shift, scale = np.zeros(n_columns), np.ones(n_columns)
+    for column in columns:
+        if isinstance(column, NumberColumns):
+            shift[column.at], scale[column.at] = column.shift, column.scale
+        elif isinstance(column, TimeColumn) and column.kind != "time":
+            shift[column.start], scale[column.start] = column.shift, column.scale
+    return shift, scale
+
+
+def time_units(columns: Sequence[Any]) -> dict[int, str]:
+    """Units of the encoded columns that are moments or durations: "days" or "seconds"."""
+    times = [column for column in columns if isinstance(column, TimeColumn) and column.kind != "time"]
+    return {column.start: PARTS[column.kind][0] for column in times}
+
+
+def _most_relevant(metric: Metric) -> NDArray:
+    """Warps that move, the most relevant first.
+
+    A column's relevance is shared among its coordinates, of which it may have several, by how far they go between the
+    first and the last knot.
+    """
+    if not len(metric.warped_):
+        return np.empty(0, np.int64)
+    d, column = metric.n_features_in_, metric.source_[metric.warped_]
+    scales = np.abs(metric.scale_)
+    scales[metric.warped_] = 0
+    span = np.ptp(metric.levels_, axis=1)
+    whole = np.bincount(column, span, d)[column]
+    whole += np.bincount(metric.source_, scales, d)[column] * np.ptp(metric.knots_, axis=1)
+    share = metric.relevance_[column] * span / np.where(whole > 0, whole, 1.0)
+    order = np.lexsort((-span, -share))
+    return order[span[order] > 0]
+
+
+class Layout(NamedTuple):
+    """Panels of a metric: bars, the map beside them where there is room, and the warps below.
+
+    Attributes
+    ----------
+    n_bars, n_warps : int
+    map_shape : (int, int)
+        Zeros where there is none.
+    name_length : int
+        Characters of the names below the map.
+    """
+
+    n_bars: int
+    n_warps: int
+    map_shape: tuple[int, int]
+    name_length: int = 0
+
+    @property
+    def n_panels(self) -> int:
+        """Number of Axes."""
+        return bool(self.n_bars) + self.n_warps + bool(self.map_shape[0])
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of a figure of its own, in inches."""
+        width = SINGLE[0] if self.n_panels == 1 else PAGE[0]
+        return width, sum(max(height for _, height in row) for row in self.rows(True))
+
+    def rows(self, wide: bool) -> list[list[tuple[str, float]]]:
+        """Names and heights in inches of what there is, row by row."""
+        above = [("bars", 0.9 + BAR_HEIGHT * self.n_bars)] * bool(self.n_bars)
+        side = min(max(CELL * self.map_shape[0], SIDES[0]), SIDES[1])
+        above += [("map", 1.1 + side + CHARACTER * self.name_length)] * bool(self.map_shape[0])
+        below = [("warps", 0.4 + WARP_HEIGHT * -(-self.n_warps // ACROSS[wide]))] * bool(self.n_warps)
+        return [row for row in ([above] if wide else [[one] for one in above]) + [below] if row]
+
+    def build(self, figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+        """Make the Axes, in the order bars, warps, map."""
+        room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.9} if spaced else {}
+        wide = inches_across(figure, place) >= NARROW
+        rows, places = self.rows(wide), {}
+        heights = [max(height for _, height in row) for row in rows]
+        stack = place.subgridspec(len(rows), 1, height_ratios=heights, **room)
+        for i, row in enumerate(rows):
+            beside = stack[i].subgridspec(1, len(row), **room)
+            for j, (name, height) in enumerate(row):
+                places[name] = _top(beside[j], height, heights[i])
+        axes = []
+        for name in [name for name in ("bars", "warps", "map") if name in places]:
+            n = self.n_warps if name == "warps" else 1
+            across = ACROSS[wide] if name == "warps" else 1
+            grid = places[name].subgridspec(-(-n // across), across, **room)
+            axes += [figure.add_subplot(grid[i]) for i in range(n)]
+        return axes
+
+
+def _top(place: SubplotSpec, height: float, whole: float) -> SubplotSpec:
+    """The upper part of a place that is taller than it need be, so that few bars do not become thick."""
+    return place.subgridspec(2, 1, height_ratios=[height, whole - height])[0] if whole > SPARE * height else place
 
 
 class MetricDisplay:

@@ -21,9 +21,9 @@ from bochner.display.canvas import (
     shortened,
     side_by_side,
 )
-from bochner.display.maps import sample
-from bochner.display.plane import Plane
-from bochner.display.warps import table_units
+from bochner.display.columns import sample
+from bochner.display.metric import table_units
+from bochner.display.points import Plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

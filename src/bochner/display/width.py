@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from bochner.display.canvas import BLUE, GREY, SINGLE, VERMILION, add_legend, few_ticks, finish, one_panel, short_number
-from bochner.display.maps import sample
-from bochner.display.targets import interval_of, mean_of, target_of
+from bochner.display.columns import interval_of, mean_of, sample, target_of
 from bochner.scores import equal_count_bins, interval_coverage, interval_width
 
 if TYPE_CHECKING:

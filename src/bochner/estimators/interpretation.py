@@ -176,10 +176,10 @@ class Reported:
         >>> page.startswith("<!DOCTYPE html>"), "http" in page
         (True, False)
         """
-        from bochner.report_page import report_page
+        from bochner.report import write_report
 
         check_is_fitted(self)
-        return report_page(self, X, y, out)
+        return write_report(self, X, y, out)
 
     def resized(self, factor: float = 1.0) -> Self:
         """Return a copy of the fitted model with a map of another size, to be fitted by `refit`.

@@ -16,10 +16,9 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_sco
 
 from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
 from bochner.kernels import Gaussian, Laplacian
-from bochner.report_page.charts import Axis, cut, short
-from bochner.report_page.curves import Curve
-from bochner.report_page.findings import Origin, find
-from bochner.report_page.sections import verdict
+from bochner.report.charts import Axis, cut, short
+from bochner.report.findings import Curve, Origin, find
+from bochner.report.page import verdict
 
 VOID = {"meta", "br", "hr"}
 HOSTILE = ["<script>alert(1)</script>", '" onload="alert(1)', "javascript:alert(1)", "</style><b>'x", "]]>&lt;\u202e"]
@@ -162,9 +161,9 @@ def test_names_and_values_stay_text():
     labels = np.where(X[HOSTILE[1]] > 0, *HOSTILE[:2])
     model = KernelMachineClassifier(kernel="gaussian", n_components=32, random_state=0).fit(X, labels)
     origin = Origin(target=HOSTILE[3], lines=tuple(HOSTILE))
-    from bochner.report_page import report_page
+    from bochner.report import write_report
 
-    source = report_page(model, X, labels, origin=origin)
+    source = write_report(model, X, labels, origin=origin)
     page = Page(source)
     assert not page.all("script")
     assert not page.all("b")

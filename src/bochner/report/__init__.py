@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from bochner.data.files import replacing
-from bochner.report_page.findings import Origin, find
-from bochner.report_page.page import page
+from bochner.report.findings import Origin, find
+from bochner.report.page import page
 
-__all__ = ["Origin", "report_page"]
+__all__ = ["Origin", "write_report"]
 
 
-def report_page(model: Any, X: Any, y: Any, out: str | Path | None = None, origin: Origin | None = None) -> str | Path:
+def write_report(model: Any, X: Any, y: Any, out: str | Path | None = None, origin: Origin | None = None) -> str | Path:
     """Write the page of a fitted model; see `KernelMachineRegressor.report_html`.
 
     Parameters

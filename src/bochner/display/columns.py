@@ -1,19 +1,55 @@
-"""Finds columns of the rows given to a model by number or name, and makes typical rows of them."""
+"""Finds columns and targets of the rows given to a model, and makes typical rows of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bochner.data.columns import PARTS, missing, read_column
 from bochner.data.table_input import as_array, checked_sparse, is_frame
-from bochner.display.maps import sample
-from bochner.display.names import column_names
+from bochner.features.metric import Metric
 
 SPARSE_ROWS = 2000  # of which the medians are taken
+
+
+def column_names(given: Iterable[object] | None, n_columns: int) -> list[str]:
+    """The names as they are given, or x0, x1, ... without any."""
+    return [f"x{j}" for j in range(n_columns)] if given is None else [str(name) for name in given]
+
+
+def coordinate_names(metric: Metric, names: Sequence[str]) -> list[str]:
+    """Names of the coordinates of a metric: columns, warped ones as w(column), mixed ones by number."""
+    own = [names[j] for j in metric.source_]
+    for i in metric.warped_:
+        own[i] = f"w({own[i]})"
+    r, q = metric.linear_.shape
+    return [f"coordinate {i}" for i in range(r)] + own[q:]
+
+
+def column_pair(columns: Sequence[int | str], names: Sequence[str]) -> list[int]:
+    """Numbers of two columns, given by number or name; ValueError where there are no two."""
+    if len(names) < 2:
+        raise ValueError("This picture is one of two columns, and the rows have 1: add a column, or use KernelDisplay.")
+    known = {name: j for j, name in enumerate(names)}
+    found = [known.get(column, column) if isinstance(column, str) else column for column in columns]
+    valid = [int(j) for j in found if isinstance(j, int | np.integer) and -len(names) <= j < len(names)]
+    if len(columns) != 2 or len({j % len(names) for j in valid}) != 2:
+        raise ValueError(f"columns must be two different ones of {len(names)}, by number or name, got {columns!r}.")
+    return [j % len(names) for j in valid]
+
+
+def sample(X: NDArray, max_rows: int, random_state: int) -> NDArray:
+    """At most so many of the rows, in their order."""
+    if max_rows < 1:
+        raise ValueError(f"max_rows must be positive, got {max_rows}.")
+    if len(X) <= max_rows:
+        return X
+    return X[np.sort(np.random.default_rng(random_state).choice(len(X), max_rows, replace=False))]
 
 
 def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
@@ -136,3 +172,43 @@ def _number(column: int | str, names: list[str]) -> int:
             f"There is no column {column!r}: give its number, from 0 to {len(names) - 1}, or one of {some}."
         )
     return int(found) % len(names)
+
+
+def target_of(y: ArrayLike, target: int = 0) -> NDArray[np.float64]:
+    """One of several targets, shape (n,); ValueError where there is none."""
+    values = np.asarray(y, np.float64)
+    if values.ndim not in (1, 2) or not len(values):
+        raise ValueError(f"y must be of shape (n,) or (n, K), with one row at least, got {values.shape}.")
+    return _one(values[:, np.newaxis] if values.ndim == 1 else values, target)
+
+
+def mean_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
+    """Predictions of a target, shape (n,)."""
+    return target_of(model.predict(X), target)
+
+
+def interval_of(model: Any, X: Any, coverage: float, target: int = 0) -> NDArray[np.float64]:
+    """Prediction intervals of a target, shape (n, 2); ValueError for a model that has none."""
+    if not hasattr(model, "predict_interval"):
+        raise ValueError(
+            f"{type(model).__name__} has no prediction intervals: give a KernelMachineRegressor, fitted with "
+            "uncertainty=True, or another model with predict_interval."
+        )
+    ends = np.asarray(model.predict_interval(X, coverage=coverage), np.float64)
+    return _one(ends[:, np.newaxis] if ends.ndim == 2 else ends, target)
+
+
+def deviation_of(model: Any, X: Any, target: int = 0) -> NDArray[np.float64]:
+    """Standard deviations of a target, shape (n,); ValueError for a model that has none."""
+    if "return_std" not in signature(model.predict).parameters:
+        raise ValueError(
+            f"{type(model).__name__} has no standard deviations: give a KernelMachineRegressor, fitted with "
+            "uncertainty=True, or another model whose predict takes return_std."
+        )
+    return target_of(model.predict(X, return_std=True)[1], target)
+
+
+def _one(values: NDArray[np.float64], target: int) -> NDArray[np.float64]:
+    if not isinstance(target, int | np.integer) or not 0 <= target < values.shape[1]:
+        raise ValueError(f"target must be from 0 to {values.shape[1] - 1}, got {target!r}.")
+    return values[:, int(target)]

@@ -1,0 +1,344 @@
+"""Measures all that a report says of a model: scores, curves of refits, partial dependence, the error of the kernel."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from bochner.display.metric import MetricDisplay
+from bochner.features.copies import size_name
+from bochner.features.leaves import leaves
+from bochner.planning.plan import Plan
+from bochner.report.rows import Judged, Rows, judge, scores
+from bochner.scores.measures import Z
+from bochner.theory import kernel_error
+from bochner.theory.errors import KernelError
+from bochner.theory.exact import estimated_kernel
+
+HELD_OUT, LEARNED = 2000, 4000  # rows at most
+MOST_DENSE, MOST_EXACT = 3000, 2000  # columns of dense features; rows of a kernel matrix
+SHARES = (0.125, 0.25, 0.5, 1.0)
+FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
+DEPENDENCE_ROWS, DEPENDENCE_POINTS, MOST_DEPENDENCES, MOST_VALUES, MOST_CLASSES = 300, 16, 6, 8, 3
+ERROR_ROWS, ERROR_PAIRS, MOST_WARPS = 2000, 1000, 8
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Losses of rows held out, against a size.
+
+    Attributes
+    ----------
+    sizes : array of shape (s,)
+    losses : array of shape (s, m)
+        Of each row held out, by the model of each size.
+    rooted : bool
+        Whether the root of the mean loss is shown.
+    base : int
+        Position of the size that the model has itself, of which the next one is the double, or the last one.
+    """
+
+    sizes: NDArray
+    losses: NDArray
+    rooted: bool
+    base: int
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """What is shown: the log loss, or the root of the mean squared error."""
+        means = self.losses.mean(axis=1)
+        return np.asarray(np.sqrt(means) if self.rooted else means, np.float64)
+
+    @property
+    def halves(self) -> NDArray[np.float64]:
+        """Half the width of the 95 % intervals of what is shown, to first order."""
+        errors = Z * self.losses.std(axis=1, ddof=1) / np.sqrt(self.losses.shape[1])
+        return np.asarray(errors / (2 * np.maximum(self.means, 1e-300)) if self.rooted else errors, np.float64)
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """How much less the loss is after the last doubling, by the same rows, and its standard error; in shares."""
+        last = min(self.base + 1, len(self.sizes) - 1)
+        fewer, more = self.losses[last - 1], self.losses[last]
+        gains = (fewer - more) / fewer.mean() if fewer.mean() > 0 else np.zeros_like(fewer)
+        return float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
+
+
+def curves(model: Any, rows: Rows) -> tuple[Curve | None, Curve | None, str]:
+    """Curves against rows and against features, on rows that none of the fits has seen; and what to know of them.
+
+    What was chosen in the fit stays: metric, kernel, ridge penalty. Of many rows 6,000 are drawn, and dense maps of
+    more than 3,000 features are made smaller, so that all fits together take seconds.
+    """
+    drawn = rows.some(HELD_OUT + LEARNED, 1)
+    order = np.random.default_rng(2).permutation(len(drawn))
+    m = min(len(drawn) // 4, HELD_OUT)
+    held_out, most = drawn.take(np.sort(order[:m])), len(order) - m
+    exact = model.solver_ == "exact"
+    most = min(most, MOST_EXACT) if exact else most
+    learned = drawn.take(order[m : m + most])
+    width, dense = model.features_.n_features_out, model.features_.is_dense and not exact
+    largest = MOST_DENSE / width if dense else 2.0
+    factor = min(largest, 1.0)
+    note = f"{most:,} of the given rows fit, and {m:,} judge."
+    if factor < 1:
+        note += f" For the curve against rows the map is made smaller, to {MOST_DENSE:,} of its {width:,} features."
+    judged = _Refits(model, held_out)
+    by_rows = judged.curve([round(share * most) for share in SHARES], lambda n: (factor, learned.take(np.arange(n))))
+    sized = any(size_name(leaf.features) is not None for leaf in leaves(model.features_))
+    factors = [one for one in FACTORS if one <= largest] if sized and not exact else []
+    by_size = judged.curve(factors, lambda one: (one, learned)) if len(factors) > 1 else None
+    return by_rows, by_size, note
+
+
+@dataclass(frozen=True)
+class _Refits:
+    """The model, to be fitted again, and the rows that judge it."""
+
+    model: Any
+    held_out: Rows
+
+    def curve(self, sizes: list[Any], case: Callable[[Any], tuple[float, Rows]]) -> Curve | None:
+        """Losses of the model for each size; None where it cannot be fitted again to so few rows."""
+        found: dict[int, NDArray] = {}
+        base = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that bins have few rows is what the smallest sizes are to show
+            try:
+                for size in sizes:
+                    factor, rows = case(size)
+                    again = self.model.resized(factor).refit(rows.native, rows.y)
+                    number = _size(again, size)
+                    found[number] = judge(again, self.held_out).losses
+                    base = number if size == 1 or isinstance(size, int) else base
+            except (ValueError, MemoryError):
+                return None
+        own = list(found).index(base) if base else len(found) - 1
+        return Curve(np.array(list(found)), np.array(list(found.values())), not is_classifier(self.model), own)
+
+
+def _size(model: Any, size: Any) -> int:
+    """Rows as they are; of a factor the grids, or the features where the map has none."""
+    if isinstance(size, int):
+        return size
+    parts = [leaf.features for leaf in leaves(model.features_)]
+    return sum(int(getattr(part, name)) for part in parts if (name := size_name(part)) is not None)
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Mean predictions against the value of a column (Friedman, 2001, section 8.2).
+
+    Attributes
+    ----------
+    column : str
+    values : list
+        Numbers, or others.
+    means, low, high : arrays of shape (K, v)
+        Over the rows: the mean, the first and the third quartile; for each output that is shown.
+    outputs : tuple of str
+        Names of the outputs; empty of numbers.
+    numeric : bool
+        Whether the values are numbers.
+    """
+
+    column: str
+    values: list[Any]
+    means: NDArray
+    low: NDArray
+    high: NDArray
+    outputs: tuple[str, ...]
+    numeric: bool
+
+
+def dependences(model: Any, rows: Rows, columns: list[int], proba: NDArray | None) -> list[Dependence]:
+    """Partial dependence on some columns.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    rows : Rows
+    columns : list of int
+        The first six are taken.
+    proba : array of shape (n, K), or None
+        Of all rows: of two classes the second is shown, of more the three most probable.
+    """
+    sample = rows.some(DEPENDENCE_ROWS, 3).dense
+    if sample is None:
+        return []
+    shown = np.zeros(1, np.int64) if proba is None else _shown(proba)
+    outputs = () if proba is None else tuple(str(label) for label in model.classes_[shown])
+
+    def predicted(X: Any) -> NDArray:
+        if proba is None:
+            return np.asarray(model.predict(X), np.float64).reshape(-1, 1)
+        return np.asarray(model.predict_proba(X), np.float64)[:, shown]
+
+    found = []
+    for j in columns[:MOST_DEPENDENCES]:
+        values, donors, numeric = _grid(rows.column(j))
+        if len(values) < 2:
+            continue
+        seen = [predicted(sample.with_value(j, rows, donor).native) for donor in donors]
+        low, high = np.quantile(seen, (0.25, 0.75), axis=1)
+        means = np.mean(seen, axis=1)
+        found.append(Dependence(rows.names[j], values, means.T, low.T, high.T, outputs, numeric))
+    return found
+
+
+def _shown(proba: NDArray) -> NDArray:
+    return np.array([1]) if proba.shape[1] == 2 else np.sort(np.argsort(-proba.mean(axis=0))[:MOST_CLASSES])
+
+
+def _grid(values: list[Any]) -> tuple[list[Any], list[int], bool]:
+    """Values of a column, quantiles or the most frequent ones; a row that has each; and whether they are numbers."""
+    known = [k for k, value in enumerate(values) if value is not None]
+    numeric = all(isinstance(values[k], int | float) and not isinstance(values[k], bool) for k in known)
+    if numeric and known:
+        order = sorted(known, key=lambda k: values[k])
+        last = len(order) - 1
+        places = [round(share * last) for share in np.linspace(0.02, 0.98, DEPENDENCE_POINTS)]
+        donors = {values[order[place]]: order[place] for place in places}
+        return list(donors), list(donors.values()), True
+    first, counts = dict[str, int](), dict[str, int]()
+    for k in known:
+        first.setdefault(str(values[k]), k)
+        counts[str(values[k])] = counts.get(str(values[k]), 0) + 1
+    most = sorted(counts, key=lambda name: -counts[name])[:MOST_VALUES]
+    return list(most), [first[name] for name in most], False
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is known of a model and its rows beside themselves.
+
+    Attributes
+    ----------
+    target : str or None
+        Name of the column that is predicted.
+    baseline : float, list of float, or None
+        Mean, or shares of the classes, of the training rows.
+    held_out : dict or None
+        Scores of rows held out when the model was fitted.
+    rows_fitted : int or None
+    numbers : array of int, or None
+        Numbers of the rows in their table, where it is known.
+    lines : tuple of str
+        What makes the page again; empty for Python's lines.
+    """
+
+    target: str | None = None
+    baseline: Any = None
+    held_out: dict[str, Any] | None = None
+    rows_fitted: int | None = None
+    numbers: NDArray | None = None
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What there is to say, by section; None where there is nothing.
+
+    Attributes
+    ----------
+    model : KernelMachineRegressor or KernelMachineClassifier
+    rows : Rows
+    origin : Origin
+    judged : Judged
+    scores : dict
+        As by `bochner.scores.summaries`.
+    relevance : array of shape (d,), or None
+    warps : list of Warp
+    by_rows, by_size : Curve or None
+    curve_note : str
+    dependences : list of Dependence
+    error : KernelError or str
+        Or why there is none.
+    plan : Plan or None
+        Of a fit on the given rows.
+    """
+
+    model: Any
+    rows: Rows
+    origin: Origin
+    judged: Judged
+    scores: dict[str, Any]
+    relevance: NDArray | None
+    by_rows: Curve | None
+    by_size: Curve | None
+    curve_note: str
+    dependences: list[Dependence]
+    error: KernelError | str
+    plan: Plan | None
+    warps: list[Any] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[int]:
+        """All columns, the most relevant first."""
+        return _ordered(self.relevance, len(self.rows.names))
+
+
+def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
+    """Measure everything, in seconds."""
+    rows = Rows.of(X, y, model)
+    judged = judge(model, rows)
+    if origin.baseline is None and judged.proba is None and model.loss != "poisson":
+        origin = replace(origin, baseline=float(model.target_mean_[0]))
+    relevance = getattr(model, "feature_importances_", None)
+    warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
+    by_rows, by_size, note = curves(model, rows)
+    first = _ordered(relevance, len(rows.names))
+    return Findings(
+        model,
+        rows,
+        origin,
+        judged,
+        scores(model, rows, judged, origin.baseline),
+        relevance,
+        by_rows,
+        by_size,
+        note,
+        dependences(model, rows, first, judged.proba),
+        _error(model, rows),
+        _plan(model, X, y),
+        list(warps),
+    )
+
+
+def _ordered(relevance: NDArray | None, n_columns: int) -> list[int]:
+    return list(range(n_columns)) if relevance is None else np.argsort(-relevance, kind="stable").tolist()
+
+
+def _error(model: Any, rows: Rows) -> KernelError | str:
+    """Error of the kernel approximation on pairs of some rows, or why it is not known."""
+    if model.solver_ == "exact":
+        return "This model has no random features: it holds the kernel with all training rows."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            some = rows.some(ERROR_ROWS, 4).native
+            if all(getattr(leaf.features, "column_share", 1.0) == 1 for leaf in leaves(model.features_)):
+                return kernel_error(model, some, n_pairs=ERROR_PAIRS, random_state=0)
+            encoded = model.encoder_.encode(some, dtype=np.float64)
+            return kernel_error(model.features_, encoded, _expected(model), n_pairs=ERROR_PAIRS, random_state=0)
+        except (ValueError, TypeError) as reason:
+            return str(reason)
+
+
+def _expected(model: Any) -> Callable[[NDArray, NDArray], NDArray]:
+    """The kernel that the features estimate, where some of its grids split only a share of the columns."""
+    parts = [(leaf, estimated_kernel(leaf.features)) for leaf in leaves(model.features_)]
+    return lambda A, B: np.sum([leaf.weight * own(leaf.rows(A), leaf.rows(B)) for leaf, own in parts], axis=0)
+
+
+def _plan(model: Any, X: Any, y: Any) -> Plan | None:
+    try:
+        return model.plan(X, y)
+    except (MemoryError, ValueError, TypeError):
+        return None
