@@ -159,9 +159,9 @@ def iteration() -> list[Row]:
     """Number the bins, and iterate on them, against reading them."""
     from bochner import BinningFeatures
     from bochner.data.weights import unit_weights
+    from bochner.design.normal import NormalEquations
     from bochner.features.stored import StoredRows
     from bochner.kernels import Laplacian
-    from bochner.normal import NormalEquations
     from bochner.solvers.cg import System, conjugate_gradients
     from bochner.solvers.preconditioners import Jacobi
 

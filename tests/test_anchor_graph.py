@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bochner import AnchorFeatures, ConcatenatedFeatures, MetricFeatures, SpectralClustering, open_source, settings
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.graph import AnchorGraph, is_anchored, sum_graph
 from bochner.features import Metric
-from bochner.graph import AnchorGraph, is_anchored, sum_graph
 from farm import Farm
 
 N = 40_000

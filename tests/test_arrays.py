@@ -13,11 +13,11 @@ import pytest
 from scipy import linalg, sparse
 
 import bochner
-from bochner.arrays import GramSum, Place, is_host, is_out_of_memory, named, place_of, to_host
-from bochner.arrays import gram as gram_module
-from bochner.arrays.places import KNOWN
-from bochner.arrays.pytorch import Torch
-from bochner.arrays.standard import Standard
+from bochner.devices import gram as gram_module
+from bochner.devices.device import KNOWN, Device, device_of, is_host, is_out_of_memory, parse_device, to_host
+from bochner.devices.gram import GramSum
+from bochner.devices.libraries import Standard
+from bochner.devices.pytorch import Torch
 
 DEVICE = array_api_strict.Device("device1")
 PLACES = ["array_api_strict:device1", "array_api_strict:no_float64", "torch:cpu", "jax:cpu"]
@@ -25,7 +25,7 @@ PLACES = ["array_api_strict:device1", "array_api_strict:no_float64", "torch:cpu"
 
 def place_or_skip(name):
     pytest.importorskip(name.partition(":")[0])
-    return named(name)
+    return parse_device(name)
 
 
 @pytest.fixture(params=PLACES)
@@ -39,52 +39,52 @@ def place(request):
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_of_no_other_library_has_no_place(value):
-    assert place_of(value, None) is None
-    assert is_host(place_of(value))
+    assert device_of(value, None) is None
+    assert is_host(device_of(value))
 
 
 def test_place_is_that_of_the_arrays(place):
-    found = place_of(None, place.put(np.ones((3, 2))), [1, 2], np.array(["a", "b"]), place.put(np.ones(3)))
+    found = device_of(None, place.put(np.ones((3, 2))), [1, 2], np.array(["a", "b"]), place.put(np.ones(3)))
     assert found == place
     assert (found.xp, found.device) == (place.xp, place.device)
 
 
 def test_only_the_memory_of_the_processor_is_the_host():
-    assert is_host(named("array_api_strict:CPU_DEVICE"))
-    assert not is_host(named("array_api_strict:device1"))
+    assert is_host(parse_device("array_api_strict:CPU_DEVICE"))
+    assert not is_host(parse_device("array_api_strict:device1"))
     for name in ("torch:cpu", "jax:cpu"):
         if KNOWN[name.partition(":")[0]].is_installed:
-            assert is_host(named(name))
+            assert is_host(parse_device(name))
 
 
 @pytest.mark.parametrize("other", [np.ones(3), pd.Series([1.0, 2.0, 3.0]), sparse.eye(3).tocsr()], ids=["y", "s", "m"])
 def test_mixed_libraries_are_refused(other):
     with pytest.raises(TypeError, match=r"Arrays of array_api_strict and \w+ were given together: convert all"):
-        place_of(array_api_strict.ones(3), other)
+        device_of(array_api_strict.ones(3), other)
 
 
 def test_two_libraries_are_refused():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="array_api_strict and torch"):
-        place_of(torch.ones(3), array_api_strict.ones(3))
+        device_of(torch.ones(3), array_api_strict.ones(3))
 
 
 def test_mixed_devices_are_refused():
     with pytest.raises(ValueError, match="Arrays on CPU_DEVICE and device1 of array_api_strict were given together"):
-        place_of(array_api_strict.ones(3), array_api_strict.ones(3, device=DEVICE))
+        device_of(array_api_strict.ones(3), array_api_strict.ones(3, device=DEVICE))
 
 
 @pytest.mark.parametrize("text", ["foo", "cuda:x", "cuda:", "torch:foo", "", 3, "Cuda"])
 def test_what_is_no_device_is_refused(text):
     with pytest.raises(ValueError, match="device must be a name such as 'cuda'"):
-        named(text)
+        parse_device(text)
 
 
 def test_device_that_is_not_there():
     with pytest.raises(
         ValueError, match="device='array_api_strict:foo' is not available: array_api_strict has device1"
     ):
-        named("array_api_strict:foo")
+        parse_device("array_api_strict:foo")
 
 
 def test_device_of_torch_that_is_not_there():
@@ -99,16 +99,16 @@ def test_device_of_torch_that_is_not_there():
 def test_device_without_a_library(monkeypatch):
     monkeypatch.setattr(Standard, "is_installed", False)
     with pytest.raises(ImportError, match=r"device='cuda' needs a library of arrays: python -m pip install torch, and"):
-        named("cuda")
+        parse_device("cuda")
     with pytest.raises(ImportError, match=r"needs cupy: python -m pip install cupy, and .*bochner\[arrays\]"):
-        named("cupy")
+        parse_device("cupy")
 
 
 def test_arrays_without_the_extra(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setitem(sys.modules, "array_api_compat.torch", None)
     with pytest.raises(ImportError, match=r"Arrays of torch need array-api-compat: .*bochner\[arrays\]"):
-        place_of(torch.ones(3))
+        device_of(torch.ones(3))
 
 
 class Accelerated(Standard):
@@ -145,14 +145,14 @@ def test_first_library_that_has_the_device(monkeypatch, text, device):
     jax = Accelerated("jax", ["gpu:2", "tpu:0", "cpu:0"])
     jax.spelled = {"cuda": "gpu", "tpu": "tpu", "gpu": "gpu", "cpu": "cpu"}.get
     monkeypatch.setitem(KNOWN, "jax", jax)
-    assert named(text).device == device
+    assert parse_device(text).device == device
 
 
 def test_no_library_is_asked_beyond_the_first_that_has_the_device(monkeypatch):
     """JAX would take most of a GPU's memory."""
     monkeypatch.setitem(KNOWN, "torch", Accelerated("torch", ["cuda:0"]))
     monkeypatch.setitem(KNOWN, "jax", Accelerated("jax", None))
-    assert named("cuda").device == "torch cuda:0"
+    assert parse_device("cuda").device == "torch cuda:0"
 
 
 def test_a_platform_that_the_process_leaves_out(monkeypatch):
@@ -165,26 +165,26 @@ def test_a_platform_that_the_process_leaves_out(monkeypatch):
     with pytest.raises(
         ValueError, match=r"device='jax:gpu' is not available: jax has none\. Choose an available device, install"
     ):
-        named("jax:gpu")
+        parse_device("jax:gpu")
 
 
 def test_devices_of_torch_name_themselves():
     torch = pytest.importorskip("torch")
-    assert named(torch.device("cpu")) == named("torch:cpu")
+    assert parse_device(torch.device("cpu")) == parse_device("torch:cpu")
     with pytest.raises(ValueError, match="device='torch:cuda:99' is not available"):
-        named(torch.device("cuda", 99))
+        parse_device(torch.device("cuda", 99))
 
 
 def test_processor_needs_no_place():
-    assert named(None) is None
-    assert named("cpu") is None
+    assert parse_device(None) is None
+    assert parse_device("cpu") is None
     with bochner.settings(device="cpu"):
         pass
 
 
 def test_a_place_is_its_own_name(place):
-    assert named(place) is place
-    assert named(str(place)) == place
+    assert parse_device(place) is place
+    assert parse_device(str(place)) == place
     assert pickle.loads(pickle.dumps(place)) == place  # noqa: S301
     with bochner.settings(device=place) as inside:
         assert inside.device is place
@@ -212,7 +212,7 @@ def test_ahead_puts_what_blocks_are_made_of(place):
     blocks = [(np.full((2, 3), k, np.float32), None, np.full(2, k, np.float32)) for k in range(3)]
     for k, (X, y, weight) in enumerate(place.ahead(iter(blocks))):
         assert y is None
-        assert place_of(X, weight) == place
+        assert device_of(X, weight) == place
         np.testing.assert_array_equal(to_host(X), blocks[k][0])
     assert k == 2
     assert [to_host(block).sum() for block in place.ahead([np.ones(3), np.ones(4)])] == [3, 4]
@@ -257,7 +257,7 @@ def test_next_block_is_copied_before_the_present_one_is_worked_on():
 def test_history_of_derivatives_is_left_behind():
     torch = pytest.importorskip("torch")
     X = torch.ones(3, requires_grad=True)
-    place = place_of(X)
+    place = device_of(X)
     assert not place.put(X).requires_grad
     np.testing.assert_array_equal(to_host(X), np.ones(3))
     np.testing.assert_array_equal(to_host(torch.ones(3, dtype=torch.bfloat16)), np.ones(3))
@@ -279,7 +279,7 @@ def test_gram(place, precision, monkeypatch):
     monkeypatch.setattr(gram_module, "PANEL", 3)
     Z = drawn(50, 8)
     found = place.gram(place.put(Z), precision)
-    assert place_of(found) == place
+    assert device_of(found) == place
     np.testing.assert_allclose(to_host(found), Z.T.astype(float) @ Z, rtol=1e-5, atol=1e-5)
 
 
@@ -314,7 +314,7 @@ def test_sums_of_columns_beside_keep_their_digits():
 def test_sum_of_grams_of_jax_in_double_precision():
     """On the device itself, where the process has float64."""
     jax = pytest.importorskip("jax")
-    place, A = named("jax:cpu"), drawn(70, 8).astype(float)
+    place, A = parse_device("jax:cpu"), drawn(70, 8).astype(float)
     assert not place.has_double
     with jax.enable_x64(True):
         assert place.has_fast_double
@@ -357,7 +357,7 @@ class Emulated(Standard):
 @pytest.fixture
 def emulated(monkeypatch):
     monkeypatch.setitem(KNOWN, "numpy", Emulated())
-    return Place(np, "cpu")
+    return Device(np, "cpu")
 
 
 def ridge_problem(n_rows=8_000, d=10, D=300):
@@ -407,7 +407,7 @@ def test_split_gram_in_panels(emulated, monkeypatch):
 def test_split_gram_of_tensors(monkeypatch):
     """The same arithmetic by torch's own functions."""
     torch = pytest.importorskip("torch")
-    place, library = named("torch:cpu"), KNOWN["torch"]
+    place, library = parse_device("torch:cpu"), KNOWN["torch"]
     monkeypatch.setattr(library, "has_halves", lambda Z: Z.dtype == torch.float32)
     monkeypatch.setattr(library, "half_product", lambda A, B: A.float() @ B.float())
     monkeypatch.setattr(gram_module, "PANEL", 7)
@@ -423,7 +423,7 @@ def test_split_gram_of_tensors(monkeypatch):
 def test_products_are_exact_where_the_process_allows_tf32(monkeypatch):
     """The switch is off for the time of the product, and then as it was."""
     torch = pytest.importorskip("torch")
-    switch, seen, place = torch.backends.cuda.matmul, [], named("torch:cpu")
+    switch, seen, place = torch.backends.cuda.matmul, [], parse_device("torch:cpu")
     if not hasattr(switch, "fp32_precision"):
         pytest.skip("an older interface")
     product, before = torch.matmul, switch.fp32_precision
@@ -440,7 +440,7 @@ def test_products_are_exact_where_the_process_allows_tf32(monkeypatch):
 
 def test_products_of_jax_say_their_precision():
     jax = pytest.importorskip("jax")
-    place = named("jax:cpu")
+    place = parse_device("jax:cpu")
     A = place.put(drawn(3, 3))
     assert "HIGHEST" in str(jax.make_jaxpr(place.product)(A, A))
     assert "HIGHEST" in str(jax.make_jaxpr(place.gram)(A))
@@ -456,7 +456,7 @@ def test_linear_algebra(place):
     forward = place.solve_triangular(L, place.put(B))
     np.testing.assert_allclose(to_host(place.solve_triangular(L, forward, True)), linalg.solve(A, B), **tolerance)
     values, vectors = place.eigh(place.put(A))
-    assert place_of(L, forward, values, vectors) == place
+    assert device_of(L, forward, values, vectors) == place
     np.testing.assert_allclose(to_host(values), linalg.eigvalsh(A), **tolerance)
     np.testing.assert_allclose(to_host(vectors * values) @ to_host(vectors).T, A, **tolerance)
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
@@ -464,14 +464,14 @@ def test_linear_algebra(place):
 
 
 def test_where_double_precision_is_fast(monkeypatch):
-    assert not named("array_api_strict:device1").has_fast_double
+    assert not parse_device("array_api_strict:device1").has_fast_double
     if KNOWN["torch"].is_installed:
-        assert named("torch:cpu").has_fast_double
+        assert parse_device("torch:cpu").has_fast_double
     monkeypatch.setattr(Standard, "capability", lambda self, device: (9, 0))
-    assert named("array_api_strict:device1").has_fast_double
-    assert not named("array_api_strict:no_float64").has_fast_double
+    assert parse_device("array_api_strict:device1").has_fast_double
+    assert not parse_device("array_api_strict:no_float64").has_fast_double
     monkeypatch.setattr(Standard, "capability", lambda self, device: (8, 9))
-    assert not named("array_api_strict:device1").has_fast_double
+    assert not parse_device("array_api_strict:device1").has_fast_double
 
 
 def test_too_little_memory_on_the_device(monkeypatch):
@@ -483,7 +483,7 @@ def test_too_little_memory_on_the_device(monkeypatch):
     assert is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)"))
     assert not is_out_of_memory(RuntimeError("shapes differ"))
     assert not is_out_of_memory(ValueError("out of memory"))
-    place = named("array_api_strict:device1")
+    place = parse_device("array_api_strict:device1")
     assert place.free_bytes() is None
     error = place.memory_error(2 * 10**9, "A block of 64 rows", "Use fewer n_components.")
     assert str(error) == "A block of 64 rows needs 2.00 GB on array_api_strict:device1. Use fewer n_components."
@@ -494,7 +494,7 @@ def test_too_little_memory_on_the_device(monkeypatch):
 def test_memory_errors_of_torch():
     torch = pytest.importorskip("torch")
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
-    assert named("torch:cpu").free_bytes() is None
+    assert parse_device("torch:cpu").free_bytes() is None
 
 
 def test_nothing_is_loaded_without_need():
@@ -503,11 +503,11 @@ def test_nothing_is_loaded_without_need():
 import sys
 import numpy as np
 import bochner
-from bochner.arrays import place_of
+from bochner.devices.device import device_of
 X = np.linspace(0, 1, 50)[:, np.newaxis]
 with bochner.settings(device="cpu"):
     bochner.FourierFeatures(n_components=4, random_state=0).fit(X).transform(X)
-assert place_of(X, [1], None) is None
+assert device_of(X, [1], None) is None
 assert not set(sys.modules) & set({libraries}), sys.modules.keys()
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)

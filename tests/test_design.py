@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.reductions import BLOCK_BYTES
 from bochner.engines.local import n_threads
 from bochner.kernels import Gaussian
-from bochner.reductions import BLOCK_BYTES
 
 N, D = 700, 30
 
@@ -184,7 +184,7 @@ def test_bits_do_not_depend_on_threads(monkeypatch, dtype, panels):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((9001, 3)).astype(dtype), rng.standard_normal((9001, 2))
     features = FourierFeatures(Gaussian(2.0), 600, random_state=0).draw(3)
-    monkeypatch.setattr("bochner.design.OWN_MOMENTS_FEATURES", 0 if panels else 600)
+    monkeypatch.setattr("bochner.design.design.OWN_MOMENTS_FEATURES", 0 if panels else 600)
     coef, found = rng.standard_normal((600, 2)), []
     for threads in (1, 2, 5):
         monkeypatch.setattr("bochner.engines.local.n_threads", lambda threads=threads: threads)

@@ -24,12 +24,13 @@ from bochner import (
     KernelMachineRegressor,
     LinearFeatures,
 )
-from bochner.arrays import Place, named, to_host
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
-from bochner.features import MetricFeatures, waves
+from bochner.design.design import Design
+from bochner.devices import device_fourier
+from bochner.devices.device import Device, parse_device, to_host
+from bochner.features import MetricFeatures
+from bochner.features.device_features import on_device
 from bochner.features.metric import Metric
-from bochner.features.on_device import on_device
 from bochner.kernels import Cauchy, Gaussian, Hamming
 from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import IterativeRidge
@@ -56,7 +57,7 @@ PLACES = ["array_api_strict:device1", "array_api_strict:no_float64", "torch:cpu"
 
 def place_or_skip(name):
     pytest.importorskip(name.partition(":")[0])
-    return named(name)
+    return parse_device(name)
 
 
 WAYS = {
@@ -95,7 +96,7 @@ def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way):
 def test_designs_on_a_device_are_those_of_the_processor(place, solver, dtype, monkeypatch):
     """Weights, some of them zero, several targets, and all forms of the features."""
     place = place_or_skip(place)
-    monkeypatch.setattr(waves, "TILE", 5000)
+    monkeypatch.setattr(device_fourier, "TILE", 5000)
     X, y, weight = data(dtype, 400)
     source = ArraySource(X, np.column_stack([y, y**2]), np.where(np.arange(400) % 7, weight, 0))
     metric = Metric(3, [0, 1, 2], [1.0, 2.0, 0.5], linear=[[1.0, 0.5, 0.0]])
@@ -142,7 +143,7 @@ def test_fourier_features_on_a_device(features, dtype):
     assert to_host(found).dtype == dtype
     tolerance = far * (1e-5 if dtype == np.float32 else 1e-12)
     np.testing.assert_allclose(to_host(found), expected, rtol=0, atol=tolerance)
-    with bochner.settings(device=named(PLACES[0])):
+    with bochner.settings(device=parse_device(PLACES[0])):
         again = made.transform(X)
     assert type(again) is np.ndarray
     np.testing.assert_allclose(again, to_host(found), rtol=0, atol=1e-6)
@@ -181,12 +182,12 @@ def test_kernels_of_codes_look_at_rows_on_a_device():
 def test_features_of_tensors_are_written_where_they_stay(parameters, monkeypatch):
     """As on a GPU: a few rows at a time, of tensors with a history and of any precision."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(waves, "TILE", 64)
+    monkeypatch.setattr(device_fourier, "TILE", 64)
     X, _, _ = data(n=50)
     features = FourierFeatures(**{"n_components": 10, "random_state": 0, **parameters}).fit(X)
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-3)):
         given = torch.as_tensor(X).to(dtype).requires_grad_()
-        found = waves.features_there(features, given, named("torch:cpu"))
+        found = device_fourier.features_there(features, given, parse_device("torch:cpu"))
         assert not found.requires_grad
         assert found.dtype == (torch.float32 if dtype == torch.float32 else torch.float64)
         np.testing.assert_allclose(found.numpy(), features.transform(X), rtol=0, atol=tolerance)
@@ -196,9 +197,9 @@ def test_features_that_the_device_has_no_memory_for(monkeypatch):
     torch = pytest.importorskip("torch")
     X, _, _ = data(n=50)
     features = FourierFeatures(random_state=0).fit(X)
-    monkeypatch.setattr(Place, "product", scarce(10))
+    monkeypatch.setattr(Device, "product", scarce(10))
     with pytest.raises(MemoryError, match=r"array of 50 x 1,000 features needs 0\.00 GB on torch:cpu\. Transform in"):
-        waves.features_there(features, torch.as_tensor(X), named("torch:cpu"))
+        device_fourier.features_there(features, torch.as_tensor(X), parse_device("torch:cpu"))
 
 
 def test_whole_numbers_become_double_precision():
@@ -309,8 +310,8 @@ def test_files_on_a_device(tmp_path, solver, monkeypatch):
     parameters = {"solver": solver, "kernel": Gaussian(0.4), "alpha": 1e-2, "tol": 1e-5}
     model = machine(KernelMachineRegressor, **parameters).fit(source, "y", "w")
     used = []
-    monkeypatch.setattr(Place, "product", lambda self, A, B: used.append(1) or self.xp.matmul(A, B))
-    with bochner.settings(device=named(PLACES[0])):
+    monkeypatch.setattr(Device, "product", lambda self, A, B: used.append(1) or self.xp.matmul(A, B))
+    with bochner.settings(device=parse_device(PLACES[0])):
         other = machine(KernelMachineRegressor, **parameters).fit(source, "y", "w")
         found = other.predict(tmp_path / "rows.parquet")
         again = other.refit(source, "y", "w").predict(tmp_path / "rows.parquet")
@@ -324,7 +325,7 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
     pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y}), tmp_path / "rows.parquet")
     source = bochner.open_source(tmp_path / "rows.parquet", sample=1500)
     model = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
-    with bochner.settings(device=named(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
+    with bochner.settings(device=parse_device(PLACES[0]), checkpoint=tmp_path / "fit.ckpt", every=0):
         other = machine(KernelMachineRegressor, **WAYS["given"], solver="direct").fit(source, "y")
     np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
 
@@ -332,11 +333,11 @@ def test_checkpoints_of_sums_on_a_device(tmp_path):
 @pytest.mark.parametrize("paired", [False, True])
 def test_features_that_are_written_in_place(paired, monkeypatch):
     """As on devices whose arrays can be changed, here by NumPy, a few rows at a time."""
-    monkeypatch.setattr(waves, "TILE", 100)
+    monkeypatch.setattr(device_fourier, "TILE", 100)
     X = data(n=50)[0]
     features = FourierFeatures(Gaussian(0.5), 21, paired=paired, random_state=0).fit(X)
     place = SimpleNamespace(library=SimpleNamespace(module=np), product=np.matmul)
-    made = waves.Waves(place, features.frequencies_, features.offsets_, features.bounds())
+    made = device_fourier.DeviceFourier(place, features.frequencies_, features.offsets_, features.bounds())
     out = np.full((50, features.n_features_out), np.nan)
     for amplitudes in (None, made.amplitudes):
         made.write(X, out, amplitudes)
@@ -383,7 +384,7 @@ def test_partial_fits_on_a_device():
 def test_passes_where_the_device_holds_little(monkeypatch):
     X, y, _ = data()
     model = machine(KernelMachineRegressor, **WAYS["cg"]).fit(X, y)
-    monkeypatch.setattr(Place, "free_bytes", lambda self: 1 << 20)
+    monkeypatch.setattr(Device, "free_bytes", lambda self: 1 << 20)
     other = machine(KernelMachineRegressor, **WAYS["cg"]).fit(on_strict(X), on_strict(y))
     np.testing.assert_allclose(other.predict(X), model.predict(X), atol=1e-4)
 
@@ -408,13 +409,13 @@ def test_smaller_blocks_are_tried_once(monkeypatch):
     for way in ("direct", "cg"):
         model = machine(KernelMachineRegressor, **WAYS[way]).fit(X, y, weight)
         with monkeypatch.context() as patch:
-            patch.setattr(Place, "product", scarce(N // 8))
+            patch.setattr(Device, "product", scarce(N // 8))
             other = machine(KernelMachineRegressor, **WAYS[way])
             other.fit(on_strict(X), on_strict(y), on_strict(weight))
             found, features = other.predict(on_strict(X)), FourierFeatures(random_state=0).fit(X)
             assert features.transform(on_strict(X)).shape == (N, 1000)
         np.testing.assert_allclose(to_host(found), model.predict(X), atol=1e-4)
-    monkeypatch.setattr(Place, "product", scarce(N // 8 - 1))
+    monkeypatch.setattr(Device, "product", scarce(N // 8 - 1))
     with pytest.raises(MemoryError, match=r"block of 150 rows needs 0\.00 GB on array_api_strict:device1"):
         machine(KernelMachineRegressor, **WAYS["direct"]).fit(on_strict(X), on_strict(y))
 
@@ -466,7 +467,7 @@ def test_pipelines_pass_arrays_through():
 def test_maps_that_no_device_computes():
     X, _, _ = data()
     for features in (LinearFeatures(), BinningFeatures(), ConcatenatedFeatures([FourierFeatures(), LinearFeatures()])):
-        assert on_device(features.fit(X), named(PLACES[0]), np.float32) is None
+        assert on_device(features.fit(X), parse_device(PLACES[0]), np.float32) is None
 
 
 def test_numpy_loads_no_other_library():

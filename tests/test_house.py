@@ -22,16 +22,15 @@ ROOT = Path(__file__).parents[1]
 
 # Level of each part; a part imports from lower levels only, so that parts of one level never import one another.
 LAYERS = [
-    {"arrays", "markup", "notices"},
+    {"markup", "notices"},
     {"settings"},
     {"engines", "loops", "scores"},
     {"kernels", "data"},
     {"sources"},
-    {"features", "vectors", "moments"},
-    {"reductions"},
-    {"passes", "device"},
-    {"design", "normal", "theory"},
-    {"solvers", "graph"},
+    {"devices"},
+    {"features"},
+    {"design", "theory"},
+    {"solvers"},
     {"selection"},
     {"tuning"},
     {"inputs"},
@@ -129,7 +128,7 @@ def test_imports_have_no_circle():
 
 # Attributes that are set from outside, by file; each is to go, but for the two of the standard library.
 SETTERS = {
-    "arrays/pytorch.py": {"self.module.backends.cuda.matmul.name"},  # the switch of TF32, for the time of one product
+    "devices/pytorch.py": {"self.module.backends.cuda.matmul.name"},  # the switch of TF32, for the time of one product
     "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
     "display/maps.py": {"bare.__dict__"},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import exact
-from bochner.moments import Moments
+from bochner.design.moments import Moments
 
 D, K, N = 7, 2, 60
 EPS = np.finfo(float).eps

@@ -6,12 +6,12 @@ import pytest
 from bochner import BinningFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import unit_weights
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.moments import Moments
 from bochner.engines import local
 from bochner.features import MetricFeatures
 from bochner.features.metric import Metric
 from bochner.kernels import Laplacian, SmoothBins
-from bochner.moments import Moments
 
 EPS = np.finfo(float).eps
 N, K = 3001, 2
@@ -84,8 +84,8 @@ def test_bits_depend_neither_on_threads_nor_on_what_is_read_at_once(kernel, weig
     for threads in (1, 2, 5):
         monkeypatch.setattr(local, "n_threads", lambda threads=threads: threads)
         for binned, held in ((1 << 16, 64 << 20), (500, 64 << 20), (250, 64 << 20)):
-            monkeypatch.setattr("bochner.design.BINNED_ROWS", binned)
-            monkeypatch.setattr("bochner.reductions.BLOCK_BYTES", held)
+            monkeypatch.setattr("bochner.design.design.BINNED_ROWS", binned)
+            monkeypatch.setattr("bochner.design.reductions.BLOCK_BYTES", held)
             found.append(Design(ArraySource(X, y, weight), features, np.float64).moments().matrix)
     for matrix in found[1:]:
         np.testing.assert_array_equal(matrix, found[0])
@@ -97,8 +97,8 @@ def test_what_is_held_until_it_is_added(kernel, weighted, monkeypatch):
     """Many small blocks, and a last one of a single row."""
     X, y, weight = rows(weighted)
     features = map_of(kernel)
-    monkeypatch.setattr("bochner.design.BINNED_ROWS", 300)
-    monkeypatch.setattr("bochner.reductions.BLOCK_BYTES", 100_000)
+    monkeypatch.setattr("bochner.design.design.BINNED_ROWS", 300)
+    monkeypatch.setattr("bochner.design.reductions.BLOCK_BYTES", 100_000)
     moments = Design(ArraySource(X, y, weight), features, np.float64).moments()
     assert_moments(moments, features.transform(X).toarray(), y, weight)
 

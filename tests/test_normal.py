@@ -8,9 +8,9 @@ import pytest
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
 from bochner.data.weights import unit_weights
+from bochner.design.normal import NormalEquations
 from bochner.features.stored import StoredBins, StoredRows
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
-from bochner.normal import NormalEquations
 
 N, D_IN = 130, 3
 FOURIER = FourierFeatures(Gaussian(2.0), 14, random_state=0)

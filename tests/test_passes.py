@@ -17,15 +17,15 @@ from sklearn.base import clone
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures, open_source
 from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.normal import NormalEquations
+from bochner.design.passes import Groups
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.estimators.ridge import solve_stream
 from bochner.estimators.ridge.problem import RidgeTask
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
-from bochner.normal import NormalEquations
-from bochner.passes import Groups
 from bochner.sources.base import SourceError
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.rows import Roles
@@ -152,8 +152,8 @@ def test_moments_of_one_shard(tmp_path):
 
 @pytest.mark.parametrize("kind", ["dense", "buckets"])
 def test_where_there_is_one_sum_here_there_are_several_elsewhere(kind, folder, engine, monkeypatch):
-    monkeypatch.setattr("bochner.design.OWN_MOMENTS_FEATURES", 10)
-    monkeypatch.setattr("bochner.design.LARGE_SHARD", 1)
+    monkeypatch.setattr("bochner.design.design.OWN_MOMENTS_FEATURES", 10)
+    monkeypatch.setattr("bochner.design.design.LARGE_SHARD", 1)
     source, features = encoded(folder), clone(MAPS[kind]).draw(D)
     here = Design(source, features, np.float64)
     there = Design(source, features, np.float64, engine=engine)
@@ -236,7 +236,7 @@ def test_large_arguments_are_sent_once(folder, monkeypatch):
     blocks = Design(source, clone(MAPS["dense"]).draw(D), np.float64, fixed=True, engine=engine).store(False)
     equations, V = NormalEquations(blocks, 40, 3, np.float64), np.ones((3, 40))
     expected = equations(V)
-    monkeypatch.setattr("bochner.passes.SENT_BYTES", V.nbytes - 1)
+    monkeypatch.setattr("bochner.design.passes.SENT_BYTES", V.nbytes - 1)
     engine.sent.clear()
     assert_array_equal(equations(V), expected)
     assert [size > V.nbytes for size in engine.sent] == [True, False, False, False]

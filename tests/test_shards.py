@@ -10,12 +10,12 @@ import pytest
 
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.reductions import factor_bytes
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import LOCAL
 from bochner.kernels import Gaussian, Laplacian
-from bochner.reductions import factor_bytes
 
 
 class Counted:
@@ -91,10 +91,10 @@ MAPS = [
 @pytest.mark.parametrize("own", [True, False], ids=["own sums", "one sum"])
 def test_bits_of_many_shards(features, own, monkeypatch):
     """Any number of threads, whatever memory is free; the sum is right."""
-    monkeypatch.setattr("bochner.design.SHARD_ROWS", 4)
-    monkeypatch.setattr("bochner.design.LARGE_SHARD", 4)
+    monkeypatch.setattr("bochner.design.design.SHARD_ROWS", 4)
+    monkeypatch.setattr("bochner.design.design.LARGE_SHARD", 4)
     if not own:
-        monkeypatch.setattr("bochner.design.OWN_MOMENTS_FEATURES", 0)
+        monkeypatch.setattr("bochner.design.design.OWN_MOMENTS_FEATURES", 0)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60_000, 3)), rng.standard_normal((60_000, 1))
     design, found = Design(Cut(X, y, 777), features, np.float64), []

@@ -9,7 +9,7 @@ import pytest
 from bochner import KernelMachineClassifier
 from bochner.engines import local
 from bochner.kernels import Gaussian
-from bochner.loops import bins, distances, trig
+from bochner.loops import bins, metric, trig
 
 MOST_CALLS = 6
 rng = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def walks_to(module, name, fit, monkeypatch):
     [
         (bins, "gather", {"features": "binning", "metric": "isotropic", "n_components": 5}),
         (trig, "cos_sin", {"kernel": Gaussian(2.0), "n_components": 20, "solver": "direct", "alpha": 1.0}),
-        (distances, "add_distances", {"features": "binning", "n_components": 5}),
+        (metric, "add_distances", {"features": "binning", "n_components": 5}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

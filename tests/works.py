@@ -6,10 +6,10 @@ import signal
 import numpy as np
 
 from bochner.data.array_source import ArraySource
+from bochner.design.reductions import SumMoments
 from bochner.engines.local import _allowed
 from bochner.features import FourierFeatures
 from bochner.inputs.targets import Standardised
-from bochner.reductions import SumMoments
 from bochner.settings import current
 
 

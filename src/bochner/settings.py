@@ -105,7 +105,7 @@ def settings(
         Least number of seconds between checkpoints. Writing them takes at most a hundredth of the time.
     engine : dask.distributed.Client, concurrent.futures.Executor, "ray" or Engine, optional
         Where the work on rows that are read in passes runs: on the workers of a cluster, or in processes. None for the
-        threads of this process. See `bochner.engines.chosen.as_engine`.
+        threads of this process. See `bochner.engines.current.as_engine`.
     device : str, optional
         Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"`` or, with the array library,
         ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the CPU.
@@ -167,7 +167,7 @@ def _check(inside: Settings) -> None:
     if inside.precision not in PRECISIONS:
         raise ValueError(f"precision must be 'full' or 'fast', got {inside.precision!r}.")
     if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
-        import_module("bochner.arrays").named(inside.device)
+        import_module("bochner.devices.device").parse_device(inside.device)
 
 
 def as_bytes(size: int | float | str) -> int:

@@ -5,7 +5,7 @@ import pytest
 
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows, unit_weights
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.estimators.ridge import RidgeTask
 from bochner.estimators.ridge.direct import _scored
 from bochner.features import FourierFeatures

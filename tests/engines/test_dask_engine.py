@@ -19,9 +19,9 @@ import dask.array as da
 from distributed import Client, LocalCluster
 
 import bochner
-from bochner.engines import cluster as clusters
+from bochner.engines import dask as clusters
 from bochner.engines.base import EngineError, reduce
-from bochner.engines.chosen import as_engine
+from bochner.engines.current import as_engine
 from bochner.engines.dask import DaskEngine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL, _allowed

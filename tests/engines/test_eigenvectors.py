@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from bochner.engines.eigenvectors import leading
+from bochner.engines.algebra import leading
 
 
 def checked(matrix, count):

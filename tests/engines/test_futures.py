@@ -14,7 +14,7 @@ import pytest
 import bochner
 from bochner.engines import futures
 from bochner.engines.base import EngineError, reduce
-from bochner.engines.chosen import as_engine
+from bochner.engines.current import as_engine
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import Call

@@ -13,11 +13,11 @@ from safetensors.numpy import load_file
 
 from bochner.data import checkpoint
 from bochner.data.checkpoint import Checkpoint
+from bochner.design.moments import Moments
 from bochner.engines import local
 from bochner.engines.base import accumulate, reduce
 from bochner.engines.journal import Journal
 from bochner.engines.local import LOCAL
-from bochner.moments import Moments
 from bochner.solvers.cg import KeptState, System, conjugate_gradients
 from bochner.solvers.preconditioners import Jacobi
 

@@ -15,6 +15,7 @@ import pytest
 
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
+from bochner.design.reductions import SumMoments
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import (
@@ -31,7 +32,6 @@ from bochner.engines.local import (
     shards,
 )
 from bochner.inputs.targets import Standardised
-from bochner.reductions import SumMoments
 
 
 @pytest.fixture(autouse=True)

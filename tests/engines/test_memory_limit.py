@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, settings
-from bochner.engines import memory
+from bochner.engines import local
 
 statm = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="no account of processes")
 
@@ -22,10 +22,10 @@ CHILD = """
     import bochner
     from bochner import BinningFeatures, FourierFeatures
     from bochner.data.array_source import Block
-    from bochner.design import Design
+    from bochner.design.design import Design
     from bochner.engines import local
     from bochner.kernels import Gaussian, Laplacian
-    from bochner.normal import NormalEquations
+    from bochner.design.normal import NormalEquations
 
     local.n_threads = lambda: 2
 
@@ -136,12 +136,12 @@ def test_libraries_do_not_count():
 
 
 def test_other_libraries_give_nothing_back(monkeypatch):
-    memory._trim.cache_clear()
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
-    memory.give_back()
-    memory._trim.cache_clear()
+    local._trim.cache_clear()
+    monkeypatch.setattr(local.ctypes, "CDLL", lambda name: object())
+    local.give_back()
+    local._trim.cache_clear()
     monkeypatch.undo()
-    memory.give_back()
+    local.give_back()
 
 
 @pytest.mark.parametrize("make", [KernelMachineRegressor, KernelMachineClassifier])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bochner.engines.base import EngineError, reduce
-from bochner.engines.chosen import as_engine
+from bochner.engines.current import as_engine
 from bochner.engines.local import LOCAL, _allowed
 from works import refused, rows
 

@@ -9,11 +9,11 @@ from sklearn.kernel_ridge import KernelRidge
 import bochner.solvers.exact as exact_solver
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.array_source import ArraySource, Block
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.estimators.ridge.exact import solve_exactly
 from bochner.estimators.ridge.problem import RidgeTask
 from bochner.features import ConcatenatedFeatures, MetricFeatures
-from bochner.features.rows import KernelRows
+from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic
 from bochner.selection import learn_metric
 

@@ -16,7 +16,7 @@ from bochner import (
 )
 from bochner.engines import local
 from bochner.features import Metric, MetricFeatures
-from bochner.features.coordinates import DenseOfCoordinates
+from bochner.features.metric import DenseOfCoordinates
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
 METRIC = Metric(4, [3, 0, 1], [2.0, 1.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 2.0]], slopes=[0.5])

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.estimators.ridge.direct import _nearly_left_out, calibrate_directly, left_out
 from bochner.estimators.ridge.error_scale import (
     CalibrationRows,

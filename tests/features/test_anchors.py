@@ -24,7 +24,7 @@ from bochner import (
     save,
 )
 from bochner.engines.local import at_most
-from bochner.features.sparse import StoredSparse
+from bochner.features.stored import StoredSparse
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 4))

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from bochner import FourierFeatures
 from bochner.engines.local import STEP, n_threads
-from bochner.features.dense import TILE_BYTES
+from bochner.features.base import TILE_BYTES
 from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
 from bochner.kernels.measures import Isotropic, RadialLaw
 

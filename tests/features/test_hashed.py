@@ -8,9 +8,9 @@ from sklearn.linear_model import Ridge
 from bochner import BinningFeatures, FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit, unit_weights
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.features import ConcatenatedFeatures, MetricFeatures
-from bochner.features.hashed import DenseBins, HeldBins, hashed, hashed_bins, require_hashed
+from bochner.features.binning import DenseBins, HeldBins, hashed, hashed_bins, require_hashed
 from bochner.features.metric import Metric
 from bochner.kernels import Laplacian, SmoothBins
 from bochner.solvers.factors import PrimalFactor, PrimalLeaveOneOut

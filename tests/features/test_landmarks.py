@@ -7,9 +7,7 @@ from sklearn.kernel_approximation import Nystroem
 
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
-from bochner.features.landmarks import LandmarkFeatures
-from bochner.features.prior import PriorFunctions
-from bochner.features.rows import KernelRows
+from bochner.features.nystroem import KernelRows, LandmarkFeatures, PriorFunctions
 from bochner.kernels import FromSpectrum, Gaussian, Laplacian
 
 rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from sklearn.kernel_approximation import Nystroem
 from bochner import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
 from bochner.data.weights import unit_weights
 from bochner.features import Metric, MetricFeatures, TransformerFeatures
-from bochner.features.rows import KernelRows, exact_map
+from bochner.features.nystroem import KernelRows, exact_map
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
 FOURIER, BINS = FourierFeatures(Gaussian(2.0), 30, random_state=0), BinningFeatures(Laplacian(6.0), 9, random_state=1)

@@ -18,7 +18,7 @@ from bochner import (
     save,
 )
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.features import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import IterativeRidge

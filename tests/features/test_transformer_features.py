@@ -33,7 +33,7 @@ from bochner import (
 )
 from bochner.cli.facts import model_facts
 from bochner.features import TransformerFeatures
-from bochner.features.copies import seeded
+from bochner.features.leaves import seeded
 from bochner.kernels import Gaussian, Laplacian
 
 EPS = np.finfo(float).eps

@@ -153,7 +153,7 @@ FITS = """
     from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
     from bochner import KernelMachineClassifier, KernelMachineRegressor
     from bochner.data.array_source import ArraySource
-    from bochner.design import Design
+    from bochner.design.design import Design
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
     compiled = []

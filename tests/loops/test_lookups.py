@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.features.grids import Lookups, by_columns
-from bochner.loops.bins import hash_dense
-from bochner.loops.lookups import add_coefficients, add_few, look_up
+from bochner.loops.bins import add_coefficients, add_few, hash_dense, look_up
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 EPS = np.finfo(float).eps

@@ -9,7 +9,7 @@ import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, KernelMachineRegressor, LinearFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_held_out

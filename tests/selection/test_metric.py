@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
 from bochner.data.array_source import ArraySource
-from bochner.features.metric import Metric
-from bochner.features.relevance import with_relevance
+from bochner.features.metric import Metric, with_relevance
 from bochner.selection import learn_metric
 from bochner.selection import metric_learning as metrics
 from bochner.selection.metric_learning import Basis, Schedule, learn_principal, learning_sample

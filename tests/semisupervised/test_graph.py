@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bochner import AnchorFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.semisupervised.base import labelled, of_all_rows
 from bochner.semisupervised.smoothers import Poisson, SmoothRidge, Spreading, graph_of, left_out
 
@@ -116,7 +116,7 @@ def test_weights_are_equal_rows(way):
 
 def test_rows_beyond_the_first_shard_keep_their_numbers(monkeypatch):
     whole, _ = graph_with()
-    monkeypatch.setattr("bochner.graph.SHARD_ROWS", 100)
+    monkeypatch.setattr("bochner.design.graph.SHARD_ROWS", 100)
     cut, _ = graph_with()
     assert len(cut.features) > len(whole.features) == 1
     assert_array_equal(cut.number, KNOWN)

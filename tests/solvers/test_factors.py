@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 import exact
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.kernels import Gaussian
 from bochner.solvers import shifted
 from bochner.solvers.factors import DualFactor, PrimalFactor, factorise, leave_one_out

@@ -8,7 +8,7 @@ from sklearn.base import clone
 import exact
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, KernelMachineRegressor, LinearFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import MOST_REFINEMENTS, IterativeRidge, Without
 from bochner.solvers.preconditioners import LowRank
@@ -38,7 +38,7 @@ def rounded(monkeypatch):
 @pytest.fixture
 def no_room(monkeypatch):
     """Features do not fit the memory that is free."""
-    monkeypatch.setattr("bochner.design.available_memory", lambda: 1000)
+    monkeypatch.setattr("bochner.design.design.available_memory", lambda: 1000)
 
 
 def ridge_on(features, X, y, weight=None, dtype=np.float64):

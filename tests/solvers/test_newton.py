@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.svm import LinearSVC
 
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.inputs.targets import Signs
 from bochner.kernels import Gaussian, Laplacian

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.moments import Moments
+from bochner.design.moments import Moments
 from bochner.solvers.posterior import (
     LIMITS,
     PATH,

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.table import TableEncoder
 from bochner.data.weights import are_unit
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.engines.local import at_most
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian

@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelCCA, load, open_source, save
+from bochner.design.moments import Moments
 from bochner.kernels import Gaussian
-from bochner.moments import Moments
 from bochner.unsupervised.cca import choose_ridge
 
 DIGITS = load_digits().data

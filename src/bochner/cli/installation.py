@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.cli.errors import CommandError
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.estimators import KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
 from bochner.data.files import COMPRESSED, HEAD, kind_by_content
-from bochner.engines.chosen import chosen
+from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.planning.plan import estimated_rows
 from bochner.settings import current
@@ -162,7 +162,7 @@ def _is_small_file(path: Path) -> bool:
 
 
 def _gathers(n_rows: int, n_columns: int) -> bool:
-    return gathers(n_rows, n_columns, current().memory_limit, chosen().is_remote)
+    return gathers(n_rows, n_columns, current().memory_limit, current_engine().is_remote)
 
 
 def _is_small_parquet(path: Path) -> bool:

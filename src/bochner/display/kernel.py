@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bochner.display.canvas import BLUE, GREY, SINGLE, VERMILION, add_legend, finish, one_panel, shortened
 from bochner.display.maps import View, view
 from bochner.features.fourier import FourierFeatures
-from bochner.theory.variance import bias_and_variance
+from bochner.theory.exact import bias_and_variance
 
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
 NAME_WIDTH = 40

@@ -1,20 +1,111 @@
-"""Dense linear algebra on threads of our own.
-
-Work is cut by the shapes alone, so that the bits of results do not depend on the number of threads.
-"""
+"""Dense linear algebra on all threads: products, Cholesky factors, LAPACK's own routines, leading eigenvectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char, c_char_p, c_int, c_void_p, py_object, pythonapi
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.linalg import LinAlgError
+import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
+from scipy.linalg import LinAlgError, cython_blas, cython_lapack, eigh
 
-from bochner.engines import lapack
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
+
+LETTERS = {"f": "s", "d": "d"}
+
+
+@cache
+def _routine(name: str, n_arguments: int) -> Callable[..., None]:
+    """A routine of SciPy's BLAS or LAPACK, all of whose arguments are pointers."""
+    library = cython_blas if name in cython_blas.__pyx_capi__ else cython_lapack
+    capsule = library.__pyx_capi__[name]
+    named = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))
+    pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+    return CFUNCTYPE(None, *[c_void_p] * n_arguments)(pointer(capsule, named(capsule)))
+
+
+def _call(routine: str, *arguments: Any) -> int:
+    """Call a LAPACK routine and return its INFO."""
+    info = c_int(0)
+    _invoke(routine, *arguments, byref(info))
+    if info.value < 0:
+        raise ValueError(f"Argument {-info.value} of {routine} is invalid.")
+    return info.value
+
+
+def _invoke(routine: str, *arguments: Any) -> None:
+    """Call a routine on text, integers, arrays, of which the first decides the precision, and pointers as they are."""
+    array = next(one for one in arguments if isinstance(one, np.ndarray))
+    kept: list[Any] = []
+    pointers: list[Any] = []
+    for one in arguments:
+        if isinstance(one, np.ndarray):
+            if one.dtype != array.dtype:
+                raise TypeError(f"Arrays of types {one.dtype} and {array.dtype} do not match.")
+            pointers.append(c_void_p(one.ctypes.data))
+        elif not isinstance(one, str | int):
+            pointers.append(one)
+        else:
+            kept.append(c_char(one.encode()) if isinstance(one, str) else c_int(one))
+            pointers.append(byref(kept[-1]))
+    _routine(LETTERS[array.dtype.char] + routine, len(pointers))(*pointers)
+
+
+def _leading(matrix: NDArray) -> int:
+    """Distance of the columns of a matrix in Fortran's order, whose columns are contiguous."""
+    size, (rows, columns) = matrix.itemsize, matrix.strides
+    if (rows != size and len(matrix) > 1) or columns % size or (columns < size * len(matrix) and matrix.shape[1] > 1):
+        raise ValueError("The matrix is not in Fortran order.")
+    return max(columns // size if matrix.shape[1] > 1 else len(matrix), 1)
+
+
+def potrf(matrix: NDArray) -> None:
+    """Overwrite the lower triangle by the lower Cholesky factor; LinAlgError where there is none."""
+    if _call("potrf", "L", len(matrix), matrix, _leading(matrix)):
+        raise LinAlgError("The matrix is not positive definite.")
+
+
+def trtrs(lower: NDArray, B: NDArray, transposed: bool = False) -> None:
+    """Overwrite B by the solution X of L X = B or L'X = B; LinAlgError where L is singular."""
+    way = "T" if transposed else "N"
+    if _call("trtrs", "L", way, "N", *B.shape, lower, _leading(lower), B, _leading(B)):
+        raise LinAlgError("The triangular matrix is singular.")
+
+
+def trsv(lower: NDArray, b: NDArray, transposed: bool = False) -> None:
+    """Overwrite the vector b by the solution of L x = b, or L'x = b, L in either order; nothing is copied to do so."""
+    fortran = lower.flags.f_contiguous
+    factor = lower if fortran else lower.T
+    way = "T" if transposed == fortran else "N"
+    _invoke("trsv", "L" if fortran else "U", way, "N", len(b), factor, _leading(factor), b, 1)
+
+
+def potrs(lower: NDArray, B: NDArray) -> None:
+    """Overwrite B by the solution X of L L'X = B, L in either order."""
+    fortran = lower.flags.f_contiguous
+    factor = lower if fortran else lower.T
+    _call("potrs", "L" if fortran else "U", *B.shape, factor, _leading(factor), B, _leading(B))
+
+
+def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Reduce a symmetric matrix to a tridiagonal one by Householder reflections, and overwrite it by their vectors.
+
+    Returns
+    -------
+    diagonal, beside, factors : arrays of shape (n,), (n - 1,), (n - 1,)
+        Of the tridiagonal matrix T = Q'A Q, and of the reflections H_i = I - factors_i v_i v_i', Q = H_1 ... H_(n-1).
+        v_i is 0 up to entry i, 1 at the next one, and below the subdiagonal of column i of the matrix beyond.
+    """
+    n = len(matrix)
+    diagonal, (beside, factors) = np.empty(n, matrix.dtype), np.empty((2, max(n - 1, 1)), matrix.dtype)
+    work = np.empty(64 * n, matrix.dtype)
+    _call("sytrd", "L", n, matrix, _leading(matrix), diagonal, beside, factors, work, len(work))
+    return diagonal, beside[: n - 1], factors[: n - 1]
+
 
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
@@ -72,11 +163,11 @@ def cholesky(matrix: NDArray) -> NDArray:
         own, tiles = slice(k, end), _tiles(end, n, PANEL)
         corner = np.asfortranarray(matrix[own, own])
         with single_threaded_blas():
-            lapack.potrf(corner)
+            potrf(corner)
         matrix[own, own] = corner
 
         def divide(part: slice, own: slice = own, corner: NDArray = corner) -> None:
-            lapack.trtrs(corner, rows := np.asfortranarray(matrix[part, own].T))
+            trtrs(corner, rows := np.asfortranarray(matrix[part, own].T))
             matrix[part, own] = rows.T
 
         def update(part: slice, own: slice = own, end: int = end) -> None:
@@ -188,7 +279,7 @@ def solve_lower(lower: NDArray, B: NDArray, transposed: bool = False, dtype: DTy
 
 def _inverse(lower: NDArray, transposed: bool) -> NDArray:
     inverse = np.eye(len(lower), dtype=lower.dtype, order="F")
-    lapack.trtrs(np.asfortranarray(lower), inverse)
+    trtrs(np.asfortranarray(lower), inverse)
     return inverse.T if transposed else inverse
 
 
@@ -198,11 +289,11 @@ def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:
         X = np.array(B, lower.dtype, order="F")
         with single_threaded_blas():
             if B.shape[1] > SINGLE:
-                lapack.potrs(lower, X)
+                potrs(lower, X)
             else:
                 for column in X.T:
-                    lapack.trsv(lower, column)
-                    lapack.trsv(lower, column, transposed=True)
+                    trsv(lower, column)
+                    trsv(lower, column, transposed=True)
         return X
     return solve_lower(lower, solve_lower(lower, B), transposed=True)
 
@@ -210,3 +301,60 @@ def solve_cholesky(lower: NDArray, B: NDArray) -> NDArray:
 def _tiles(start: int, stop: int, size: int) -> list[slice]:
     """Consecutive ranges of at most so many numbers."""
     return [slice(a, min(a + size, stop)) for a in range(start, stop, size)]
+
+
+DENSE = 1000  # rows, up to which LAPACK is as fast
+SPARE, ROUNDS, DEGREE = 20, 8, 8
+LEAST_EDGE = 1e-3  # of the damped part, over the largest eigenvalue
+SMALLEST = 1e-12  # eigenvalue that tells of a direction, over the largest
+
+
+@single_threaded_blas()
+def leading(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Largest eigenvalues of a matrix that has none below zero, and their vectors; fewer where others are zero.
+
+    Parameters
+    ----------
+    matrix : array or sparse array of shape (m, m)
+        Symmetric.
+    count : int
+
+    Returns
+    -------
+    array of shape (k,)
+        The largest first.
+    array of shape (m, k)
+        Of length one, the largest entry of each positive.
+    """
+    m = matrix.shape[0]
+    count = min(count, m)
+    if m <= max(DENSE, 2 * (count + SPARE)):
+        dense = matrix.toarray() if sp.issparse(matrix) else matrix
+        values, vectors = eigh(dense, subset_by_index=[m - count, m - 1])
+    else:
+        values, vectors = _filtered(matrix, count)
+    kept = np.flatnonzero(values > SMALLEST * max(float(values[-1]), 0.0))[::-1]
+    values, vectors = values[kept], vectors[:, kept]
+    largest = np.abs(vectors).argmax(axis=0)
+    return values, vectors * np.where(vectors[largest, np.arange(len(kept))] < 0, -1.0, 1.0)
+
+
+def _filtered(matrix: Any, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same by filtered subspace iteration, the smallest first.
+
+    Each round damps what is below the least of the block by a Chebyshev polynomial (Zhou, Saad, Tiago and Chelikowsky,
+    2006). Its work does not depend on the gaps: of a graph in many parts the value one is as frequent as these, where
+    Lanczos' method stalls.
+    """
+    start = np.random.default_rng(0).standard_normal((matrix.shape[0], count + SPARE))
+    Q = np.linalg.qr(start)[0]
+    for _ in range(ROUNDS):
+        values, inner = np.linalg.eigh(Q.T @ (matrix @ Q))
+        Q = Q @ inner
+        half = max(float(values[0]), LEAST_EDGE * float(values[-1]), np.finfo(np.float64).tiny) / 2
+        before, now = Q, (matrix @ Q) / half - Q
+        for _ in range(DEGREE - 1):
+            before, now = now, 2 * ((matrix @ now) / half - now) - before
+        Q = np.linalg.qr(now)[0]
+    values, inner = np.linalg.eigh(Q.T @ (matrix @ Q))
+    return values[SPARE:], (Q @ inner)[:, SPARE:]

@@ -1,20 +1,237 @@
-"""The workers of a Dask cluster as an engine."""
+"""What a Dask cluster is found to be: whether it lives, what its workers have, and why work is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import wait
+from concurrent.futures import CancelledError, wait
 from contextlib import nullcontext
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import WeakSet
 
-from bochner.engines.cluster import Cluster, explained
-from bochner.engines.packing import pack, unpack
-from bochner.engines.remote import Call, at, itself, name_of
-from bochner.engines.waits import begun
+from bochner.engines.base import EngineError
+from bochner.engines.remote import Call, at, begun, itself, name_of, pack, unpack, within
+from bochner.settings import as_size
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+LOOK = 5.0  # seconds between two looks at the cluster, at most
+IDLE = 5  # times the patience that a cluster may do nothing
+OWN_SHARE = 0.6  # of the memory limit of a worker: Dask begins to spill there, and cannot spill what is in use
+
+_same: WeakSet[Client] = WeakSet()  # clients of clusters whose workers have the versions of this process
+
+
+class Cluster:
+    """The cluster of a client.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    patience : float
+        Seconds that are waited for an answer, and for workers.
+    """
+
+    def __init__(self, client: Client, patience: float) -> None:
+        self.client, self.patience = client, patience
+        self._memory: tuple[int, int] | None = None
+        self.begin_to_look()
+
+    @property
+    def name(self) -> str:
+        """How users know it."""
+        scheduler = self.client.scheduler
+        return f"The Dask scheduler at {getattr(scheduler, 'address', 'an unknown address')}"
+
+    def begin_to_look(self) -> None:
+        """Count the times from now on."""
+        now = monotonic()
+        self.looked = self.had_workers = self.was_busy = now
+
+    def workers(self) -> dict[str, Any]:
+        """The workers by their addresses.
+
+        Raises
+        ------
+        EngineError
+            Where the scheduler does not answer.
+        """
+        lost = f"{self.name} does not answer: check that it runs, connect a new Client, and start again."
+        deadline = monotonic() + self.patience
+        while self.client.status != "running":
+            if self.client.status in ("closing", "closed") or monotonic() > deadline:
+                raise EngineError(lost)
+            sleep(0.05)
+        found = within(self.patience, lambda: self.client.scheduler_info(n_workers=-1), lost)
+        if self.client.status != "running":
+            raise EngineError(lost)
+        return found["workers"]
+
+    def look(self) -> None:
+        """Look at the cluster, every few seconds.
+
+        Raises
+        ------
+        EngineError
+            Where it is lost, has had no workers for some time, or none of them does anything.
+        """
+        now = monotonic()
+        if now - self.looked < min(LOOK, self.patience / 4) and self.client.status == "running":
+            return
+        workers, self.looked = self.workers(), now
+        if workers:
+            self.had_workers = now
+        if any(_is_busy(worker) for worker in workers.values()):
+            self.was_busy = now
+        if now - self.had_workers > self.patience:
+            raise EngineError(self._without_workers())
+        if now - self.was_busy > IDLE * self.patience:
+            raise EngineError(
+                f"{self.name} has work, but none of its {len(workers)} workers has made progress for "
+                f"{IDLE * self.patience:.0f} s{_paused(workers)}: restart the cluster and start again."
+            )
+
+    def _without_workers(self) -> str:
+        return (
+            f"{self.name} has had no workers for {self.patience:.0f} s: they may have died for lack of memory, or have "
+            "not started; check their logs, start workers, and start again."
+        )
+
+    def _wait_for_one(self) -> dict[str, Any]:
+        deadline = monotonic() + self.patience
+        while not (workers := self.workers()):
+            if monotonic() > deadline:
+                raise EngineError(self._without_workers())
+            sleep(0.1)
+        return workers
+
+    def worker_memory(self) -> int | None:
+        """Bytes that work may take on the smallest worker; None where workers have no limit."""
+        limit, _ = self._smallest()
+        return int(OWN_SHARE * limit) or None
+
+    def _smallest(self) -> tuple[int, int]:
+        """Memory limit, 0 for none, and threads of the worker that has the least memory for a thread."""
+        if self._memory is None:
+            workers = [(one["memory_limit"] or 0, one["nthreads"]) for one in self._wait_for_one().values()]
+            limited = [one for one in workers if one[0]]
+            self._memory = min(limited, key=lambda one: one[0] / one[1], default=(0, 1))
+        return self._memory
+
+    def require_memory(self, work: Callable[..., Any]) -> None:
+        """Raise MemoryError where work takes more than a worker has for it."""
+        need = getattr(work, "n_bytes", 0)
+        if not need:
+            return
+        limit, threads = self._smallest()
+        if getattr(work, "whole_worker", False):
+            threads = 1
+        free = OWN_SHARE * limit / threads
+        if limit and need > free:
+            raise MemoryError(
+                f"{name_of(work)} needs {as_size(need)}, and {as_size(free)} are free on a worker (tasks at a time: "
+                f"{threads}; memory_limit of {as_size(limit)}). Use a smaller n_components, fewer "
+                "threads a worker, or workers with a larger memory_limit."
+            )
+
+    def require_same_versions(self) -> None:
+        """Ask all workers, once for each client, for their versions.
+
+        Raises
+        ------
+        EngineError
+            Naming a worker that has no bochner, or another version of it, of NumPy or of Python.
+        """
+        if self.client in _same:
+            return
+        self._wait_for_one()
+        ask, own = _asker(), _asker()()
+        call = lambda: self.client.run(ask, on_error="return")  # noqa: E731
+        found = within(
+            self.patience, call, f"{self.name} has workers that do not answer: restart them and start again."
+        )
+        for address, versions in found.items():
+            if versions != own and not isinstance(versions, Exception):  # of workers that have left meanwhile
+                raise EngineError(_difference(address, versions, own))
+        _same.add(self.client)
+
+
+def _asker() -> Callable[[], dict[str, str]]:
+    """What returns versions; it travels as code, for workers that have no bochner."""
+
+    def versions() -> dict[str, str]:
+        import sys
+        from importlib import import_module
+
+        found = {"Python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+        for name in ("numpy", "bochner"):
+            try:
+                found[name] = import_module(name).__version__
+            except ImportError:
+                found[name] = ""
+        return found
+
+    return versions
+
+
+def _difference(address: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
+    other = [name for name in ours if theirs[name] != ours[name]]
+    there, here = (", ".join(f"{name} {of[name] or 'missing'}" for name in other) for of in (theirs, ours))
+    return f"The worker at {address} has {there}, and this process has {here}: install the same versions everywhere."
+
+
+def _paused(workers: dict[str, Any]) -> str:
+    paused = sum(worker.get("status") == "paused" for worker in workers.values())
+    return f" ({paused} of them are paused for lack of memory)" if paused else ""
+
+
+def _is_busy(worker: dict[str, Any]) -> bool:
+    """Whether a worker computes, or gets what it computes with; also where it does not tell."""
+    counts = (worker.get("metrics") or {}).get("task_counts")
+    return counts is None or any(counts.get(state) for state in ("executing", "flight", "long-running"))
+
+
+def explained(error: BaseException, connected: bool) -> EngineError | None:
+    """What to say where the cluster, not the work, has failed; None of what the work itself has raised.
+
+    Parameters
+    ----------
+    error : BaseException
+    connected : bool
+        Whether the client is still connected to its scheduler: where not, works are given up for no reason.
+    """
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    if isinstance(error, KilledWorker):
+        worker = error.last_worker
+        limit = f", whose memory_limit is {as_size(worker.memory_limit)}," if worker.memory_limit else ""
+        return EngineError(
+            f"{error.allowed_failures + 1} workers have died on the same task, the last of them at "
+            f"{worker.address}{limit} most likely for lack of memory: use a smaller n_components, fewer threads a "
+            "worker, or workers with a larger memory_limit, and check the workers' logs."
+        )
+    if isinstance(error, CancelledError):
+        if not connected or getattr(error, "reason", "") == "scheduler-connection-lost":
+            return EngineError(
+                "The Dask scheduler was lost: check that it runs, connect a new Client, and start again."
+            )
+        return EngineError(
+            f"Dask has given up the work ({str(error).splitlines()[0]}): scattered data are lost with their worker; "
+            "give collections or files, and start again."
+        )
+    if isinstance(error, ModuleNotFoundError) and error.name == "bochner":
+        return EngineError(
+            "bochner is not installed on a worker of the Dask cluster: install the same version everywhere."
+        )
+    if isinstance(error, CommClosedError):
+        return EngineError(
+            f"The connection to the Dask cluster was lost ({error}): connect a new Client, and start again."
+        )
+    return None
+
 
 POLL = 0.2  # seconds between two looks at work that is done elsewhere
 LARGE = 1 << 20  # bytes of a task, beyond which Dask may warn of what cannot be helped

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bochner.engines.base import EngineError
+from bochner.engines.local import Task, ready_tasks
 from bochner.engines.remote import Call, at
-from bochner.engines.tasks import Task, ready_tasks
 
 AHEAD = 2  # works that are given to an executor at a time, for each of its workers
 

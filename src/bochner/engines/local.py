@@ -1,14 +1,17 @@
-"""Threads and memory of the machine at hand; results do not depend on the number of threads."""
+"""Work on the threads of this process, and the memory that it has."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
+from pathlib import Path
 from threading import Lock, local
 from typing import Any, Generic, TypeVar
 
@@ -16,9 +19,100 @@ from joblib import cpu_count
 
 from bochner.engines.base import reduce
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.memory import free_bytes, give_back
-from bochner.engines.tasks import Task, ready_tasks
 from bochner.settings import as_size, current, resident_bytes
+
+
+def free_bytes() -> int | None:
+    """Bytes that are free by the system's and the container's account; None where unknown."""
+    figures = []
+    try:
+        meminfo = Path("/proc/meminfo").read_text()
+        figures.append(int(meminfo.split("MemAvailable:")[1].split()[0]) * 1024)
+    except (OSError, IndexError, ValueError):
+        pass
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        figures.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    if not figures and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        figures.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(figures) if figures else None
+
+
+def give_back() -> None:
+    """Return to the system what has been freed: malloc and Arrow keep it for the next who asks, but it counts."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and hasattr(arrow, "default_memory_pool"):
+        arrow.default_memory_pool().release_unused()
+    _trim()(0)
+
+
+@cache
+def _trim() -> Callable[[int], int]:
+    """Function malloc_trim of the GNU C library, or one that does nothing where there is another library."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return lambda _: 0
+
+
+class Task:
+    """Work whose result is still to come, and the tasks that wait for it.
+
+    Its methods are called by one thread at a time.
+    """
+
+    __slots__ = ("arguments", "awaited", "done", "followers", "missing", "value", "work")
+
+    def __init__(self, work: Callable[..., Any], arguments: tuple) -> None:
+        self.work, self.arguments, self.value, self.done = work, arguments, None, False
+        self.followers: list[Task] = []
+        self.missing = self.awaited = 0
+        for argument in arguments:
+            if isinstance(argument, Task):
+                self.missing += argument.lead(self)
+
+    def lead(self, follower: Task) -> bool:
+        """Note what takes the result; whether it has to wait."""
+        if self.done and self.followers and not self.awaited:
+            raise ValueError("This result has been handed over: submit all work that needs it before asking for any.")
+        self.followers.append(follower)
+        self.awaited += 1
+        return not self.done
+
+    def is_ready_after_one_more(self) -> bool:
+        """Note that something it waits for is done; whether that was the last."""
+        self.missing -= 1
+        return not self.missing
+
+    def take_arguments(self) -> list[Any]:
+        """The arguments, which are not kept."""
+        values = [argument.hand_over() if isinstance(argument, Task) else argument for argument in self.arguments]
+        self.arguments = ()
+        return values
+
+    def hand_over(self) -> Any:
+        """The result, which the last one that waited for it takes along: sums of sums leave nothing behind."""
+        value, self.awaited = self.value, self.awaited - 1
+        if not self.awaited:
+            self.value = None
+        return value
+
+    def finish(self, value: Any) -> list[Task]:
+        """Keep the result; the tasks that need nothing more."""
+        self.value, self.done = value, True
+        return [follower for follower in self.followers if follower.is_ready_after_one_more()]
+
+
+def ready_tasks(task: Task) -> list[Task]:
+    """The tasks below this one that wait for no other, from the left to the right."""
+    if task.done:
+        return []
+    if not task.missing:
+        return [task]
+    return [leaf for argument in task.arguments if isinstance(argument, Task) for leaf in ready_tasks(argument)]
+
 
 STEP = 64  # rows; compiled loops that are cut at its multiples run in whole vector registers
 MOST_SHARDS = 16

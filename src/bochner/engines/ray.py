@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bochner.engines.base import EngineError
-from bochner.engines.remote import Call, at, itself, name_of
-from bochner.engines.waits import within
+from bochner.engines.remote import Call, at, itself, name_of, within
 
 POLL = 5.0  # seconds between two looks at the cluster
 RETRIES = 3  # workers that may die at the same work
@@ -36,7 +35,7 @@ class RayEngine:
             import ray
         except ImportError as error:
             raise ImportError("engine='ray' needs Ray: pip install 'bochner[ray]'.") from error
-        from bochner.engines.packing import pack
+        from bochner.engines.remote import pack
 
         if not ray.is_initialized():
             ray.init()
@@ -100,7 +99,7 @@ class RayEngine:
 def _do(data: bytes, *values: Any) -> Any:
     import ray
 
-    from bochner.engines.packing import unpack
+    from bochner.engines.remote import unpack
 
     with at(f"Ray node {ray.get_runtime_context().get_node_id()}"):
         return unpack(data, values).do()

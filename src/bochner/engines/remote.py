@@ -1,19 +1,112 @@
-"""Work that is done in other processes: with the settings it was given away with, on as many threads as it may."""
+"""Work that other processes do: what is sent, how it is packed, and how long is waited for it."""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
+
+import cloudpickle
 
 from bochner import __version__
 from bochner.engines.base import EngineError
 from bochner.engines.local import at_most
 from bochner.settings import current, settings
+
+T = TypeVar("T")
+
+
+def begun(call: Callable[[], T]) -> Future[T]:
+    """Begin a call in a thread of its own, which does not keep the process from ending."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, name="bochner-wait", daemon=True).start()
+    return future
+
+
+def within(seconds: float, call: Callable[[], T], what: str) -> T:
+    """Return what a call returns; EngineError where that takes longer.
+
+    Parameters
+    ----------
+    seconds : float
+    call : callable
+    what : str
+        Who does not answer and what to do about it: a sentence, for the error.
+    """
+    future: Future[Any] = begun(call)
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():
+            raise
+        raise EngineError(what) from None
+
+
+def pack(value: Any, stays_out: Callable[[Any], bool]) -> tuple[bytes, list[Any]]:
+    """Pickle a value without some of the objects in it, however deep these lie.
+
+    Parameters
+    ----------
+    value : object
+    stays_out : callable
+        Whether an object is one of them.
+
+    Returns
+    -------
+    bytes
+        What `unpack` takes.
+    list
+        The objects that were left out, each once.
+    """
+    packer = _Packer(file := io.BytesIO(), stays_out)
+    packer.dump(value)
+    return file.getvalue(), packer.left_out
+
+
+def unpack(data: bytes, values: Sequence[Any]) -> Any:
+    """A value of what `pack` made of it, with these values in the place of the objects that were left out."""
+    return _Unpacker(io.BytesIO(data), values).load()
+
+
+class _Packer(cloudpickle.Pickler):
+    def __init__(self, file: io.BytesIO, stays_out: Callable[[Any], bool]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.stays_out, self.left_out, self.places = stays_out, list[Any](), dict[int, int]()
+
+    def persistent_id(self, item: Any) -> int | None:
+        """Place of an object among those that are left out."""
+        if not self.stays_out(item):
+            return None
+        if id(item) not in self.places:
+            self.places[id(item)] = len(self.left_out)
+            self.left_out.append(item)
+        return self.places[id(item)]
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, values: Sequence[Any]) -> None:
+        super().__init__(file)
+        self.values = values
+
+    def persistent_load(self, place: int) -> Any:
+        """What has come of an object that was left out."""
+        return self.values[place]
+
 
 _AWAY: ContextVar[bool] = ContextVar("away", default=False)
 

@@ -14,27 +14,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
 from bochner.estimators.interpretation import Interpretation, Reported, metric_of
 from bochner.estimators.parameters import BINNED, CRITERIA, NUMBER_LOSSES, check_parameters
-from bochner.estimators.places import place, place_for
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
-from bochner.features.copies import fixed, seeded
-from bochner.features.hashed import hashed
-from bochner.features.leaves import is_dense
+from bochner.features.binning import hashed
+from bochner.features.device_features import current_device, device_for_fit
+from bochner.features.leaves import fixed, is_dense, seeded
 from bochner.features.transformer import as_map
 from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.training import column_units, draw, encode, encoded_source, rows_to_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.planning.solver import Task, plan, plan_stream
-from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
@@ -174,7 +173,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         if self.solver_ == "direct":
             D = features.n_features_out
             require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
-        return Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype)), task
+        return Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype)), task
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -216,7 +215,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             merges=merges,
         )
         dtype = self.coef_.dtype
-        design = Design(source, features, dtype, place=place_for(features, self.solver_, self.loss, dtype))
+        design = Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype))
         with progress("Fitting", None, bool(self.verbose)) as advance:
             fitted = SOLVERS[self.solver_](design.telling(advance), task)
         self._keep(fitted)
@@ -346,7 +345,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)
         with at_most(threads):
             own = features or self.features_
-            return Design(source, own, self.coef_.dtype, place=place()).predict(coef, intercept)
+            return Design(source, own, self.coef_.dtype, place=current_device()).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from bochner.data.weights import checked_weight
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.base import KernelMachine, Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
@@ -27,8 +28,7 @@ from bochner.estimators.ridge import SOLVERS, Fitted, given_alphas
 from bochner.estimators.streamed import StreamedMachine
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.rows import KernelRows
+from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import caution_unlabelled, require_target
 from bochner.inputs.predictions import LazyScore, predicted
 from bochner.inputs.targets import Signs

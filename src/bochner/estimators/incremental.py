@@ -15,20 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bochner import __version__
-from bochner.arrays import Place
 from bochner.data.array_source import ArraySource
 from bochner.data.checkpoint import Checkpoint, require_none
 from bochner.data.hashes import uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.moments import Moments
+from bochner.devices.device import Device
 from bochner.engines.base import Engine
 from bochner.engines.journal import Keeper
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_moments
 from bochner.estimators.ridge.problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
-from bochner.moments import Moments
 from bochner.notices import first_names, warn
 from bochner.settings import current
 from bochner.sources.rows import concat
@@ -332,7 +332,7 @@ class Sums:
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
 
-    def solve(self, features: FeatureMap, place: Place | None = None) -> Fitted:
+    def solve(self, features: FeatureMap, place: Device | None = None) -> Fitted:
         """Solve for the rows that are summed, on a device where one is given."""
         moments = Moments.holding(self.matrix, self.n_rows, self.judges.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]

@@ -14,13 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource
 from bochner.data.table import TableEncoder
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.devices.conversion import any_arrays
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.coordinates import MetricFeatures
-from bochner.features.copies import resized
-from bochner.features.metric import Metric
-from bochner.features.relevance import with_relevance
+from bochner.features.leaves import resized
+from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.markup import number, percent, table
 
 GRADIENT_ROWS, STEP = 1000, 0.5

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.table import TableEncoder
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.ridge import given_alphas
 from bochner.estimators.ridge.error_scale import Affine, CalibrationRows, Spread, fit_spread
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
 from bochner.kernels import Kernel
 from bochner.notices import quiet
 from bochner.selection.budget import Budget

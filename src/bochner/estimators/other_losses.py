@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.estimators.calibration import (
     LARGEST_SCORE,
     by_class,

@@ -73,7 +73,7 @@ def conflict(given: Given) -> Conflict | None:
 
 def named_kernels() -> dict[str, Any]:
     """Kernels of the names that the estimators take, imported late: the command shows its help without them."""
-    from bochner.kernels.named import NAMED
+    from bochner.kernels.table import NAMED
 
     return NAMED
 
@@ -95,7 +95,7 @@ def _kernel_beside_a_map(given: Given) -> str | None:
 
 
 def _kernel_rows(given: Given) -> str | None:
-    from bochner.features.rows import has_kernel_rows
+    from bochner.features.nystroem import has_kernel_rows
 
     if given.solver == "exact" or not has_kernel_rows(given.features):
         return None

@@ -14,22 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.data.weights import draw_rows
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.moments import Moments
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.base import KernelMachine
 from bochner.estimators.ridge import Fitted
 from bochner.estimators.ridge.error_scale import Observations, observation_hashes, scale_map
-from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.dense import DenseFeatures, Rows
-from bochner.features.landmarks import LandmarkFeatures, has_exact_kernel
+from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import leaves
-from bochner.features.prior import PriorFunctions
+from bochner.features.nystroem import LandmarkFeatures, PriorFunctions, has_exact_kernel
 from bochner.inputs.checks import threads_of
 from bochner.inputs.targets import Standardised
 from bochner.inputs.training import encoded_source, rows_to_map
-from bochner.moments import Moments
 from bochner.selection.budget import Budget
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.posterior import (

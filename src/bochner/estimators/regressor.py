@@ -16,7 +16,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 
 from bochner.data.table_statistic import Summary, TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.intervals import Intervals, cross_fitted
 from bochner.estimators.other_losses import NumberFit, fit_numbers, fit_numbers_again, log_counts
@@ -25,7 +26,6 @@ from bochner.estimators.posterior import GaussianProcess, fit_posterior
 from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.streamed import StreamedMachine
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
 from bochner.inputs.checks import normalised_weights, require_target
 from bochner.inputs.predictions import LazyScore, named_columns, predicted
 from bochner.inputs.targets import Standardised

@@ -17,13 +17,13 @@ from sklearn.utils.validation import validate_data
 
 from bochner.data.array_source import Source
 from bochner.data.checkpoint import Checkpoint
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
 from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
-from bochner.estimators.places import place, place_for
 from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
-from bochner.features.hashed import hashed, require_hashed
+from bochner.features.binning import hashed, require_hashed
+from bochner.features.device_features import current_device, device_for_fit
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.inputs.training import Stream, encoded_source, encoder_of, engine_of, large, sampled_rows
@@ -126,7 +126,7 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets)
         task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
-            device = place_for(self.features_, self.solver_, "squared", dtype)
+            device = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
             fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
         self._keep(fitted)
@@ -242,7 +242,7 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
     def _add(self, source: Source) -> Self:
         """Add the rows of a source; what was solved before is forgotten."""
         assert self._sums is not None
-        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=place()))
+        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
         self._forget()
         return self
 
@@ -270,7 +270,7 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         assert self._sums is not None
         if not self._sums.n_rows:
             raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
-        self._keep_solution(self._sums.solve(self.features_, place()), None)
+        self._keep_solution(self._sums.solve(self.features_, current_device()), None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sums is not None

@@ -3,10 +3,9 @@
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.binning import BinningFeatures
 from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.features.coordinates import MetricFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.linear import LinearFeatures
-from bochner.features.metric import Metric
+from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.nystroem import NystroemFeatures
 from bochner.features.transformer import TransformerFeatures
 

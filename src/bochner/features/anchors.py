@@ -17,13 +17,11 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
-from bochner.features.base import REMEDY, FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.dense import Centres, Rows
-from bochner.features.sparse import StoredSparse
-from bochner.features.stored import require_length
+from bochner.features.base import REMEDY, Centres, FeatureMap, Rows
+from bochner.features.stored import StoredSparse, require_length
 from bochner.sources.dask_map import lazy
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones

@@ -14,10 +14,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.devices.conversion import any_arrays
 from bochner.engines.local import for_rows
-from bochner.features.base import REMEDY, FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.dense import Centres, DenseFeatures, Rows
+from bochner.features.base import REMEDY, Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
 from bochner.sources.dask_map import lazy

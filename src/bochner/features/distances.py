@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.data.weights import unit_weights
-from bochner.features.dense import Rows
+from bochner.features.base import Rows
 from bochner.kernels import Gaussian
 
 PAIRED_ROWS = 512  # each of which is compared with all others

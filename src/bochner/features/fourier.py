@@ -11,16 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.arrays import named, place_of
+from bochner.devices.conversion import any_arrays
+from bochner.devices.device import device_of, parse_device
+from bochner.devices.device_fourier import features_by, features_there
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import require_memory
-from bochner.features.base import DenseFeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.dense import Rows
-from bochner.features.leverage import POOL, draw_by_leverage
-from bochner.features.sampling import SAMPLINGS, draw_frequencies
+from bochner.features.base import DenseFeatureMap, Rows
+from bochner.features.sampling import POOL, SAMPLINGS, draw_by_leverage, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
-from bochner.features.waves import features_by, features_there
 from bochner.kernels import Gaussian, Kernel
 from bochner.settings import current
 
@@ -226,7 +224,7 @@ class FourierFeatures(DenseFeatureMap):
         array of shape (n, D)
             Of the library of X, where X lies.
         """
-        place = place_of(X)
+        place = device_of(X)
         if place is not None and not place.is_host:
             check_is_fitted(self)
             return features_there(self, X, place)
@@ -235,7 +233,7 @@ class FourierFeatures(DenseFeatureMap):
     @any_arrays
     def _from_host(self, X: Any) -> NDArray:
         """Features of rows that lie in the processor's memory."""
-        device = named(current().device)
+        device = parse_device(current().device)
         if device is None:
             return super().transform(X)
         X = self._checked(X, reset=False)

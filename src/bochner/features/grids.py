@@ -135,7 +135,7 @@ class Lookups:
 
     def _fill(self) -> None:
         """Make the tables: of few bins a quarter full at most, lest look-ups search, of many bins half full."""
-        from bochner.loops.lookups import fill_tables
+        from bochner.loops.bins import fill_tables
 
         sizes = np.diff(self.offsets)
         slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
@@ -156,8 +156,7 @@ class Lookups:
         return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
 
     def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
-        from bochner.loops.bins import bucket
-        from bochner.loops.lookups import look_up
+        from bochner.loops.bins import bucket, look_up
 
         if self.n_buckets:
             bucket(hashes, self.n_buckets, ids)

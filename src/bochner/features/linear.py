@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from bochner.features.base import DenseFeatureMap
-from bochner.features.dense import Rows
+from bochner.features.base import DenseFeatureMap, Rows
 
 SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finite in either precision
 

@@ -1,4 +1,4 @@
-"""Nystroem features: the kernel with a few landmarks, made orthonormal."""
+"""Features of exact kernel values with landmarks, or with all rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
-from bochner.engines.algebra import product
+from bochner.engines.algebra import product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import for_rows, require_memory
-from bochner.features.base import DenseFeatureMap
-from bochner.features.dense import Rows
-from bochner.kernels import Gaussian, Kernel, Stationary
+from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows
+from bochner.features.binning import BinningFeatures
+from bochner.features.fourier import FourierFeatures
+from bochner.features.leaves import LeafMap, leaves
+from bochner.features.metric import MetricFeatures
+from bochner.kernels import Gaussian, Kernel
+from bochner.kernels.functions import FromSpectrum
 from bochner.kernels.measures import Isotropic
+from bochner.kernels.stationary import Stationary
 
 LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding
 
@@ -231,3 +237,263 @@ def _gaussian_scale(kernel: Kernel, n_features: int) -> tuple[float, NDArray[np.
         return None
     variance, (leaf,) = terms[0]
     return variance, np.broadcast_to(leaf.scales(n_features), n_features)
+
+
+TILE = 512  # rows that are compared with all landmarks at a time
+ROUNDING = 1e-12  # of the kernel matrix of the landmarks, over its trace
+
+
+def has_exact_kernel(leaf: LeafMap) -> bool:
+    """Whether the kernel that a single map estimates is known by a formula."""
+    kernel = getattr(leaf.features, "kernel", None)
+    if not isinstance(kernel, Kernel) or (isinstance(kernel, FromSpectrum) and kernel.exact is None):
+        return False
+    mixed = getattr(leaf.features, "column_share", 1.0) != 1.0
+    return not mixed or all(isinstance(one, Stationary) for _, factors in kernel.terms() for one in factors)
+
+
+class LandmarkFeatures(DenseFeatures):
+    """Features z(x) = L^-1 [k(x, x_1), ..., k(x, x_m)], L L' = k of the landmarks (Williams and Seeger, 2001).
+
+    The kernel k is the one that a fitted map estimates, of learned coordinates where there are such, and the weighted
+    sum of those of its parts; where it has no formula, the inner product of the features. k(x, x) - |z(x)|^2 is what
+    the landmarks do not tell of a function's value at x: its variance given its values at the landmarks.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Fitted.
+    landmarks : array of shape (m, d)
+        Rows as the map takes them, dense.
+    root : array of shape (m, m), optional
+        L^-1, computed here where it is not given.
+
+    References
+    ----------
+    Williams and Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS 2000.
+    """
+
+    def __init__(self, features: FeatureMap, landmarks: NDArray, root: NDArray | None = None) -> None:
+        self._parts = [_Part(leaf, landmarks) for leaf in leaves(features)]
+        self.landmarks = landmarks
+        self.root = self._root() if root is None else root
+
+    def _root(self) -> NDArray[np.float64]:
+        within = self.values(self.landmarks)
+        rounding = ROUNDING * float(np.trace(within)) or 1.0
+        lower = shifted_cholesky(within, rounding, rounding)
+        return solve_lower(lower, np.eye(len(lower)))
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of landmarks."""
+        return len(self.landmarks)
+
+    def values(self, X: Rows) -> NDArray[np.float64]:
+        """Kernel with the landmarks, shape (b, m)."""
+        X = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
+        total = np.zeros((len(X), len(self.landmarks)))
+        for part in self._parts:
+            total += part.values(X)
+        return total
+
+    def variance(self, X: Rows) -> NDArray[np.float64]:
+        """k(x, x) of each row, shape (b,)."""
+        return np.sum([part.variance(X) for part in self._parts], axis=0)
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the features of a few rows into the first columns of `out`."""
+        out[:, : len(self.landmarks)] = product(self.values(X), self.root.T)
+
+    def _tile_rows(self, dtype: np.dtype) -> int:
+        return TILE
+
+
+class _Part:
+    """The kernel of a single map with the landmarks, times its weight."""
+
+    def __init__(self, leaf: LeafMap, landmarks: NDArray) -> None:
+        self.leaf, self.exact = leaf, has_exact_kernel(leaf)
+        self.share = getattr(leaf.features, "column_share", 1.0)
+        rows = self._coordinates(np.asarray(landmarks, np.float64))
+        self.others = rows if self.exact else self._features(rows)
+
+    def _coordinates(self, X: Rows) -> Any:
+        for metric in self.leaf.metrics:
+            X = metric.coordinates(X)
+        return X
+
+    def _features(self, rows: Rows) -> NDArray[np.float64]:
+        dense = self.leaf.features.dense
+        return dense.rows(rows) if dense is not None else self.leaf.features.transform(rows)
+
+    def values(self, X: NDArray) -> Any:
+        """Kernel with the landmarks, shape (b, m)."""
+        rows = self._coordinates(X)
+        if not self.exact:
+            return self.leaf.weight * np.asarray(_array(self._features(rows) @ self.others.T))
+        kernel = self.leaf.features.kernel
+        values = kernel(rows, self.others) if self.share == 1 else column_mixture(kernel, self.share, rows, self.others)
+        return self.leaf.weight * values
+
+    def variance(self, X: Rows) -> NDArray[np.float64]:
+        """k(x, x) of each row."""
+        if self.exact:
+            return np.full(X.shape[0], self.leaf.weight * self.leaf.features.kernel.variance)
+        Z = _array(self._features(self._coordinates(X.astype(np.float64))))
+        return self.leaf.weight * np.einsum("ij,ij->i", Z, Z)
+
+
+def _array(Z: Any) -> NDArray:
+    return Z if isinstance(Z, np.ndarray) else Z.toarray()
+
+
+def column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
+    """Kernel of grids that split each column with a probability: prod_j (1 - q + q k_j) for a product kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of terms whose leaves are `Stationary` products over the columns.
+    share : float
+        The probability q.
+    X, Y : arrays of shape (n, d) and (m, d)
+    """
+    total = np.zeros((len(X), len(Y)))
+    for variance, factors in kernel.terms():
+        values = np.full(total.shape, variance)
+        for leaf in factors:
+            for j, scale in enumerate(np.broadcast_to(leaf.scales(X.shape[1]), X.shape[1]).tolist()):
+                own = clone(leaf).set_params(lengthscale=scale)
+                values *= 1 - share + share * own(X[:, j : j + 1], Y[:, j : j + 1])
+        total += values
+    return total
+
+
+ROWS_TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
+EXACT_REMEDY = "Use fewer rows, or solver='auto', whose random features need none of this."
+
+
+class KernelRows(DenseFeatureMap):
+    """Kernel values with all rows of the fit, z(x) = [k(x, x_1), ..., k(x, x_n)]: what exact kernel machines sum.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Attributes
+    ----------
+    rows_ : array of shape (n, d)
+        The rows of the fit, dense.
+    n_features_in_ : int
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def draw(self, n_features: int) -> KernelRows:
+        """Keep no rows yet."""
+        self.kernel.check_features(n_features)
+        self.n_features_in_, self.rows_ = n_features, np.empty((0, n_features))
+        return self
+
+    def fit_rows(self, X: Rows) -> None:
+        """Keep these rows, dense, after those that are kept."""
+        if not isinstance(X, np.ndarray):
+            require_memory(
+                8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", EXACT_REMEDY
+            )
+        rows = np.array(X) if isinstance(X, np.ndarray) else X.toarray()
+        self.rows_ = np.vstack([self.rows_, rows]) if len(self.rows_) else rows
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of rows that are kept."""
+        return len(self.rows_)
+
+    def write(self, X: Rows, out: NDArray) -> None:
+        """Write the kernel values of a few rows into the first columns of `out`."""
+        out[:, : len(self.rows_)] = self.kernel(X if isinstance(X, np.ndarray) else X.toarray(), self.rows_)
+
+    def _tile_rows(self, dtype: np.dtype) -> int:
+        return ROWS_TILE
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names "kernelrows0", "kernelrows1", ..."""
+        check_is_fitted(self, "rows_")
+        return np.array([f"kernelrows{i}" for i in range(len(self.rows_))], dtype=object)
+
+
+def exact_map(features: FeatureMap) -> FeatureMap:
+    """Return the map whose features are exact kernel values, not fitted, for a map that estimates them.
+
+    Raises ValueError for a map whose kernel is not known, or not one kernel.
+    """
+    (leaf, *others) = leaves(features)
+    kernel = getattr(leaf.features, "kernel", None)
+    if others or not isinstance(kernel, Kernel) or getattr(leaf.features, "column_share", 1.0) != 1.0:
+        raise ValueError(
+            f"solver='exact' needs a known kernel, and {type(features).__name__} have none: give kernel= in place of "
+            "features=."
+        )
+    exact: FeatureMap = KernelRows(kernel if leaf.weight == 1 else leaf.weight * kernel)
+    for metric in reversed(leaf.metrics):
+        exact = MetricFeatures(metric, exact)
+    return exact
+
+
+def has_kernel_rows(features: Any) -> bool:
+    """Whether a map is, or holds, kernel values with rows."""
+    try:
+        return any(isinstance(leaf.features, KernelRows) for leaf in leaves(features))
+    except (TypeError, ValueError):  # parameters that a draw refuses
+        return False
+
+
+N_COMPONENTS = 4096  # whose estimate of the kernel is off by a percent or two
+N_BUCKETS = 1024  # of each grid, for bins that no row has been in
+
+
+class PriorFunctions:
+    """Functions drawn from a Gaussian process of mean zero and the kernel of a fitted map.
+
+    Random combinations of fresh Fourier features of the kernel, or of fresh bins that are hashed, so that a function
+    has a value everywhere; of the map's own features where these have no kernel beside.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        Fitted.
+    n_functions : int
+        Number S of functions.
+    rng : Generator
+    """
+
+    def __init__(self, features: FeatureMap, n_functions: int, rng: np.random.Generator) -> None:
+        self._parts: list[tuple[LeafMap, FeatureMap, NDArray]] = []
+        for leaf in leaves(features):
+            fresh = _fresh(leaf, features.n_features_in_, int(rng.integers(2**31)))
+            coef = rng.standard_normal((fresh.n_features_out, n_functions)) * np.sqrt(leaf.weight)
+            self._parts.append((leaf, fresh, coef))
+
+    def __call__(self, X: Rows) -> NDArray[np.float64]:
+        """Values at some rows, shape (n, S)."""
+        total: Any = 0.0
+        for leaf, fresh, coef in self._parts:
+            rows: Any = X.astype(np.float64, copy=False)
+            for metric in leaf.metrics:
+                rows = metric.coordinates(rows)
+            total = total + fresh.dot(rows, coef)
+        return total
+
+
+def _fresh(leaf: LeafMap, n_features: int, seed: int) -> FeatureMap:
+    """A map of the same kernel that is drawn again, for rows as the single map sees them."""
+    fresh: Any = leaf.features
+    if not has_exact_kernel(leaf):
+        return fresh
+    n_features = leaf.metrics[-1].n_features_out_ if leaf.metrics else n_features
+    if getattr(fresh, "column_share", 1.0) != 1.0:
+        mixture: BinningFeatures = clone(fresh).set_params(n_buckets=N_BUCKETS, random_state=seed)
+        return mixture.draw(n_features)
+    return FourierFeatures(fresh.kernel, N_COMPONENTS, sampling="iid", random_state=seed).draw(n_features)

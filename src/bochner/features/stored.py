@@ -275,3 +275,36 @@ class StoredTogether(Stored):
             own = np.zeros(self.edges[m + 1] - self.edges[m], q.dtype)
             part.squares(weight, own)
             q[self._columns(m)] += own * self.scales[m] ** 2
+
+
+class StoredSparse(Stored):
+    """Features as sparse rows.
+
+    Parameters
+    ----------
+    Z : csr_matrix of shape (n, D)
+    """
+
+    def __init__(self, Z: sp.csr_matrix) -> None:
+        self.Z, self.n_rows = Z, Z.shape[0]
+
+    def forward(self, V: NDArray) -> NDArray:
+        require_length(V.T, self.Z.shape[1])
+        T, columns = np.empty((len(V), self.n_rows), V.dtype), np.ascontiguousarray(V.T)
+
+        def rows(start: int, stop: int) -> None:
+            T[:, start:stop] = (self.Z[start:stop] @ columns).T
+
+        for_rows(rows, self.n_rows)
+        return T
+
+    def backward(self, T: NDArray, Q: NDArray) -> None:
+        def piece(part: tuple[int, int]) -> NDArray:
+            own = slice(*part)
+            return (self.Z[own].T @ np.ascontiguousarray(T[:, own].T)).T
+
+        require_length(Q.T, self.Z.shape[1])
+        Q += fold(piece, shards(self.n_rows, SHARD_ROWS))
+
+    def squares(self, weight: NDArray, q: NDArray) -> None:
+        q += self.Z.power(2).T @ weight

@@ -15,8 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.blas import single_threaded_blas
-from bochner.features.base import DenseFeatureMap, FeatureMap
-from bochner.features.dense import Rows
+from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 
 FEWEST_TILE_ROWS = 256  # a call checks its parameters and its rows, which takes as long as some of these
 REMEDY = (

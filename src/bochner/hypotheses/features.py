@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bochner.data.encodings import TextColumn
 from bochner.data.table import TableEncoder
-from bochner.features.dense import Rows
+from bochner.features.base import Rows
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Gaussian
 

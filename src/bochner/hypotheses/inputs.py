@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.arrays import place_of, to_host
 from bochner.data.array_source import ArraySource, Source, rows_of
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic, has_common_unit
+from bochner.devices.device import device_of, to_host
 from bochner.inputs.checks import checked_rows, is_scaling
 from bochner.inputs.training import Stream, encoder_of, engine_of, given, rows_to_map, sampled_rows
 from bochner.settings import current
@@ -49,7 +49,7 @@ def as_table(X: Any, name: str, column: str | None = None) -> Any:
     """
     if is_collection(X):
         return _of_collection(X)
-    if place_of(X) is not None:
+    if device_of(X) is not None:
         X = to_host(X)
     if not isinstance(X, np.ndarray):
         found = nw.from_native(X, allow_series=True, pass_through=True)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from bochner.devices.conversion import any_arrays
 from bochner.engines.prefetch import prefetched
 from bochner.engines.progress import Advance, no_advance
-from bochner.features.boundary import any_arrays
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.dask_map import MethodCall, dask_map
 from bochner.sources.dask_parts import is_collection, is_frame_of_dask, open_collection

@@ -19,7 +19,7 @@ from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
 from bochner.data.table_statistic import TableStatistic
 from bochner.engines.base import Engine
-from bochner.engines.chosen import chosen
+from bochner.engines.current import current_engine
 from bochner.features.base import FeatureMap
 from bochner.features.base import Rows as EncodedRows
 from bochner.features.leaves import leaves
@@ -155,7 +155,7 @@ class Stream:
 
 def engine_of(stream: Stream) -> Engine:
     """What runs the passes over a table: its own engine, or that of the settings."""
-    return stream.engine or chosen()
+    return stream.engine or current_engine()
 
 
 class Given(NamedTuple):

@@ -1,18 +1,34 @@
-"""The table of kernels in docs/kernels.md: ``python -m bochner.kernels.table`` prints it."""
+"""The kernels that estimators know by name."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.kernels.columns import Hamming
 from bochner.kernels.functions import Coordinatewise, Radial
-from bochner.kernels.matern import Matern
 from bochner.kernels.measures import Isotropic, RadialLaw
-from bochner.kernels.radial import Gaussian, PowerExponential, RationalQuadratic, StudentT
+from bochner.kernels.radial import Gaussian, Matern, PowerExponential, RationalQuadratic, StudentT
 from bochner.kernels.separable import Cauchy, Hat, Laplacian, SmoothBins
+from bochner.kernels.spectral import Gabor, Periodic
 from bochner.kernels.stationary import Stationary
-from bochner.kernels.waves import Gabor, Periodic
+
+NAMED: dict[str, Callable[..., Stationary]] = {
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "cauchy": Cauchy,
+    "matern12": partial(Matern, nu=0.5),
+    "matern32": partial(Matern, nu=1.5),
+    "matern52": partial(Matern, nu=2.5),
+    "rationalquadratic": RationalQuadratic,
+    "hat": Hat,
+    "smoothbins": SmoothBins,
+}
+SEPARABLE = ("laplacian", "hat")  # of the L1 distance, as their lengthscales are chosen
+
 
 HEADER = (
     "| kernel | k(delta) | law of the frequencies w | sigma_p² | law of the pitches | maps |\n|---|---|---|---|---|---|"

@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from scipy.special import gammaln, jv, loggamma
 from threadpoolctl import threadpool_limits
 
-from bochner.kernels.decay import OCTAVES, decay_range
+from bochner.kernels.hats import OCTAVES, decay_range
 from bochner.kernels.measures import Separable
 
 TRANSFORMED = 10  # features up to which the transform is inverted; beyond, rounding would be multiplied too much

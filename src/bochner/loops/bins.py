@@ -189,3 +189,171 @@ def scatter_weighted(ids, values, offsets, T, Q):
             for i in range(T.shape[1]):
                 if ids[p, i] >= 0:
                     Q[k, offsets[p] + ids[p, i]] += values[p, i] * T[k, i]
+
+
+_ONE, _MIX = np.uint64(1), np.uint64(0xD6E8FEB86659FD93)
+
+
+@compiled_inside
+def _shift(slots):
+    """Bits of a hash beyond those that name a slot."""
+    return np.uint64(64) - np.uint64(np.log2(slots.shape[0]))
+
+
+@compiled_inside
+def _first_slot(key, shift):
+    """The first slot to look at: the leading bits of a product, on which all bits of the hash have an effect."""
+    return (np.uint64(key) * _MIX) >> shift
+
+
+@compiled_inside
+def _find(key, shift, keys, slots):
+    """The number of a bin, -1 for none."""
+    slot, mask = _first_slot(key, shift), np.uint64(slots.shape[0] - 1)
+    k = slots[slot]
+    while k >= 0 and keys[np.uint32(k)] != key:
+        slot = (slot + _ONE) & mask
+        k = slots[slot]
+    return k
+
+
+@compiled
+def fill_tables(keys, offsets, starts, slots):
+    """Enter the bins of some grids, all different within each, into their empty tables.
+
+    offsets, starts : int64 arrays of shape (P + 1,), the first bin and the first slot of each grid, and the ends.
+    """
+    for p in range(offsets.shape[0] - 1):
+        own, table = keys[offsets[p] : offsets[p + 1]], slots[starts[p] : starts[p + 1]]
+        shift, mask = _shift(table), np.uint64(table.shape[0] - 1)
+        for k in range(own.shape[0]):
+            slot = _first_slot(own[k], shift)
+            while table[slot] >= 0:
+                slot = (slot + _ONE) & mask
+            table[slot] = k
+
+
+@compiled
+def look_up(hashes, keys, slots, ids):
+    """Write the numbers of the rows' bins in one grid into `ids`, -1 for bins that have none."""
+    shift = _shift(slots)
+    for i in range(hashes.shape[0]):
+        ids[i] = _find(hashes[i], shift, keys, slots)
+
+
+@compiled_exactly
+def add_coefficients(columns, low, high, lattices, tables, coef, sums):
+    """Add the coefficients of the rows' bins in all grids, times the value of each grid, to `sums`.
+
+    columns : array of shape (d, b); low, high : arrays of shape (d,), least and greatest value of each of its rows.
+    lattices : inverses, shifts and multipliers of shape (P, F, d), values of shape (P,). tables : keys, offsets, starts
+    and slots. coef : array of shape (D, K); sums : float64 array of shape (b, K).
+    """
+    inverses, shifts, multipliers, values = lattices
+    keys, offsets, starts, slots = tables
+    hashes = np.empty(columns.shape[1], np.int64)
+    for p in range(values.shape[0]):
+        hash_dense(columns, low, high, inverses[p], shifts[p], multipliers[p], hashes)
+        own, table = slice(offsets[p], offsets[p + 1]), slots[starts[p] : starts[p + 1]]
+        if sums.shape[1] == 1:
+            _add_one(hashes, keys[own], table, values[p], coef[own, 0], sums[:, 0])
+        else:
+            _add_some(hashes, keys[own], table, values[p], coef[own], sums)
+
+
+@compiled_exactly
+def _add_one(hashes, keys, slots, value, coef, sums):
+    shift = _shift(slots)
+    for i in range(hashes.shape[0]):
+        k = _find(hashes[i], shift, keys, slots)
+        if k >= 0:
+            sums[i] += value * coef[np.uint32(k)]
+
+
+@compiled_exactly
+def _add_some(hashes, keys, slots, value, coef, sums):
+    shift = _shift(slots)
+    for i in range(hashes.shape[0]):
+        k = _find(hashes[i], shift, keys, slots)
+        if k >= 0:
+            for c in range(sums.shape[1]):
+                sums[i, c] += value * coef[np.uint32(k), c]
+
+
+@compiled_exactly
+def add_few(X, lattices, tables, coef, sums):
+    """Do what `add_coefficients` does, to the bit, for a few rows of an array of shape (b, d).
+
+    They are hashed one by one, and in the loop over the grids no part of an array is named, which would cost more than
+    what is done with it.
+    """
+    inverses, shifts, multipliers, values = lattices
+    keys, offsets, starts, slots = tables
+    for i in range(X.shape[0]):
+        for p in range(values.shape[0]):
+            key = np.int64(0)
+            for f in range(inverses.shape[1]):
+                for j in range(X.shape[1]):
+                    key += multipliers[p, f, j] * _cell(X[i, j], inverses[p, f, j], shifts[p, f, j])
+            first, start, size = offsets[p], starts[p], starts[p + 1] - starts[p]
+            slot = np.int64(_first_slot(key, np.uint64(64) - np.uint64(np.log2(size))))
+            while slots[start + slot] >= 0 and keys[first + slots[start + slot]] != key:
+                slot = (slot + 1) & (size - 1)
+            k = slots[start + slot]
+            if k >= 0:
+                for c in range(sums.shape[1]):
+                    sums[i, c] += values[p] * coef[first + k, c]
+
+
+TILE = 16  # of a panel that is written to both sides of the diagonal
+
+
+@compiled
+def count_pairs(first, second, third, panels):
+    """Count the rows in each bin of the first grid and each of the second, and in each of the first and of the third.
+
+    first, second, third : unsigned integer arrays of shape (n,), below B; panels : int32 array of shape (2, B, B),
+    which is added to.
+    """
+    B = panels.shape[1]
+    one, other = panels[0].reshape(B * B), panels[1].reshape(B * B)
+    for i in range(first.shape[0]):
+        row = int(first[i]) * B
+        one[row + int(second[i])] += 1
+        other[row + int(third[i])] += 1
+
+
+@compiled
+def sum_pairs(first, second, third, of_second, of_third, panels):
+    """Add values of shape (n,) for the second and the third grid, row by row, where `count_pairs` counts."""
+    B = panels.shape[1]
+    one, other = panels[0].reshape(B * B), panels[1].reshape(B * B)
+    for i in range(first.shape[0]):
+        row = int(first[i]) * B
+        one[row + int(second[i])] += of_second[i]
+        other[row + int(third[i])] += of_third[i]
+
+
+@compiled
+def sum_rows(first, T, sums):
+    """Add T, of shape (K, n), to sums, of shape (K, B), in the bin of each row."""
+    for k in range(T.shape[0]):
+        t, total = T[k], sums[k]
+        for i in range(first.shape[0]):
+            total[int(first[i])] += t[i]
+
+
+@compiled
+def add_panel(panel, scale, below, above):
+    """Add a panel times a number to a block below the diagonal, and copy the block to its place above.
+
+    panel, below, above : arrays of shape (B, B); the last two are the same one on the diagonal.
+    """
+    B = panel.shape[0]
+    for a in range(0, B, TILE):
+        for b in range(0, B, TILE):
+            for i in range(a, min(a + TILE, B)):
+                for j in range(b, min(b + TILE, B)):
+                    total = below[i, j] + scale * panel[i, j]
+                    below[i, j] = total
+                    above[j, i] = total

@@ -16,21 +16,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.table import TableEncoder
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.incremental import IgnoresColumns
 from bochner.estimators.parameters import check_parameter
-from bochner.estimators.places import place
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
-from bochner.features.copies import seeded
+from bochner.features.device_features import current_device
+from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.training import Stream, column_units, draw, encoded_source, given, rows_to_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.online.recursion import RecursiveSums
-from bochner.reductions import factor_bytes, require_factor_memory
 from bochner.selection.lengthscale import choose_kernel
 from bochner.sources.rows import PartChecksum, concat, part_rows, rebatch
 from bochner.sources.rows import Rows as Batch
@@ -277,7 +277,7 @@ class OnlineKernelMachine(IgnoresColumns, KernelParameter):
         threads, (coef, intercept) = threads_of(n_jobs), self._solved()
         source = rows_to_map(self.encoder_, checked_rows(self, X, reset=False), np.float64)
         with at_most(threads):
-            return Design(source, self.features_, np.float64, place=place()).predict(coef, intercept)
+            return Design(source, self.features_, np.float64, place=current_device()).predict(coef, intercept)
 
     @property
     def _forgetting(self) -> float:

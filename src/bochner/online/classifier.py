@@ -13,9 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from bochner.data.weights import checked_weight
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
-from bochner.features.boundary import any_arrays
 from bochner.inputs.checks import caution_unlabelled, require_target
 from bochner.inputs.predictions import LazyScore, predicted
 from bochner.inputs.targets import Signs

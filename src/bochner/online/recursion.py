@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.moments import Moments
+from bochner.design.moments import Moments
 from bochner.solvers.factors import PrimalFactor
 
 

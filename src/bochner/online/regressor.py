@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 
 from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
+from bochner.devices.conversion import any_arrays
 from bochner.estimators.regressor import mean_and_scale
-from bochner.features.boundary import any_arrays
 from bochner.inputs.checks import require_target
 from bochner.inputs.predictions import LazyScore, named_columns, predicted
 from bochner.inputs.targets import Standardised

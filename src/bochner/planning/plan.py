@@ -12,19 +12,19 @@ import pyarrow as pa
 from sklearn.base import clone, is_classifier
 
 from bochner.data.files import COMPRESSED, kind_by_content
-from bochner.engines.chosen import chosen
+from bochner.design.reductions import BLOCK_BYTES, factor_bytes
+from bochner.devices.conversion import any_arrays
 from bochner.engines.costs import COSTS, Costs
+from bochner.engines.current import current_engine
 from bochner.engines.local import available_memory, n_threads
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
 from bochner.features.leaves import leaves
 from bochner.inputs.training import AROUND, GATHERED_SHARE, gathers, row_bytes, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
 from bochner.markup import table
 from bochner.planning.measured_costs import machine_costs
 from bochner.planning.solver import WORTH_MEASURING, Task, direct_seconds, iterations, iterative_seconds, plan
-from bochner.reductions import BLOCK_BYTES, factor_bytes
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import GRAM_LIMIT
@@ -577,7 +577,7 @@ class Planned:
 
     def _case(self, rows: Rows, limit: int | None) -> Case:
         """What a limit leads to."""
-        elsewhere = not rows.held and chosen().is_remote
+        elsewhere = not rows.held and current_engine().is_remote
         gathered = rows.sample is None and gathers(rows.n_rows, rows.n_columns, limit, elsewhere)
         sample = rows.n_rows if gathered else min(rows.sample or sampled_rows(rows.n_columns, limit), rows.n_rows)
         rows = replace(rows, sample=sample)
@@ -690,7 +690,7 @@ def _given(features: FeatureMap, n_columns: int) -> Map:
 
 def _workers() -> str:
     """Who runs the passes, where these are others than the threads of this process."""
-    engine = chosen()
+    engine = current_engine()
     return f"{engine.n_workers:,} of {type(engine).__name__}" if engine.is_remote else ""
 
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.design import sums_at_once
+from bochner.design.design import sums_at_once
+from bochner.design.reductions import factor_bytes
 from bochner.engines.costs import COSTS, Costs
 from bochner.engines.local import available_memory
 from bochner.features.base import FeatureMap
-from bochner.features.hashed import hashed_bins
-from bochner.features.rows import has_kernel_rows
+from bochner.features.binning import hashed_bins
+from bochner.features.nystroem import has_kernel_rows
 from bochner.planning.measured_costs import machine_costs
-from bochner.reductions import factor_bytes
 from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.display.metric import MetricDisplay
-from bochner.features.copies import size_name
-from bochner.features.leaves import leaves
+from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.rows import Judged, Rows, judge, scores
 from bochner.scores.measures import Z

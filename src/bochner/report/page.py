@@ -12,8 +12,7 @@ import numpy as np
 
 from bochner import __version__
 from bochner.display.size import UNITS
-from bochner.features.copies import size_name
-from bochner.features.leaves import leaves
+from bochner.features.leaves import leaves, size_name
 from bochner.markup import Markup, joined, number, percent, table, tag
 from bochner.planning.plan import duration
 from bochner.report.charts import Series, bar_chart, cut, interval_chart, line_chart, scrolled

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.design.reductions import factor_bytes
 from bochner.engines.costs import COSTS
 from bochner.loops.clock import CLOCK
-from bochner.reductions import factor_bytes
 from bochner.selection.policy import POLICY
 from bochner.settings import current
 

@@ -15,10 +15,9 @@ from sklearn.base import clone
 from bochner.data.array_source import Block
 from bochner.engines.costs import COSTS
 from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.coordinates import MetricFeatures
-from bochner.features.metric import Metric
+from bochner.features.metric import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
-from bochner.kernels.named import NAMED
+from bochner.kernels.table import NAMED
 from bochner.selection.budget import choose_n_components, within_limit
 from bochner.selection.comparison import Comparison, Entry, Maps, concatenate
 from bochner.selection.lengthscale import choose_kernel

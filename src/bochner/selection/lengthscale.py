@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.hashes import row_hashes
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.engines.local import in_threads
 from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.rows import KernelRows
+from bochner.features.nystroem import KernelRows
 from bochner.kernels import Stationary
-from bochner.kernels.named import NAMED, SEPARABLE
+from bochner.kernels.table import NAMED, SEPARABLE
 from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
@@ -116,7 +116,7 @@ def choose_kernel(
     source : ArraySource
         Encoded on the way out.
     name : str
-        A key of `bochner.kernels.named.NAMED`, or "auto" for the better of Gaussian and Laplacian.
+        A key of `bochner.kernels.table.NAMED`, or "auto" for the better of Gaussian and Laplacian.
     column_units : array of shape (d,) or None
         What one unit of each encoded column is in the unit of the input; None where that has no meaning.
     alphas : array of shape (A,) or None
@@ -271,7 +271,7 @@ def choose_for_few(
     source : ArraySource
         Its targets are -1 and 1.
     name : str
-        A key of `bochner.kernels.named.NAMED`; "auto" is Gaussian: a Laplacian kernel beside it chose no better.
+        A key of `bochner.kernels.table.NAMED`; "auto" is Gaussian: a Laplacian kernel beside it chose no better.
     column_units : array of shape (d,) or None
         What one unit of each encoded column is in the unit of the input; None where that has no meaning.
     alphas : array of shape (A,) or None

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import LinAlgError
 
-from bochner.engines import lapack
+from bochner.engines import algebra
 
 SINGLE_NOISE = 1e-2  # ridge term, of whose matrix the factors in single precision are accurate enough for a gradient
 
@@ -108,7 +108,7 @@ def diagonal_loss(
     s, n_fit = np.exp(log_scales), space.n_fit
     scaled = block.B * s[:, np.newaxis].astype(block.B.dtype)
     if kernel == "laplacian":
-        from bochner.loops.distances import add_distances
+        from bochner.loops.metric import add_distances
 
         loose = _begin(scaled, block, space)
         add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
@@ -138,7 +138,7 @@ def linear_loss(
     Z = B * B.dtype.type(size)
     Z[:q] = A.astype(B.dtype) @ Z[:q]
     if kernel == "laplacian":
-        from bochner.loops.distances import add_distances, sign_sums
+        from bochner.loops.metric import add_distances, sign_sums
 
         loose = _begin(Z, block, space)
         add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
@@ -174,7 +174,7 @@ def _begin(X: NDArray, block: Minibatch, space: Workspace) -> NDArray:
 
 def _weighted_distances(X: NDArray, binary: NDArray, W: NDArray) -> NDArray[np.float64]:
     """Sum_ij W_ij |x_im - x_jm| of each column m, shape (p,)."""
-    from bochner.loops.distances import distance_sums
+    from bochner.loops.metric import distance_sums
 
     n_fit, sums = W.shape[1], np.zeros(len(X))
     loose, T = np.delete(X, binary, axis=0), X[binary]
@@ -210,15 +210,15 @@ def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDA
     np.add(K[:n_fit], 1.0, out=A.T, dtype=dtype)
     A[np.diag_indices(n_fit)] += dtype.type(noise)
     try:
-        lapack.potrf(A)
+        algebra.potrf(A)
     except LinAlgError:
         W[:] = 0
         return np.nan, W, 0.0
     y, out = y.astype(dtype), K[n_fit:]
-    lapack.potrs(A, a := np.array(y[:n_fit], order="F"))
+    algebra.potrs(A, a := np.array(y[:n_fit], order="F"))
     e = out @ a + a.sum(axis=0) - y[n_fit:]
     u = e * dtype.type(2 / len(e))
-    lapack.potrs(A, b := np.asfortranarray(out.T @ u + u.sum(axis=0)))
+    algebra.potrs(A, b := np.asfortranarray(out.T @ u + u.sum(axis=0)))
     both, a = np.concatenate([-b, u]).astype(W.dtype), a.astype(W.dtype)
     (np.multiply if a.shape[1] == 1 else np.matmul)(both, a.T, out=W)  # the first is faster for one output
     np.multiply(W, K, out=W)

@@ -20,8 +20,7 @@ from bochner.data.weights import checked_weight
 from bochner.engines.algebra import gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import pause
-from bochner.features.metric import Metric
-from bochner.features.relevance import with_relevance
+from bochner.features.metric import Metric, with_relevance
 from bochner.notices import warn
 from bochner.selection.budget import Budget
 from bochner.selection.metric_gradient import Minibatch, Workspace, diagonal_loss, linear_loss
@@ -214,7 +213,7 @@ class MinibatchSampler:
         space = {"uniform": n, "wide": POLICY.wide_neighbours * self.size, "near": self.size}[kind]
         if space >= n:
             return self._random(self.size)
-        from bochner.loops.distances import nearness
+        from bochner.loops.metric import nearness
 
         nearness(self.rows, self.rows[self._random(1)[0]], scales.astype(self.rows.dtype), self._distances)
         near = self._nearest(space)

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
-from bochner.design import Design
-from bochner.features.base import FeatureMap
-from bochner.features.dense import Rows
+from bochner.design.design import Design
+from bochner.design.normal import NormalEquations
+from bochner.features.base import FeatureMap, Rows
 from bochner.features.stored import Stored, StoredRows
-from bochner.normal import NormalEquations
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import folds, rows_held_out

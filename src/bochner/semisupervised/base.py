@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.columns import missing_targets
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
-from bochner.features.copies import seeded
+from bochner.features.leaves import seeded
 from bochner.semisupervised.smoothers import Graph, Poisson, Smooth, Smoother, SmoothRidge, Spreading, graph_of
 from bochner.sources.opening import is_streamed
 from bochner.unsupervised.base import Opened, RowModel

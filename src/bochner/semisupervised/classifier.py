@@ -13,10 +13,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
 from bochner.inputs.predictions import LazyScore, predicted
 from bochner.notices import warn
 from bochner.semisupervised.base import (

@@ -10,9 +10,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
 from bochner.inputs.predictions import LazyScore, named_columns, predicted
 from bochner.semisupervised.base import Measured, SemiSupervised, checked_marks, coefficients, of_all_rows
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.design import Design
-from bochner.graph import AnchorGraph, GraphSums, sum_graph
+from bochner.design.design import Design
+from bochner.design.graph import AnchorGraph, GraphSums, sum_graph
 
 KEPT_BYTES = 1 << 30  # of the features of all rows
 SAME = 1e5  # equal parts of one, to which features of equal rows are the same

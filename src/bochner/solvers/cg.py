@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from bochner.design.vectors import dots, update_direction, update_solution
 from bochner.engines.journal import Keeper
 from bochner.notices import warn
 from bochner.solvers.preconditioners import Preconditioner
-from bochner.vectors import dots, update_direction, update_solution
 
 DELAY, SAFETY = 4, 3.0
 LOOSE, ROUNDING = 5e-3, 1e-10

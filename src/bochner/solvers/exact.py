@@ -22,7 +22,7 @@ from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows
 from bochner.engines.algebra import SHIFTS, cholesky, gram, product, shifted_cholesky, solve_cholesky, solve_lower
 from bochner.engines.local import available_memory, pause, require_memory
-from bochner.features.dense import DenseFeatures, Rows
+from bochner.features.base import DenseFeatures, Rows
 from bochner.solvers.cg import System, conjugate_gradients
 from bochner.solvers.preconditioners import LowRank
 

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bochner.arrays import Place
+from bochner.design.moments import Moments
+from bochner.devices.device import Device
 from bochner.engines.algebra import gram, product
-from bochner.moments import Moments
 from bochner.solvers.shifted import ShiftedInverse, shifted_inverse
 from bochner.solvers.shifted_on_device import DeviceInverse, serves
 
 if TYPE_CHECKING:
-    from bochner.design import Design
+    from bochner.design.design import Design
 
 SQUARED_ROWS = 1 << 14
 LARGE = 4096  # features, whose matrix should not be copied
@@ -144,11 +144,11 @@ class PrimalFactor(FeatureFactor):
         How many are to be tried.
     overwrite : bool, default=False
         Whether a large factorisation may take the place of the moments, which are lost.
-    place : Place, optional
+    place : Device, optional
         A device that factorises, where the matrix is large and float64 fast there.
     """
 
-    def __init__(self, moments: Moments, n_alphas: int, overwrite: bool = False, place: Place | None = None) -> None:
+    def __init__(self, moments: Moments, n_alphas: int, overwrite: bool = False, place: Device | None = None) -> None:
         self.n_rows, self.weight, self.trace = moments.n_rows, moments.weight, moments.centred_trace()
         centred = moments.centred(overwrite and moments.n_features > LARGE)
         self.cross, self.total = centred.cross, centred.total

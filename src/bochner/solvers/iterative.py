@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows, weights_of
-from bochner.design import Design
-from bochner.features.base import DenseFeatureMap
+from bochner.design.design import Design
+from bochner.design.normal import NormalEquations
+from bochner.features.base import DenseFeatureMap, DenseFeatures, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.stored import Stored, StoredRows, StoredTogether
-from bochner.normal import NormalEquations
 from bochner.solvers.cg import Solution, State, System, conjugate_gradients
 from bochner.solvers.preconditioners import (
     JUDGES,

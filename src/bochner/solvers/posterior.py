@@ -17,9 +17,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from bochner.design.moments import Moments
 from bochner.engines.algebra import gram, product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
-from bochner.moments import Moments
 
 ROUNDING = 1e-13  # of the trace of the moments
 LEAST_LEFT = 1e-9  # of 1 - w h

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh_tridiagonal
 
-from bochner.engines import lapack
+from bochner.engines import algebra
 from bochner.engines.algebra import cholesky_below, copy_triangle, solve_cholesky, solve_lower, with_least_shift
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
@@ -38,7 +38,7 @@ class Tridiagonal:
 
     def __init__(self, matrix: NDArray) -> None:
         with single_threaded_blas():
-            self.diagonal, self.beside, factors = lapack.sytrd(matrix.T)
+            self.diagonal, self.beside, factors = algebra.sytrd(matrix.T)
             self.dtype = matrix.dtype
             self.blocks = [
                 (k + 1, *_block(matrix[k : min(k + WIDTH, len(factors)), k + 1 :], factors[k : k + WIDTH]))
@@ -76,7 +76,7 @@ class Tridiagonal:
 
     def factors(self, shift: float, rounding: float) -> tuple[NDArray, NDArray]:
         """Pivots and ratios of T + shift I, with as much more on the diagonal as rounding makes necessary."""
-        from bochner.loops.tridiagonal import factorise
+        from bochner.loops.vectors import factorise
 
         diagonal, beside = self.diagonal.astype(np.float64), self.beside.astype(np.float64)
         pivots, ratios = np.empty(len(diagonal)), np.empty(len(diagonal))
@@ -90,7 +90,7 @@ class Tridiagonal:
 
     def solve(self, factors: tuple[NDArray, NDArray], U: NDArray) -> NDArray:
         """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double precision."""
-        from bochner.loops.tridiagonal import solve
+        from bochner.loops.vectors import solve
 
         X = np.array(U.T, np.float64, order="C")
         solve(*factors, X)
@@ -98,7 +98,7 @@ class Tridiagonal:
 
     def forms(self, factors: list[tuple[NDArray, NDArray]], U: NDArray) -> NDArray:
         """Return u'(T + shift I)^-1 u of the rows of U, for each of A shifts, shape (A, n)."""
-        from bochner.loops.tridiagonal import forms
+        from bochner.loops.vectors import forms
 
         result = np.empty((len(factors), len(U)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
-from bochner.arrays import Place
+from bochner.devices.device import Device
 from bochner.engines.algebra import with_least_shift
 from bochner.solvers.shifted import PROBES, ShiftedInverse
 
@@ -22,7 +22,7 @@ class DeviceInverse(ShiftedInverse):
 
     Parameters
     ----------
-    place : Place
+    place : Device
     matrix : array of shape (N, N)
         Of which the lower triangle is read.
     rounding : float
@@ -30,7 +30,7 @@ class DeviceInverse(ShiftedInverse):
 
     serves_paths = False
 
-    def __init__(self, place: Place, matrix: NDArray, rounding: float) -> None:
+    def __init__(self, place: Device, matrix: NDArray, rounding: float) -> None:
         if not np.isfinite(matrix).all():
             raise LinAlgError("The matrix contains NaN or infinity.")
         self.place, self.rounding, self.trace = place, rounding, float(np.trace(matrix))
@@ -73,7 +73,7 @@ class DeviceInverse(ShiftedInverse):
         return np.einsum("akn,kn->a", self.solve(alphas, signs), signs) / PROBES
 
 
-def serves(place: Place | None, n_columns: int) -> bool:
+def serves(place: Device | None, n_columns: int) -> bool:
     """Whether a device is to factorise a matrix of so many columns."""
     if place is None or n_columns < FEWEST or not place.has_fast_double:
         return False

@@ -17,7 +17,7 @@ from narwhals.dependencies import is_into_series
 from bochner.data.array_source import rows_of
 from bochner.data.table_input import is_frame
 from bochner.engines.base import Engine, together
-from bochner.engines.chosen import as_engine, chosen
+from bochner.engines.current import as_engine, current_engine
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import is_away
 from bochner.notices import warn
@@ -46,7 +46,7 @@ def is_delayed(data: Any) -> bool:
 def active_engine() -> Engine:
     """What computes Dask's collections: the engine of the settings, else the active client, else threads here."""
     if current().engine is not None:
-        return chosen()
+        return current_engine()
     client = _active_client()
     return LOCAL if client is None else as_engine(client)
 

@@ -12,8 +12,7 @@ from scipy.linalg import eigvalsh
 
 from bochner.kernels import Kernel
 from bochner.kernels.base import check_positive
-from bochner.theory.arguments import check_count
-from bochner.theory.region import dense_rows
+from bochner.theory.region import check_count, dense_rows
 
 
 def effective_dimension(

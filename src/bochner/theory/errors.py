@@ -1,4 +1,4 @@
-"""Measures the error of a fitted map on given rows, by pairs of them."""
+"""Tells which claim holds for a fitted map, and the error that it guarantees."""
 
 from __future__ import annotations
 
@@ -6,21 +6,146 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import t as student
+from sklearn.utils import _safe_indexing as take
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from bochner.features.binning import BinningFeatures
+from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, leaves
 from bochner.kernels import Kernel
 from bochner.markup import number, table, tag
-from bochner.theory.arguments import check_count
-from bochner.theory.exact import exact_values, kernel_of, pairwise
-from bochner.theory.guarantee import guarantee
-from bochner.theory.pairs import Measured, draw_pairs, measure
+from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
+from bochner.theory.exact import Pairs, bias_and_variance, exact_values, inner_products, kernel_of, pairwise
+from bochner.theory.region import Region, check_count
+
+
+def guarantee(leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: bool) -> tuple[float | None, str]:
+    """Error that no pair exceeds with a probability of `confidence`, and which claim says so, or why none does.
+
+    Parameters
+    ----------
+    leaf : LeafMap
+    X : callable () -> rows of the whole map
+        Called where there is a claim.
+    confidence : float
+    new_bins : bool
+        Whether some of the rows are in bins that no training row occupied.
+    """
+    reason = _no_claim(leaf.features, new_bins)
+    if reason:
+        return None, reason
+    try:
+        claim, size, name = _claim(leaf.features, _region(leaf.rows(X())))
+    except ValueError as error:
+        return None, str(error)
+    return leaf.weight * leaf.features.kernel.variance * least_error(claim, size, 1 - confidence), name
+
+
+def _no_claim(features: Any, new_bins: bool) -> str:
+    """Why there is no claim about a map; empty where there may be one."""
+    if isinstance(features, FourierFeatures):
+        if features.sampling == "leverage":
+            return "Claim 1 is about frequencies of the kernel's own law, not drawn by leverage"
+        mixed = 0 < len(features.offsets_) < features.frequencies_.shape[1]
+        return "Claim 1 is about an even number of components" if mixed else ""
+    if isinstance(features, BinningFeatures):
+        if features.n_buckets is not None:
+            return "Claim 2 is about separate bins, not about hashed bins that share buckets"
+        occupied = "Claim 2 is about rows in bins that training rows occupy, and some rows are in new ones"
+        return occupied if new_bins else ""
+    return f"no claim about {type(features).__name__}"
+
+
+def _claim(features: FourierFeatures | BinningFeatures, region: Region) -> tuple[LogBound, int, str]:
+    """Claim, size and name; ValueError where the claim says nothing of the kernel."""
+    if isinstance(features, BinningFeatures):
+        return binning_claim(features.kernel, region, "brackets"), len(features.values_), "Claim 2, by brackets"
+    paired = not len(features.offsets_)
+    name = "Claim 1" if paired else "Claim 1 with offsets"
+    name += "" if features.sampling == "iid" else ", which is about independent frequencies"
+    return fourier_claim(features.kernel, region, paired), features.n_features_out, name
+
+
+def _region(X: Any) -> Region:
+    if sp.issparse(X):
+        raise ValueError("the rows are sparse; their extent needs a dense array")
+    X = np.asarray(X)
+    return Region(X.shape[1], X if X.dtype == np.float32 else X.astype(np.float64))
+
+
+BLOCK_ENTRIES = 1 << 21  # of the features of a block of pairs
+MOST_PAIRS = 2048  # in a block
+
+
+def draw_pairs(n: int, n_pairs: int, rng: np.random.Generator) -> tuple[NDArray, float]:
+    """Row numbers, shape (2, N), and the share of all pairs that is known from them."""
+    if n >= 2 * n_pairs:
+        return rng.choice(n, 2 * n_pairs, replace=False).reshape(2, -1), 0.0
+    total = n * (n - 1) // 2
+    if total <= n_pairs:
+        return np.array(np.triu_indices(n, 1)), 1.0
+    numbers = rng.choice(total, n_pairs, replace=False)
+    second = np.floor((1 + np.sqrt(1 + 8 * numbers)) / 2).astype(np.int64)  # pairs (i, j), i < j, by rising j
+    second -= second * (second - 1) // 2 > numbers
+    return np.array([numbers - second * (second - 1) // 2, second]), n_pairs / total
+
+
+class Measured(NamedTuple):
+    """What pairs of rows show of a map.
+
+    Attributes
+    ----------
+    values, errors : arrays of shape (N,)
+        Exact kernel values, and by how much the inner products differ.
+    expected : array of shape (N,) or None
+        Mean squares of the errors over draws, where they are known.
+    width : int
+        Columns of the map.
+    new_bins : bool
+        Whether rows are in bins that no training row occupied.
+    """
+
+    values: NDArray
+    errors: NDArray
+    expected: NDArray | None
+    width: int
+    new_bins: bool
+
+
+def measure(features: Any, prepare: Callable[[Any], Any], X: Any, pairs: NDArray, exact: Pairs, own: bool) -> Measured:
+    """Go through the pairs in blocks; `exact` takes rows as the map does where the kernel is its own."""
+    known = bias_and_variance(features) if own else None
+    probe = features.transform(prepare(take(X, np.arange(1))))
+    columns = np.shape(X)[1] if np.ndim(X) == 2 else 1
+    block = max(1, min(MOST_PAIRS, BLOCK_ENTRIES // max(probe.nnz if sp.issparse(probe) else probe.shape[1], columns)))
+    full = _entries(features)
+    values, errors, expected, new_bins = [], [], [], False
+    for a in range(0, pairs.shape[1], block):
+        rows = [take(X, numbers) for numbers in pairs[:, a : a + block]]
+        U, V = (prepare(part) for part in rows)
+        Z = [features.transform(part) for part in (U, V)]
+        values.append(exact(U, V) if own else exact(*rows))
+        errors.append(inner_products(*Z) - values[-1])
+        if known is not None:
+            bias, variance = known(U, V)
+            expected.append(bias**2 + variance)
+        new_bins = new_bins or any(full and part.nnz < full * part.shape[0] for part in Z)
+    together = None if known is None else np.concatenate(expected)
+    return Measured(np.concatenate(values), np.concatenate(errors), together, int(probe.shape[1]), new_bins)
+
+
+def _entries(features: Any) -> int:
+    """Entries of a row whose bins are all occupied, where the map is one of numbered bins; else 0."""
+    first, *others = (leaf.features for leaf in leaves(features))
+    numbered = isinstance(first, BinningFeatures) and first.n_buckets is None and not others
+    return len(first.values_) if numbered else 0
+
 
 GROUPS = 10
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bochner.kernels import Kernel
 from bochner.kernels.base import Leaf
-from bochner.theory.arguments import check_count
+from bochner.theory.region import check_count
 
 
 def spectral_variance(kernel: Kernel, n_features: int) -> float:

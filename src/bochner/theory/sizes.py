@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bochner.kernels import Kernel
-from bochner.theory.arguments import check_components, check_count, log_probability, relative
-from bochner.theory.claims import binning_claim, fourier_claim, least_error
+from bochner.theory.bounds import binning_claim, fourier_claim, least_error
 from bochner.theory.rates import break_rates
-from bochner.theory.region import region_of
+from bochner.theory.region import check_components, check_count, log_probability, region_of, relative
 
 LARGEST_SIZE = 2**200
 

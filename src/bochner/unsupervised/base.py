@@ -17,17 +17,16 @@ from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic, has_common_unit
 from bochner.data.weights import checked_weight
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
 from bochner.estimators.parameters import check_parameter
 from bochner.features import FourierFeatures, NystroemFeatures
 from bochner.features.base import FeatureMap, KernelParameter
-from bochner.features.copies import seeded
+from bochner.features.binning import require_hashed
 from bochner.features.distances import median_gaussian
-from bochner.features.hashed import require_hashed
-from bochner.features.landmarks import has_exact_kernel
-from bochner.features.leaves import LeafMap, is_dense
+from bochner.features.leaves import LeafMap, is_dense, seeded
+from bochner.features.nystroem import has_exact_kernel
 from bochner.inputs.checks import checked_rows, is_scaling
 from bochner.inputs.predictions import predicted
 from bochner.inputs.training import (

@@ -12,15 +12,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from bochner.data.weights import checked_weight
+from bochner.design.moments import Moments
+from bochner.devices.conversion import any_arrays
 from bochner.engines.base import Engine
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.training import Given, columns_apart, draw, engine_of, rows_to_map
-from bochner.moments import Moments
 from bochner.unsupervised.base import RowModel, map_for
 from bochner.unsupervised.paired_tables import (
     Halves,

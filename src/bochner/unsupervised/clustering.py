@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from threadpoolctl import threadpool_limits
 
-from bochner.design import Design
-from bochner.engines.algebra import product
-from bochner.engines.eigenvectors import leading
+from bochner.design.design import Design
+from bochner.design.graph import AnchorGraph, is_anchored, sum_graph
+from bochner.design.reductions import typed_blocks
+from bochner.devices.conversion import any_arrays
+from bochner.engines.algebra import leading, product
 from bochner.features import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.copies import seeded
+from bochner.features.binning import hashed, hashed_bins
 from bochner.features.distances import median_distance, median_gaussian, paired_rows
-from bochner.features.hashed import hashed, hashed_bins
+from bochner.features.leaves import seeded
 from bochner.features.transformer import as_map
-from bochner.graph import AnchorGraph, is_anchored, sum_graph
 from bochner.kernels import Laplacian
-from bochner.reductions import typed_blocks
 from bochner.unsupervised.base import Opened, RowModel
 
 NAMES = "anchors", "fourier", "binning"

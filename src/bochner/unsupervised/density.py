@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.features.boundary import any_arrays
+from bochner.devices.conversion import any_arrays
 from bochner.inputs.predictions import named_columns, predicted
 from bochner.sources.dask_map import MethodCall
 from bochner.sources.opening import is_streamed

@@ -12,17 +12,17 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.reductions import typed_blocks
+from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import in_threads
+from bochner.features.base import DenseFeatures, Rows
 from bochner.features.binning import BinningFeatures
-from bochner.features.boundary import any_arrays
-from bochner.features.dense import DenseFeatures, Rows
 from bochner.features.distances import median, median_distance, pair_distances, paired_rows
 from bochner.features.fourier import FourierFeatures
 from bochner.inputs.predictions import named_columns, predicted
 from bochner.kernels import Gaussian, Laplacian
-from bochner.reductions import typed_blocks
 from bochner.solvers.posterior import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.dask_map import MethodCall
 from bochner.sources.opening import is_streamed

@@ -16,17 +16,16 @@ from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
 from bochner.data.weights import weights_of
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.moments import Moments
+from bochner.design.passes import OnSpan
+from bochner.design.reductions import READING_BYTES, factor_bytes, require_factor_memory
 from bochner.engines.base import Engine, reduce
 from bochner.engines.local import LOCAL, pause
 from bochner.engines.progress import Advance, no_advance, progress
-from bochner.features.base import FeatureMap
-from bochner.features.dense import DenseFeatures
+from bochner.features.base import DenseFeatures, FeatureMap
 from bochner.inputs.checks import refuse_lazy
 from bochner.inputs.training import Given, Stream, columns_apart, encoded_source, engine_of, given, sampled_rows
-from bochner.moments import Moments
-from bochner.passes import OnSpan
-from bochner.reductions import READING_BYTES, factor_bytes, require_factor_memory
 from bochner.settings import current
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed

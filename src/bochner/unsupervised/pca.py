@@ -20,19 +20,19 @@ from bochner.data.array_source import ArraySource, Block, Source, as_it_is
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
 from bochner.data.weights import checked_weight
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.moments import Moments
+from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import LOCAL, require_memory
 from bochner.engines.progress import progress
 from bochner.estimators.incremental import FirstRows, IgnoresColumns, kept_by_file
 from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
-from bochner.features.boundary import any_arrays
-from bochner.features.copies import seeded
 from bochner.features.distances import median_gaussian
+from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.training import encoded_source, given_batch
-from bochner.moments import Moments
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
 from bochner.unsupervised.base import LANDMARKS, Opened, RowModel, map_for

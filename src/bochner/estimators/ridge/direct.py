@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.weights import draw_rows
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.moments import Moments
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, distinct_numbers
 from bochner.estimators.ridge.problem import SCORED_ROWS, Fitted, RidgeTask, decide
-from bochner.moments import Moments
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.factors import (
     DualFactor,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import mixed, row_hashes
 from bochner.data.weights import draw_rows
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.selection.budget import Budget

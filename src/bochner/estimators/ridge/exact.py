@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
-from bochner.design import Design
+from bochner.design.design import Design
 from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.error_scale import CalibrationRows, distinct_numbers
 from bochner.estimators.ridge.problem import SCORED_ROWS, Fitted, RidgeTask, decide
-from bochner.features.rows import exact_map
+from bochner.features.nystroem import exact_map
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.exact import ExactSolution, centred_kernel, solve_exact
 from bochner.solvers.factors import DualLeaveOneOut, KernelFactor, errors_of_parts

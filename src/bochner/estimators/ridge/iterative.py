@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import uniform
-from bochner.design import Design
+from bochner.design.design import Design
+from bochner.design.normal import NormalEquations
 from bochner.engines.journal import Keeper
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, Affine, CalibrationRows
 from bochner.estimators.ridge.problem import Fitted, RidgeTask, Stage, given_alphas
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.normal import NormalEquations
 from bochner.planning.solver import Task, by_leverage
 from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_held_out

@@ -1,0 +1,360 @@
+"""A source of rows seen through a feature map: every reduction that solvers ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bochner.data.array_source import Block
+from bochner.data.table_input import finite_predictions
+from bochner.design.device_sums import WAITING, DevicePasses, SumOnDevice, predict_on_device
+from bochner.design.moments import Moments
+from bochner.design.passes import Groups, OnSpan, Passes
+from bochner.design.reductions import (
+    BLOCK_BYTES,
+    OWN_MOMENTS_FEATURES,
+    SumBins,
+    SumMoments,
+    factor_bytes,
+    require_factor_memory,
+    typed_blocks,
+)
+from bochner.devices.device import Device
+from bochner.engines.base import Engine, accumulate, reduce
+from bochner.engines.journal import Journal, Keeper
+from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
+from bochner.engines.progress import Advance, no_advance
+from bochner.features.base import Centres, DenseFeatures, FeatureMap
+from bochner.features.binning import DenseBins, hashed_bins
+from bochner.features.device_features import DeviceFeatures, on_device
+from bochner.features.stored import StoredRows
+from bochner.settings import current
+
+STORED_BYTES = 1 << 30
+STORED_SHARE = 0.5
+GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
+LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
+SHARD_ROWS = 1024
+DEVICE_BYTES = 512 << 20  # of the blocks that wait for a device
+MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
+BINNED_ROWS = 1 << 16
+UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
+
+
+class Design:
+    """The rows of a source, mapped to features one block at a time; never all of them at once.
+
+    Parameters
+    ----------
+    source : ArraySource, or another Source
+        Of another one there are passes alone, and samples.
+    features : FeatureMap
+        Drawn already.
+    dtype : dtype, default=float32
+        Precision of the features; sums over blocks are in float64 always.
+    advance : callable, optional
+        Called with the number of rows done after each block.
+    fixed : bool, default=False
+        Whether the map has its training rows already, and is to take note of no others.
+    place : Device, optional
+        The device that computes moments, stored features and predictions; the map must be one for it.
+    engine : Engine, optional
+        What runs the passes; one that is remote takes rows that are read part by part, and maps that are fixed.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        features: FeatureMap,
+        dtype: DTypeLike = np.float32,
+        advance: Advance = no_advance,
+        fixed: bool = False,
+        place: Device | None = None,
+        engine: Engine = LOCAL,
+    ) -> None:
+        self.source, self.features, self.dtype, self.advance = source, features, np.dtype(dtype), advance
+        self.fixed, self.place, self.engine = fixed, place, engine
+
+    @property
+    def dense(self) -> DenseFeatures:
+        """The map to dense features, as which hashed bins may stand; TypeError where there are none."""
+        dense = self.features.dense
+        if dense is None and hashed_bins(self.features) is not None:
+            return DenseBins(self.features)
+        if dense is None:
+            raise TypeError(f"{type(self.features).__name__} are not dense features: store them.")
+        return dense
+
+    @cached_property
+    def row_hashes(self) -> NDArray:
+        """Numbers of the rows, shape (n,), by which equal ones are known."""
+        return self.source.row_hashes()
+
+    def telling(self, advance: Advance) -> Design:
+        """The same, which tells of the rows that are done."""
+        return self._with(advance=advance)
+
+    def by(self, engine: Engine) -> Design:
+        """The same, whose passes another engine runs."""
+        return self._with(engine=engine)
+
+    def of(self, source: Any, features: FeatureMap | None = None, fixed: bool = False) -> Design:
+        """The same for other rows, and another map where one is given."""
+        return self._with(source=source, features=self.features if features is None else features, fixed=fixed)
+
+    def _with(self, **changes: Any) -> Design:
+        """The same but for some of what it was made of."""
+        made_of = "source", "features", "dtype", "advance", "fixed", "place", "engine"
+        return Design(**{name: getattr(self, name) for name in made_of} | changes)
+
+    @cached_property
+    def on_device(self) -> DeviceFeatures | None:
+        """The map on the device, where there is one."""
+        return None if self.place is None else on_device(self.features, self.place, self.dtype)
+
+    def counted(self) -> Design:
+        """The rows that have weight."""
+        if self.source.n_counted == self.source.n_rows:
+            return self
+        return Design(self.source.take(np.flatnonzero(self.source.weights)), self.features, self.dtype, self.advance)
+
+    def distinct(self) -> Design:
+        """Equal rows as one, with their weight and mean target."""
+        return Design(self.source.distinct(), self.features, self.dtype, self.advance)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block, such that they and their features take 64 MB each at most; at least 256.
+
+        A memory limit makes them fewer, and what is free does not, for the bits of sums depend on it.
+        """
+        inputs = self.features.n_features_in_ * self.dtype.itemsize
+        row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
+        return max(256, min(limited(BLOCK_BYTES) // row, self.n_rows))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; many, where it is not known."""
+        return UNKNOWN_ROWS if self.source.n_rows is None else self.source.n_rows
+
+    def _blocks(self, rows: int) -> Iterator[Block]:
+        return typed_blocks(self.source, rows, self.dtype, self.advance)
+
+    def mapped(self, most: int | None = None) -> Iterator[Block]:
+        """Yield blocks, of `most` rows at the most, with their features in the place of X."""
+        dense = self.dense
+        rows = max(256, BLOCK_BYTES // (dense.n_features_out * self.dtype.itemsize))
+        for X, y, weight in self._blocks(min(self.block_rows, rows, most or rows)):
+            yield Block(dense.rows(X), y, weight)
+
+    def whole(self) -> Block:
+        """All rows with their features in the place of X, held at once."""
+        X, y, weight = self.source.whole()
+        return Block(self.dense.rows(X.astype(self.dtype, copy=False)), y, weight)
+
+    def moments(self, keeper: Keeper | None = None) -> Moments:
+        """Weighted moments of features and targets, in one pass and O(D^2 + block) memory.
+
+        Threads sum the moments of shards of the rows that do not depend on their number, unless D is so large that one
+        sum must do, of whose products they make panels. An interrupt stops all of them at their next block. What is
+        summed at once depends on the rows and the map alone, and neither on threads nor on the memory that is free.
+        Workers of another engine sum the same shards, to the same bits; but where one sum must do here, theirs are
+        several, and the last bits differ.
+
+        Parameters
+        ----------
+        keeper : Keeper, optional
+            Keeps what is done; what it holds of the same sum is gone on from.
+
+        Raises
+        ------
+        MemoryError
+            Before the pass, where the moments and their factorisation would not fit in memory that is free.
+        """
+        D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
+        if self.on_device is not None:
+            return self._moments_on_device(self.on_device, keeper)
+        spans, remote = self.spans(), self.engine.is_remote
+        rows, shared = max(256, self.block_rows // 2), len(spans) == 1 or (self.has_one_sum and not remote)
+        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
+        n_sums = 1 if shared else len(spans).bit_length()
+        require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
+        features: Any = self.features if binned else self.dense
+        advance = no_advance if remote else self.advance
+        work: Any = SumMoments(D, K, self.dtype, rows, advance, shared)
+        if binned:
+            work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), advance)
+        if remote:
+            return self._summed_elsewhere(spans, work, features)
+        sources = [self.source.span(*span) for span in spans]
+        journal = None if keeper is None else Journal(keeper, Moments.of)
+        if not (shared or binned):
+            return reduce(LOCAL, sources, work, features, journal)
+        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
+
+    def _summed_elsewhere(self, spans: list[tuple[int, int]], work: Any, features: Any) -> Moments:
+        """The moments of the spans by other processes, added there or here as the engine does."""
+        items = [self.source.part_range(*span) for span in spans]
+        shared = self.source.without_parts(), features
+        found = reduce(self.engine, items, OnSpan(work), shared, advance=lambda k: self.advance(items[k].n_rows))
+        return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
+
+    def _moments_on_device(self, features: DeviceFeatures, keeper: Keeper | None) -> Moments:
+        """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
+        D, K = self.features.n_features_out, self.source.n_outputs
+        require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
+        settings = features.place, current().precision
+        remote = self.engine.is_remote
+        advance = no_advance if remote else self.advance
+        work = SumOnDevice(D, K, self.dtype, self._device_rows(features), advance, *settings)
+        if remote:
+            return self._summed_elsewhere(self.spans(), work, self.features)
+        if keeper is None:
+            return work(self.source, self.features)
+        sources, journal = [self.source.span(*span) for span in self.spans()], Journal(keeper, Moments.of)
+        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, self.features), journal)
+
+    def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
+        """Blocks with stored features, held by the device where half of what it has free can hold them."""
+        free = available_memory() if features.place.is_host else features.place.free_bytes()
+        passes = self._device_passes(features, centres)
+        kept = free is None or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows <= STORED_SHARE * free
+        return list(passes) if kept else passes
+
+    def _device_passes(self, features: DeviceFeatures, centres: Centres | None) -> DevicePasses:
+        """Blocks with stored features, which the device computes again in every pass."""
+        rows = self._device_rows(features)
+        return DevicePasses(self.source, features, rows, self.features.scales, centres, self.advance)
+
+    def _device_rows(self, features: DeviceFeatures) -> int:
+        """Rows of a block for a device."""
+        inputs = limited(DEVICE_BYTES) // (WAITING * self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(features.block_rows, inputs, self.n_rows))
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
+
+        Some for the threads, of few rows; more where these are so many that sums of them are worth keeping, and adding
+        up costs nothing beside. Where there is one sum alone, shards are added to it in order; by other processes each
+        by itself, and they are few, but as cheap to add as they are large.
+        """
+        parts, n = self.source.n_parts, max(self.n_rows, 1)
+        few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
+        if self.has_one_sum and self.engine.is_remote:
+            return shards(parts, few if self.features.is_dense else many, MOST_SHARDS)
+        most = 1 if self.has_one_sum else MOST_SHARDS
+        return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
+
+    @property
+    def has_one_sum(self) -> bool:
+        """Whether several sums would take too much memory, of many rows also those that wait for one another.
+
+        A device has one.
+        """
+        D = self.features.n_features_out
+        if self.on_device is not None:
+            return True
+        waiting = 2 if self.n_rows >= MANY_ROWS else 1
+        return waiting * D > OWN_MOMENTS_FEATURES or hashed_bins(self.features) is not None
+
+    def store(self, packed: bool, centres: Centres | None = None) -> Any:
+        """Blocks with stored features in the place of X, for any number of passes; the map takes note of the rows.
+
+        They stay in memory where half of what is free can hold them; otherwise every pass computes them again. Those of
+        a fixed map are computed by the workers of the engine, where it has such, and stay there.
+
+        Parameters
+        ----------
+        packed : bool
+            Whether dense features may be rounded to 8 bits.
+        centres : sequence of array or None, one for each part of the map, optional
+            Taken from the features.
+
+        Returns
+        -------
+        list of StoredRows, Passes or Groups
+        """
+        if self.engine.is_remote and (self.fixed or self.features.is_dense):
+            return self._groups(centres)
+        if self.on_device is not None:
+            return self._stored_on_device(self.on_device, centres)
+        row = self.features.stored_bytes(self.dtype, packed)
+        free = available_memory()
+        kept = free is None or row * self.n_rows <= STORED_SHARE * free
+        if not kept:
+            if not self.fixed:
+                self._fit_rows()
+            return self.again(centres)
+        store = self.features.store if self.fixed else self.features.fit_store
+        blocks = [
+            StoredRows(store(X, packed, centres), y, weight) for X, y, weight in self._blocks(self._stored_rows(row))
+        ]
+        self.features.finalize()
+        return blocks
+
+    def _fit_rows(self) -> None:
+        """Let the map take note of all rows, and of nothing where it asks for none."""
+        rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
+        if not self.features.is_dense:
+            for X, _, _ in self._blocks(max(rows // LEARNED, 256)):
+                self.features.fit_rows(X)
+        self.features.finalize()
+
+    def _stored_rows(self, row: int) -> int:
+        """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
+        inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
+        return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
+
+    def again(self, centres: Centres | None = None) -> Passes | DevicePasses:
+        """Blocks with stored features, computed again and without rounding in every pass."""
+        if self.on_device is not None:
+            return self._device_passes(self.on_device, centres)
+        return self._passes(centres)
+
+    def _passes(self, centres: Centres | None) -> Passes:
+        rows = self._stored_rows(self.features.stored_bytes(self.dtype, packed=False))
+        return Passes(self.source, self.features, self.dtype, rows, centres, self.advance)
+
+    def _groups(self, centres: Centres | None) -> Groups:
+        """The blocks on the workers of the engine, held there where it and their memory allow it."""
+        engine, passes = self.engine, self._passes(centres)
+        n_groups = max(int(getattr(engine, "n_processes", engine.n_workers)), 1)
+        spans = self.source.worker_ranges(n_groups)
+        row = self.features.stored_bytes(self.dtype, packed=False)
+        free = getattr(engine, "worker_memory", None) or (available_memory() or 0) // n_groups
+        need = (row + 8 * (self.source.n_outputs + 1)) * max(span.n_rows for span in spans)
+        held = engine.keeps_results and self.source.n_rows is not None and need <= HELD_SHARE * free
+        rows = max(256, min(passes.rows, GROUP_BYTES // row))
+        return Groups(engine, replace(passes, rows=rows), spans, held)
+
+    def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
+        """Predictions Z coef + intercept of all rows, shape (n, K); ValueError where they overflow."""
+        coef = coef.astype(self.dtype, copy=False)
+        result, done = np.empty((self.source.n_rows, coef.shape[1])), 0
+        for found in self._products(coef):
+            result[done : done + len(found)] = found
+            done += len(found)
+        result += intercept
+        return finite_predictions(result)
+
+    def _products(self, coef: NDArray) -> Iterator[NDArray]:
+        """Yield Z coef of the rows, block by block."""
+        if self.on_device is not None:
+            return predict_on_device(self._blocks(self._device_rows(self.on_device)), self.on_device, coef)
+        return (self.features.dot(X, coef) for X, _, _ in self._blocks(self.block_rows))
+
+
+def _shard_rows(n_features: int) -> tuple[int, int]:
+    """Rows that a shard has at least, where there are some for the threads, and where there are many."""
+    return max(2 * n_features, SHARD_ROWS), LARGE_SHARD * max(n_features, SHARD_ROWS)
+
+
+def sums_at_once(n_rows: int, n_features: int) -> int:
+    """How many sums over shards of so many rows there are at a time, of a map that has no one sum."""
+    few, many = _shard_rows(n_features)
+    return max(len(shards(n_rows, few)), len(shards(n_rows, many, MOST_LARGE_SHARDS))).bit_length()

@@ -1,0 +1,179 @@
+"""The graph of all pairs of rows that anchor features stand for, by sums over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.array_source import Source
+from bochner.design.design import Design
+from bochner.design.passes import OnSpan
+from bochner.engines.algebra import leading
+from bochner.engines.base import reduce
+from bochner.engines.local import LOCAL, shards
+from bochner.engines.progress import no_advance
+from bochner.features.anchors import AnchorFeatures
+from bochner.features.base import FeatureMap
+from bochner.features.metric import MetricFeatures
+
+SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
+
+
+@dataclass
+class GraphSums:
+    """What is known of a graph W = Z L^-1 Z', L = diag(Z'w), after a pass over its rows; two of them add up.
+
+    Attributes
+    ----------
+    n_rows : int
+    gram : sparse array of shape (m, m)
+        Z' diag(w) Z, of which a twentieth is not zero with 1,000 landmarks, and less with more.
+    degree : array of shape (m,)
+        Z'w.
+    features : list of CSR matrix, or None
+        Of all rows, where they are kept.
+    """
+
+    n_rows: int
+    gram: Any
+    degree: NDArray[np.float64]
+    features: list[Any] | None = None
+
+    def add(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
+        """Add the next rows, of features Z."""
+        wide = Z.astype(np.float64)
+        weighted = sp.diags_array(weight) @ wide
+        self.gram = self.gram + wide.T @ weighted
+        self.degree = self.degree + np.ravel(weighted.sum(axis=0))
+        if self.features is not None:
+            self.features.append(Z)
+        self.n_rows += len(weight)
+
+    def __iadd__(self, other: GraphSums) -> GraphSums:
+        self.gram, self.degree = self.gram + other.gram, self.degree + other.degree
+        if self.features is not None and other.features is not None:
+            self.features += other.features
+        self.n_rows += other.n_rows
+        return self
+
+
+@dataclass(frozen=True)
+class SumGraph:
+    """The work of a pass over some rows.
+
+    Attributes
+    ----------
+    n_features : int
+        Number m of landmarks.
+    kind : type of GraphSums
+    keeps : bool
+        Whether the features of all rows are kept.
+    advance : callable
+    n_bytes : int
+        Memory of a call, about.
+    """
+
+    n_features: int
+    kind: type[GraphSums] = GraphSums
+    keeps: bool = False
+    advance: Callable[[int], object] = no_advance
+    n_bytes: int = 1 << 28
+
+    def __call__(self, source: Source, features: FeatureMap) -> GraphSums:
+        """Sum over the blocks of a source."""
+        m = self.n_features
+        sums = self.kind(0, sp.csr_array((m, m)), np.zeros(m), [] if self.keeps else None)
+        for X, targets, weight in source.blocks(BLOCK_ROWS):
+            sums.add(sp.csr_array(features.store(X).Z), targets, weight)  # type: ignore[attr-defined]
+            self.advance(len(weight))
+        return sums
+
+
+def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = False) -> Any:
+    """Sums over all rows, in one pass over them on all threads, or by the workers of an engine.
+
+    Parameters
+    ----------
+    design : Design
+        With a map of which `is_anchored` is true.
+    kind : type of GraphSums
+        What is summed.
+    keeps : bool
+        Whether the features of all rows are kept.
+
+    Returns
+    -------
+    GraphSums, of this kind
+    """
+    source, features, engine = design.source, design.features, design.engine
+    work = SumGraph(features.n_features_out, kind, keeps, no_advance if engine.is_remote else design.advance)
+    n_parts, n_rows = source.n_parts, max(design.n_rows, 1)
+    spans = shards(n_parts, -(-SHARD_ROWS * n_parts // n_rows), MOST_SUMS)
+    if engine.is_remote:
+        items = [source.part_range(*span) for span in spans]
+        return reduce(engine, items, OnSpan(work), (source.without_parts(), features))
+    return reduce(LOCAL, [source.span(*span) for span in spans], work, features)
+
+
+class AnchorGraph:
+    """W = Z L^-1 Z' = A A', A = Z L^-1/2, L = diag(Z'1), for anchor features Z of n rows, each of sum one.
+
+    No weight is negative, and all degrees are one: W 1 = Z 1 = 1. What is asked of the n x n matrix comes of the small
+    one A'A = L^-1/2 Z'Z L^-1/2, and functions on the rows are f = A v, or coefficients L^-1/2 v of the features, also
+    of new rows. With weights of the rows, sums are weighted.
+
+    Parameters
+    ----------
+    sums : GraphSums
+
+    Attributes
+    ----------
+    n_rows : int
+    features : list of CSR matrix, or None
+    root : array of shape (m,)
+        L^-1/2, zero for landmarks of no row.
+    total : float
+        Sum of the weights of the rows.
+    matrix : sparse array of shape (m, m)
+        A'A, with the eigenvalues of W but for zeros.
+
+    References
+    ----------
+    Liu, He and Chang, "Large Graph Construction for Scalable Semi-Supervised Learning", ICML 2010, equation 6.
+    """
+
+    def __init__(self, sums: GraphSums) -> None:
+        self.n_rows, self.features = sums.n_rows, sums.features
+        with np.errstate(divide="ignore"):
+            self.root = np.where(sums.degree > 0, sums.degree**-0.5, 0.0)
+        self.total = float(sums.degree.sum())
+        scale = sp.diags_array(self.root)
+        self.matrix = sp.csr_array(scale @ sums.gram @ scale)
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks that rows share."""
+        return int(np.count_nonzero(self.root))
+
+    _found: tuple[int, NDArray, NDArray] | None = None
+
+    def eigenvectors(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The largest eigenvalues of A'A, descending from one, and their vectors, shape (m, count); found once."""
+        if self._found is None or self._found[0] < count:
+            values, vectors = leading(self.matrix, min(count, self.rank))
+            self._found = count, np.minimum(values, 1.0), vectors
+        _, values, vectors = self._found
+        return values[:count], vectors[:, :count]
+
+
+def is_anchored(features: FeatureMap) -> bool:
+    """Whether a map is one of anchors alone, maybe of learned coordinates."""
+    inner: Any = features
+    while isinstance(inner, MetricFeatures):
+        inner = inner.features
+    return isinstance(inner, AnchorFeatures)

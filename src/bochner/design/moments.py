@@ -1,0 +1,256 @@
+"""The mergeable statistic of ridge regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bochner.data.weights import are_unit
+from bochner.engines.algebra import gram
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.local import in_threads
+
+PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
+CENTRED = 512  # rows of the Gram matrix that are centred at a time
+
+COPIED = 256  # rows and columns that are turned at a time
+
+
+class Centred(NamedTuple):
+    """Moments about the weighted means, which is what an unpenalised intercept leaves of the problem."""
+
+    gram: NDArray  # (D, D)
+    cross: NDArray  # (D, K)
+    total: NDArray  # (K,), sums of squares of the targets
+    feature_mean: NDArray  # (D,)
+    target_mean: NDArray  # (K,)
+
+
+class Moments:
+    """Weighted sums of products of the columns of A = [Z, Y, 1]: the matrix A'WA in float64, and the row count.
+
+    It holds Z'WZ, Z'WY, Y'WY and all weighted sums and means, and adds: the moments of two sets of rows are the sum
+    of theirs. A block's product is taken in the precision of the block by one symmetric BLAS call and added in float64.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns D of Z.
+    n_outputs : int
+        Columns K of Y.
+    dtype : dtype, default=float32
+        Precision of the blocks.
+    shared : bool, default=False
+        Whether all threads make one block's product, in panels, which takes a tenth more operations.
+    """
+
+    def __init__(self, n_features: int, n_outputs: int, dtype: DTypeLike = np.float32, shared: bool = False) -> None:
+        self.n_features, self.n_outputs, self.dtype, self.shared = n_features, n_outputs, np.dtype(dtype), shared
+        self.n_columns = n_features + n_outputs + 1
+        self.matrix = np.zeros((self.n_columns, self.n_columns))
+        self.n_rows = 0
+        self._product: NDArray | None = None
+
+    @classmethod
+    def holding(cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike) -> Moments:
+        """Moments whose matrix, of shape (D + K + 1, D + K + 1), is summed already."""
+        moments = cls(len(matrix) - n_outputs - 1, n_outputs, dtype)
+        moments.matrix, moments.n_rows = matrix, n_rows
+        return moments
+
+    def workspace(self, rows: int) -> NDArray:
+        """Return an empty array for a block of A; its first `n_features` columns are for the features."""
+        return np.empty((rows, self.n_columns), self.dtype)
+
+    def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
+        """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
+
+        Parameters
+        ----------
+        A : array of shape (b, D + K + 1)
+        y : array of shape (b, K)
+        weight : array of shape (b,)
+        """
+        A[:, self.n_features : -1] = y
+        A[:, -1] = 1
+        if not are_unit(weight):
+            A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
+        if self._product is None:
+            self._product = np.empty(self.matrix.shape, self.dtype)
+        with single_threaded_blas():
+            self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
+        self.n_rows += int(np.count_nonzero(weight))
+
+    def trim(self) -> Moments:
+        """Free what only further blocks need."""
+        self._product = None
+        return self
+
+    def state(self) -> dict[str, NDArray]:
+        """All that it holds: the rows of the lower triangle one after the other, the figures, an empty array."""
+        sizes = np.arange(1, self.n_columns + 1)
+        lower, first = np.empty(int(sizes.sum())), 0
+        for row, size in zip(self.matrix, sizes.tolist(), strict=True):
+            lower[first : first + size] = row[:size]
+            first += size
+        figures = np.array([self.n_features, self.n_outputs, self.n_rows, self.shared], np.int64)
+        return {"lower": lower, "figures": figures, "dtype": np.empty(0, self.dtype)}
+
+    @classmethod
+    def of(cls, state: Mapping[str, NDArray]) -> Moments:
+        """The moments of a `state`, to the bit."""
+        n_features, n_outputs, n_rows, shared = state["figures"].tolist()
+        moments = cls(n_features, n_outputs, state["dtype"].dtype, bool(shared))
+        moments.n_rows = n_rows
+        lower, matrix, first = state["lower"], moments.matrix, 0
+        for size, row in enumerate(matrix, 1):
+            row[:size] = lower[first : first + size]
+            first += size
+        for start in range(0, len(matrix), COPIED):
+            part, rest = slice(start, start + COPIED), slice(start + COPIED, None)
+            matrix[part, rest] = matrix[rest, part].T
+            own = matrix[part, part]
+            own += np.tril(own, -1).T
+        return moments
+
+    def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:
+        """Add rows of binning features, which have one entry in each of P grids of D / P columns.
+
+        A thread takes the products of one grid with some others at a time, in the order of the rows, so that bits do
+        not depend on the number of threads. Where rows have no weights and a grid one value, bins are counted, and only
+        the counts of all rows are rounded; other products are taken and added in float64.
+
+        Parameters
+        ----------
+        ids : int array of shape (P, b)
+            Number of each row's bin in its grid.
+        values : array of shape (P, b), or (P, 1) where all entries of a grid are equal
+        y : array of shape (b, K)
+        weight : array of shape (b,)
+
+        Raises
+        ------
+        ValueError
+            Where the numbers are not below D / P, or P does not divide D.
+        """
+        P, D = len(ids), self.n_features
+        B = D // max(P, 1)
+        if P * B != D or (ids.size and not 0 <= ids.min() <= ids.max() < B):
+            raise ValueError(f"{P:,} grids do not number {D:,} columns: bins must be hashed to have moments.")
+        bins = _Bins(ids.astype(np.min_scalar_type(B - 1), copy=False), B, values, weight)
+        items = [(p, q) for p in range(P) for q in range(0, p + 1, PAIRED)]
+        in_threads(lambda item: bins.add_pairs(*item, self.matrix), items)
+        E = np.column_stack([y, np.ones(len(y))])
+        T = np.ascontiguousarray(E.T) * weight
+        in_threads(lambda p: bins.add_sums(p, T, self.matrix[D:]), range(P))
+        self.matrix[:D, D:] = self.matrix[D:, :D].T
+        E *= np.sqrt(weight)[:, np.newaxis]
+        with single_threaded_blas():
+            self.matrix[D:, D:] += E.T @ E
+        self.n_rows += int(np.count_nonzero(weight))
+
+    def __iadd__(self, other: Moments) -> Moments:
+        self.matrix += other.matrix
+        self.n_rows += other.n_rows
+        self.dtype, self._product = np.promote_types(self.dtype, other.dtype), None
+        return self
+
+    def __add__(self, other: Moments) -> Moments:
+        total = Moments(self.n_features, self.n_outputs, self.dtype)
+        total += self
+        total += other
+        return total
+
+    def __isub__(self, other: Moments) -> Moments:
+        self.matrix -= other.matrix
+        self.n_rows -= other.n_rows
+        return self
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Moments without those of some of the rows."""
+        rest = Moments(self.n_features, self.n_outputs, self.dtype)
+        rest += self
+        rest -= other
+        return rest
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights; the number of rows where there are none."""
+        return float(self.matrix[-1, -1])
+
+    def centred(self, overwrite: bool = False) -> Centred:
+        """Moments about the weighted means.
+
+        Parameters
+        ----------
+        overwrite : bool, default=False
+            Whether the Gram matrix may take the place of the moments, which are lost.
+        """
+        D = self.n_features
+        means = self.matrix[-1, :-1] / self.weight
+        feature_mean, target_mean = means[:D], means[D:]
+        gram = self.matrix[:D, :D] if overwrite else self.matrix[:D, :D].copy()
+        for start in range(0, D, CENTRED):
+            part = slice(start, start + CENTRED)
+            gram[part] -= self.weight * np.outer(feature_mean[part], feature_mean)
+        cross = self.matrix[:D, D:-1] - self.weight * np.outer(feature_mean, target_mean)
+        squares = np.diagonal(self.matrix)[D:-1] - self.weight * target_mean**2
+        return Centred(gram, cross, np.maximum(squares, 0.0), feature_mean, target_mean)
+
+    def centred_trace(self) -> float:
+        """Trace of the centred Gram matrix: total variance of the features."""
+        D = self.n_features
+        squares = np.diagonal(self.matrix)[:D] - self.matrix[-1, :D] ** 2 / self.weight
+        return float(np.maximum(squares, 0.0).sum())
+
+
+class _Bins:
+    """Rows of hashed bins.
+
+    Parameters
+    ----------
+    ids : unsigned integer array of shape (P, b)
+    n_buckets : int
+        Columns B of each grid.
+    values : array of shape (P, b) or (P, 1)
+    weight : array of shape (b,)
+    """
+
+    def __init__(self, ids: NDArray, n_buckets: int, values: NDArray, weight: NDArray) -> None:
+        self.ids, self.n_buckets, self.weight = ids, n_buckets, weight
+        self.values = None if values.shape[1] == 1 else values
+        self.scales = values[:, 0].astype(np.float64) if self.values is None else np.ones(len(ids))
+
+    def _columns(self, p: int) -> slice:
+        return slice(p * self.n_buckets, (p + 1) * self.n_buckets)
+
+    def add_pairs(self, p: int, first: int, matrix: NDArray) -> None:
+        """Add products of grid p with itself or earlier ones, some of them from the first on, to a matrix."""
+        from bochner.loops.bins import add_panel, count_pairs, sum_pairs
+
+        shape, own = (2, self.n_buckets, self.n_buckets), self._columns(p)
+        counted, factor = self.values is None and are_unit(self.weight), self._times(p, self.weight)
+        for q in range(first, min(first + PAIRED, p + 1), 2):
+            pair = q, min(q + 1, p)
+            ids, panels = [self.ids[one] for one in (p, *pair)], np.zeros(shape, np.int32 if counted else np.float64)
+            if counted:
+                count_pairs(*ids, panels)
+            else:
+                sum_pairs(*ids, *[self._times(one, factor) for one in pair], panels)
+            for one, panel in zip(sorted(set(pair)), panels, strict=False):
+                other, scale = self._columns(one), self.scales[p] * self.scales[one]
+                add_panel(panel, scale, matrix[own, other], matrix[other, own])
+
+    def _times(self, p: int, factor: NDArray) -> NDArray:
+        """A factor of each row times its value in a grid, but for what `scales` hold."""
+        return factor if self.values is None else factor * self.values[p]
+
+    def add_sums(self, p: int, T: NDArray, sums: NDArray) -> None:
+        """Add T Z of grid p to sums, of shape (K + 1, >= D), T of shape (K + 1, b)."""
+        from bochner.loops.bins import sum_rows
+
+        sum_rows(self.ids[p], self._times(p, T), found := np.zeros((len(T), self.n_buckets)))
+        sums[:, self._columns(p)] += self.scales[p] * found

@@ -1,0 +1,255 @@
+"""The normal equations of ridge regression as an operator, without the D x D matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bochner.data.weights import are_unit
+from bochner.design.passes import Groups
+from bochner.design.vectors import add_scaled, dots
+from bochner.features.stored import StoredRows
+
+
+@dataclass
+class Totals:
+    """Sums over rows that are needed once; those of two sets of rows add up.
+
+    Attributes
+    ----------
+    sums : array of shape (K + 1, D)
+        [y, 1]'WZ.
+    weights : array of shape (K + 1,)
+        [y, 1]'w.
+    squares : array of shape (D,)
+        Diagonal of Z'WZ, where there are many rows; else zero.
+    n_rows : int
+        Rows of positive weight.
+    """
+
+    sums: NDArray
+    weights: NDArray
+    squares: NDArray
+    n_rows: int = 0
+
+    def __iadd__(self, other: Totals) -> Totals:
+        self.sums += other.sums
+        self.weights += other.weights
+        self.squares += other.squares
+        self.n_rows += other.n_rows
+        return self
+
+
+@dataclass
+class Products:
+    """A product with the centred matrix, shape (K, D), and inner products, shape (K,), of some of the rows."""
+
+    product: NDArray
+    squares: NDArray[np.float64]
+
+    def __iadd__(self, other: Products) -> Products:
+        self.product += other.product
+        self.squares += other.squares
+        return self
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How sums over blocks are taken.
+
+    Attributes
+    ----------
+    dtype : dtype
+        Of the sums of a block.
+    many : bool
+        Whether there are so many rows that sums grow by little in the end: those of blocks are added in double
+        precision then.
+    """
+
+    dtype: np.dtype
+    many: bool
+
+    def zeros(self, *shape: int) -> NDArray:
+        """The sum over no blocks."""
+        return np.zeros(shape, np.float64 if self.many else self.dtype)
+
+    def add(self, total: NDArray, add: Callable[[NDArray], object]) -> None:
+        """Let ``add(sums)`` add the sums of a block to the total, or to zeros that are added to it."""
+        if not self.many:
+            add(total)
+            return
+        own = np.zeros(total.shape, self.dtype)
+        add(own)
+        total += own
+
+    def totals(self, blocks: Iterable[StoredRows], n_features: int, n_outputs: int) -> Totals:
+        """Sums of features, targets and weights."""
+        sums, squares = self.zeros(n_outputs + 1, n_features), self.zeros(n_features)
+        weights, n_rows = np.zeros(n_outputs + 1), 0
+        for features, y, weight in blocks:
+            T = np.ones((n_outputs + 1, len(y)), self.dtype)
+            T[:-1] = y.T
+            if not are_unit(weight):
+                T *= weight.astype(self.dtype, copy=False)
+            self.add(sums, partial(features.backward, T))
+            weights += T.sum(axis=1, dtype=np.float64)
+            if self.many:
+                self.add(squares, partial(features.squares, weight.astype(self.dtype)))
+            n_rows += int(np.count_nonzero(T[-1]))
+        return Totals(sums, weights, squares, n_rows)
+
+    def product(self, blocks: Iterable[StoredRows], V: NDArray) -> NDArray:
+        """V Z'WZ, of shape (K, D)."""
+        found = self.zeros(*V.shape)
+        for features, _, weight in blocks:
+            self.add(found, partial(features.normal, V, weight))
+        return found
+
+    def squares(self, blocks: Iterable[StoredRows], n_features: int) -> NDArray:
+        """Diagonal of Z'WZ, shape (D,), in the precision of the sums of blocks."""
+        found = np.zeros(n_features, self.dtype)
+        for features, _, weight in blocks:
+            features.squares(weight.astype(self.dtype), found)
+        return found
+
+
+class Centred:
+    """V -> V (Z'WZ about a mean row) of some blocks.
+
+    Parameters
+    ----------
+    blocks : iterable of StoredRows, or Groups
+    feature_mean : array of shape (D,)
+        Of all rows, which these blocks need not be.
+    weight : float
+        Sum of the weights of the blocks.
+    sums : Sums
+    """
+
+    def __init__(self, blocks: Iterable[StoredRows] | Groups, feature_mean: NDArray, weight: float, sums: Sums) -> None:
+        self.blocks, self.feature_mean, self.weight, self.sums = blocks, feature_mean, weight, sums
+
+    def add(self, V: NDArray, Q: NDArray) -> NDArray[np.float64]:
+        """Add the product of V to Q, and return the inner products of the rows of V and the product, shape (K,).
+
+        Features that are read twice, there and back, are centred by the rows of V Z' in between, which keeps the digits
+        that a difference of large sums would lose, and whose sums of squares are the inner products; those that are
+        read once, by the outer product of the means.
+        """
+        V, mean = np.ascontiguousarray(V, self.sums.dtype), self.feature_mean[np.newaxis]
+        if isinstance(self.blocks, Groups):
+            found: Products = self.blocks.total(Share(self.feature_mean, self.sums), V)
+            Q += found.product.astype(Q.dtype, copy=False)
+            return found.squares
+        if isinstance(self.blocks, list) and any(block.features.fused for block in self.blocks):
+            product = self.sums.product(self.blocks, V)
+            add_scaled(product, mean, -self.weight * (V @ self.feature_mean))
+            Q += product
+            return dots(V, product)
+        product, squares, left = self.sums.zeros(*V.shape), np.zeros(len(V)), np.zeros(len(V))
+        offset = (V @ self.feature_mean)[:, np.newaxis]
+        for features, _, weight in self.blocks:
+            T = features.forward(V)
+            T -= offset.astype(T.dtype, copy=False)
+            weighted = T if are_unit(weight) else T * weight.astype(T.dtype, copy=False)
+            squares += dots(weighted, T)
+            left += weighted.sum(axis=1, dtype=np.float64)
+            self.sums.add(product, partial(features.backward, weighted))
+        add_scaled(product, mean, -left)
+        Q += product.astype(Q.dtype, copy=False)
+        return squares
+
+
+@dataclass(frozen=True)
+class Share:
+    """The work of a group: its part of a product.
+
+    Attributes
+    ----------
+    feature_mean : array of shape (D,)
+    sums : Sums
+    """
+
+    feature_mean: NDArray
+    sums: Sums
+
+    def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> Products:
+        """The product of V with the rows of some blocks about the mean of all."""
+        product = self.sums.zeros(*V.shape)
+        return Products(product, Centred(blocks, self.feature_mean, 0.0, self.sums).add(V, product))
+
+
+class NormalEquations(Centred):
+    """V -> V Z'WZ about the weighted mean, which is what an unpenalised intercept leaves of the problem.
+
+    With m = Z'w / sum(w) the mean row of Z, the operator is V -> V (Z'WZ - sum(w) m m'), one pass over the features.
+
+    Parameters
+    ----------
+    blocks : iterable of StoredRows, or Groups
+        Iterated once a product; of groups each is, where it is. With an attribute `many` that is true the sums of
+        blocks are added in double precision, and the diagonal is summed in the first pass, with all else.
+    n_features, n_outputs : int
+        Columns D of Z and K of y.
+    dtype : dtype
+        Of the vectors and sums.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of positive weight.
+    weight : float
+        Sum of the weights.
+    feature_mean : array of shape (D,)
+    target_mean : array of shape (K,)
+    rhs : array of shape (K, D)
+        (y - mean)'WZ.
+    """
+
+    def __init__(
+        self, blocks: Iterable[StoredRows] | Groups, n_features: int, n_outputs: int, dtype: DTypeLike
+    ) -> None:
+        self.dtype, self.blocks = np.dtype(dtype), blocks
+        self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
+        found: Totals = self._over(self.sums.totals, n_features, n_outputs)
+        sums, weights, self.n_rows = found.sums, found.weights, found.n_rows
+        self._squares = found.squares if self.sums.many else None
+        weight = float(weights[-1])
+        super().__init__(blocks, (sums[-1] / weight).astype(self.dtype), weight, self.sums)
+        self.target_mean = weights[:-1] / self.weight
+        add_scaled(sums[:-1], sums[-1:], -self.target_mean)
+        self.rhs = sums[:-1].astype(self.dtype, copy=False)
+
+    def _over(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``work(blocks, *arguments)`` sums over all blocks, which is done where they are."""
+        blocks = self.blocks
+        return blocks.total(work, *arguments) if isinstance(blocks, Groups) else work(blocks, *arguments)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """K and D."""
+        return self.rhs.shape
+
+    def __call__(self, V: NDArray) -> NDArray:
+        """V (Z'WZ - sum(w) m m'), of shape (K, D)."""
+        Q = np.zeros(V.shape, self.dtype)
+        self.add(V, Q)
+        return Q
+
+    def diagonal(self) -> NDArray:
+        """Diagonal of the centred matrix, shape (D,), not negative."""
+        if self._squares is not None:
+            diagonal = self._squares.astype(self.dtype)
+        else:
+            diagonal = self._over(self.sums.squares, self.shape[1])
+        diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
+        return np.maximum(diagonal, 0, out=diagonal)
+
+    def intercept(self, coef: NDArray) -> NDArray:
+        """Intercepts that go with coefficients of shape (K, D), shape (K,)."""
+        return self.target_mean - coef @ self.feature_mean

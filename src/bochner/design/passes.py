@@ -1,0 +1,173 @@
+"""Passes over features that are not all held here: computed block by block, or on the workers of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bochner.design.reductions import READING_BYTES, typed_blocks
+from bochner.engines.base import Engine, results
+from bochner.engines.progress import Advance, no_advance
+from bochner.features.base import Centres, FeatureMap
+from bochner.features.stored import StoredRows
+from bochner.sources.stream import PartRange
+
+SENT_BYTES = 1 << 20  # of an argument that is sent with each work
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Blocks whose features are computed again in every pass, without rounding, by a map that has its training rows.
+
+    Attributes
+    ----------
+    source : Source
+    features : FeatureMap
+    dtype : dtype
+    rows : int
+        Of a block.
+    centres : sequence of array or None, one for each part of the map, or None
+        Taken from the features.
+    advance : callable
+    """
+
+    source: Any
+    features: FeatureMap
+    dtype: np.dtype
+    rows: int
+    centres: Centres | None
+    advance: Advance = no_advance
+
+    @property
+    def many(self) -> bool:
+        """Whether there may be more rows than sums of bins in single precision tell apart."""
+        return not self.features.is_dense
+
+    def __iter__(self) -> Iterator[StoredRows]:
+        for X, y, weight in typed_blocks(self.source, self.rows, self.dtype, self.advance):
+            yield StoredRows(self.features.store(X, centres=self.centres), y, weight)
+
+    def without_parts(self) -> Passes:
+        """The same without rows."""
+        return replace(self, source=self.source.without_parts(), advance=no_advance)
+
+    def with_parts(self, span: PartRange) -> Passes:
+        """The same with the rows of a span."""
+        return replace(self, source=self.source.with_parts(span))
+
+
+@dataclass(frozen=True)
+class OnSpan:
+    """Work on a source and a map, which gets the source as its span and the rest.
+
+    Attributes
+    ----------
+    work : callable (source, features)
+        With an attribute `n_bytes`.
+    """
+
+    work: Any
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of a call."""
+        return self.work.n_bytes
+
+    def __call__(self, span: PartRange, shared: tuple[Any, Any]) -> Any:
+        """Do the work."""
+        source, features = shared
+        return self.work(source.with_parts(span), features)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The work of computing the blocks of a group, which its worker holds.
+
+    Attributes
+    ----------
+    n_bytes : int
+        Of the blocks.
+    whole_worker : bool
+        Whether it may use all threads of its worker.
+    """
+
+    n_bytes: int
+    whole_worker: bool = True
+
+    def __call__(self, span: PartRange, passes: Passes) -> list[StoredRows]:
+        """All blocks of the rows of a span."""
+        return list(passes.with_parts(span))
+
+
+@dataclass(frozen=True)
+class OnGroup:
+    """Work on the blocks of a group, which are held or else computed again.
+
+    Attributes
+    ----------
+    work : callable (blocks, ...)
+    n_bytes : int
+        Memory of a call.
+    whole_worker : bool
+        Whether it may use all threads of its worker.
+    """
+
+    work: Callable[..., Any]
+    n_bytes: int
+    whole_worker: bool = True
+
+    def __call__(self, group: list[StoredRows] | PartRange, passes: Passes | None, *arguments: Any) -> Any:
+        """Do the work on blocks, or on those that a map makes of a span."""
+        blocks = passes.with_parts(group) if isinstance(group, PartRange) and passes is not None else group
+        return self.work(blocks, *arguments)
+
+
+class Groups:
+    """Blocks of features on the workers of an engine, a group of consecutive ones for each; they never come here.
+
+    A group is one work in each pass, whatever worker does it: so sums have the same bits where one is lost.
+
+    Parameters
+    ----------
+    engine : Engine
+        One that is remote.
+    passes : Passes
+        Over all rows.
+    spans : sequence of Span
+        The groups.
+    held : bool
+        Whether workers keep the features, and do not compute them again in every pass.
+
+    Attributes
+    ----------
+    many : bool
+        As of `Passes`.
+    """
+
+    def __init__(self, engine: Engine, passes: Passes, spans: Sequence[PartRange], held: bool) -> None:
+        self.engine, self.advance, self.held, self.many = engine, passes.advance, held, passes.many
+        self.n_rows = [span.n_rows for span in spans]
+        row = passes.features.stored_bytes(passes.dtype, packed=False)
+        self.n_bytes = 3 * passes.rows * row + READING_BYTES
+        shared = engine.share(passes.without_parts())
+        self.passes = None if held else shared
+        self.groups = [
+            engine.submit(Hold(span.n_rows * row + self.n_bytes), span, shared) if held else span for span in spans
+        ]
+
+    def total(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the sum of ``work(blocks, *arguments)`` over the groups, added in their order; it must have ``+=``."""
+        sent = [self.engine.share(value) if getattr(value, "nbytes", 0) > SENT_BYTES else value for value in arguments]
+        task, total = OnGroup(work, self.n_bytes), None
+        handles = [self.engine.submit(task, group, self.passes, *sent) for group in self.groups]
+        for n_rows, own in zip(self.n_rows, results(self.engine, handles), strict=True):
+            if total is None:
+                total = deepcopy(own)  # which may be read-only
+            else:
+                total += own
+            self.advance(n_rows)
+        return total

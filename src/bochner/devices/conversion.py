@@ -1,0 +1,51 @@
+"""Public methods take arrays of any library, and answer with arrays of the same one, on the same device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from bochner.devices.device import Device, device_of, to_host
+from bochner.settings import settings
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+ARRAYS = "X", "y", "sample_weight", "classes", "q"
+ASIDE = "classes", "q"  # few numbers, which may lie elsewhere
+
+
+def any_arrays(method: Method) -> Method:
+    """Let a method of an estimator take arrays of other libraries; it is given those of NumPy.
+
+    Where they lie on a device, this is the one of the settings inside. Numbers that the method returns go to where X
+    lies, and are in single precision where X is; labels that are not numbers stay NumPy's, and sparse matrices SciPy's.
+    """
+    takes = signature(method)
+
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        bound = takes.bind_partial(*arguments, **named)
+        given = {name: bound.arguments[name] for name in ARRAYS if name in bound.arguments}
+        place = device_of(*(array for name, array in given.items() if name not in ASIDE))
+        if place is None:
+            return method(*arguments, **named)
+        bound.arguments.update((name, to_host(array)) for name, array in given.items() if device_of(array) is not None)
+        with nullcontext() if place.is_host else settings(device=place):
+            found = method(*bound.args, **bound.kwargs)
+        follows = device_of(given.get("X")) is not None
+        return _returned(found, place, str(given["X"].dtype).endswith("float32")) if follows else found
+
+    return cast(Method, call)
+
+
+def _returned(found: Any, place: Device, single: bool) -> Any:
+    """What a method has found, where it is asked for, in single precision or as it is."""
+    if isinstance(found, tuple):
+        return tuple(_returned(one, place, single) for one in found)
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
+        return found
+    return place.put(found.astype(np.float32) if single and found.dtype == np.float64 else found)
