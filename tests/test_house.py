@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"markup", "notices"},
     {"settings"},
+    {"devices"},
     {"engines", "loops", "scores"},
     {"kernels", "data"},
     {"sources"},
-    {"devices"},
     {"features"},
     {"design", "theory"},
     {"solvers"},

@@ -17,11 +17,11 @@ from bochner.cli.saved import SavedModel, check_output, read_model
 from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
 from bochner.cli.target import Target, read_target, score, split_target
 from bochner.engines.progress import progress
-from bochner.inputs.predictions import named_columns, predict_stream
 from bochner.loops.clock import CLOCK
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.hash_split import HashSplit
+from bochner.sources.rowwise import named_columns, write_predictions
 from bochner.sources.table_files import write_table
 
 
@@ -110,7 +110,7 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
         if isinstance(table, TableSource):
             names = table.names or []
             with progress("Predicting", table.n_rows, True) as advance:
-                n_rows = predict_stream(table, columns_of, out, advance)
+                n_rows = write_predictions(table, columns_of, out, advance)
         else:
             names, n_rows, columns = table.column_names, table.num_rows, pa.table(columns_of(table))
     if isinstance(table, pa.Table):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +29,6 @@ from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import caution_unlabelled, require_target
-from bochner.inputs.predictions import LazyScore, predicted
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import ClassWeighted, Stream, column_units, encoded_source, given, given_batch
 from bochner.kernels import Kernel
@@ -39,8 +37,7 @@ from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions
 from bochner.sources.base import Batch
-from bochner.sources.dask_map import MethodCall, lazy
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
 FEW_ROWS = 20
@@ -236,17 +233,7 @@ class ClassesInParts(StreamedMachine):
         self.coef_ = found.coef
 
 
-def _labelled(labels: NDArray) -> dict[str, NDArray]:
-    """The column of predicted labels."""
-    return {"predicted": labels}
-
-
-def _by_class(columns: list[str], found: NDArray) -> dict[str, NDArray]:
-    """Columns of what there is for each class."""
-    return dict(zip(columns, found.T, strict=True))
-
-
-class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, ClassesInParts):
+class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
     """Kernel classification in linear time, by random features.
 
     By default, as in the seed paper, the fit is least squares on targets of -1 and 1. K classes are K right-hand sides
@@ -410,6 +397,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
+    score = rowwise_score
 
     losses: ClassVar = ("auto", "squared", *CLASS_LOSSES)
 
@@ -577,8 +565,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
                 f"The target has a different label in each of the {n_rows} rows: it looks like an identifier."
             )
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes.
 
@@ -596,7 +583,7 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
-    @any_arrays
+    @rowwise("predicted")
     def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict labels.
 
@@ -614,16 +601,12 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             In the library and on the device of X, unless labels are strings. For a Dask array, a Dask array; for a Dask
             data frame, a series with its index; neither is computed yet. With `out`, the path of the file.
         """
-        if out is not None or is_streamed(X):
-            check_is_fitted(self)
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "predict", n_jobs), _labelled, names, out)
         scores = self._scores(X, n_jobs)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         return self.classes_[scores.argmax(axis=1)]
 
-    @any_arrays
+    @rowwise(class_columns)
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict class probabilities, calibrated on leave-one-out or validation scores.
 
@@ -642,17 +625,6 @@ class KernelMachineClassifier(LazyScore, ClassifierMixin, PredictionSets, Classe
             Dask data frame, one with its index and a column for each class; neither is computed yet. With `out`, the
             path of the file.
         """
-        if out is not None or is_streamed(X):
-            check_is_fitted(self)
-            columns = [f"probability_{label}" for label in self.classes_.tolist()]
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(
-                X,
-                MethodCall.of(self, "predict_proba", n_jobs),
-                partial(_by_class, columns),
-                names,
-                out,
-            )
         scores = self._scores(X, n_jobs)
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss

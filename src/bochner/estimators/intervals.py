@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.table import TableEncoder
-from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 from bochner.estimators.base import KernelMachine
@@ -26,7 +25,7 @@ from bochner.selection.policy import POLICY
 from bochner.selection.split import fold_numbers
 from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.conformal import mass_before, require_coverage, threshold
-from bochner.sources.dask_map import lazy
+from bochner.sources.rowwise import rowwise
 
 
 class Intervals:
@@ -42,8 +41,7 @@ class Intervals:
     solver_: str
     _one_target: bool
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def predict_interval(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Predict intervals that contain the target of a new row with a given probability.
 
@@ -119,8 +117,7 @@ class Intervals:
         require_coverage(coverage)
         return self._quantiles(X, np.array([(1 - coverage) / 2, (1 + coverage) / 2]), n_jobs)
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def predict_quantile(self, X: Any, q: float | Sequence[float], n_jobs: int | None = None) -> NDArray[np.float64]:
         """Predict quantiles of the target of new rows.
 
@@ -211,8 +208,7 @@ class PredictionSets:
     predict_proba: Any
     classes_: NDArray
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
         """Predict sets of classes that contain the true class with a given probability.
 

@@ -44,6 +44,7 @@ from bochner.solvers.posterior import (
     noise_variance,
     posterior_of,
 )
+from bochner.sources.rowwise import rowwise
 
 N_LANDMARKS, SUMMED_ROWS, BLOCK_ROWS = 1024, 8192, 4096
 SCALE_ROWS = 4096  # that tell the scale of the noise
@@ -446,6 +447,7 @@ class GaussianProcess(KernelMachine):
 
         return choose
 
+    @rowwise("std")
     def _deviations(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
         """Standard deviations of new targets, of the shape of predictions."""
         posterior = self._posterior()

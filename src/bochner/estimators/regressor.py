@@ -27,15 +27,13 @@ from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
 from bochner.estimators.streamed import StreamedMachine
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import normalised_weights, require_target
-from bochner.inputs.predictions import LazyScore, named_columns, predicted
 from bochner.inputs.targets import Standardised
 from bochner.inputs.training import encoded_source, given, given_batch
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
-from bochner.sources.dask_map import MethodCall, dask_map
 from bochner.sources.dask_parts import is_collection
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
 CheckedTarget = tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64], NDArray[np.float64]]
@@ -172,18 +170,7 @@ class NumbersInParts(StreamedMachine):
             raise ValueError(f"The model was fitted to {len(self.target_mean_)} targets, and y has shape {y.shape}.")
 
 
-def _columns(found: NDArray | tuple[NDArray, ...]) -> dict[str, NDArray]:
-    """Columns of predictions, and of their standard deviations where there are such."""
-    both = found if isinstance(found, tuple) else (found,)
-    return named_columns(None, dict(zip(("predicted", "std"), both, strict=False)))
-
-
-def _std(found: NDArray) -> dict[str, NDArray]:
-    """Columns of standard deviations alone."""
-    return named_columns(None, {"std": found})
-
-
-class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, NumbersInParts, Intervals):
+class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, Intervals):
     """Kernel ridge regression in linear time, by random features.
 
     Fits  min_w sum_i s_i (y_i - b - z(x_i)'w)^2 + alpha ||w||^2  with z a random feature map of the kernel: Fourier
@@ -339,6 +326,7 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
 
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"return_std": UNUSED, "n_jobs": UNUSED, "out": UNUSED}
+    score = rowwise_score
 
     losses: ClassVar = ("squared", *NUMBER_LOSSES)
 
@@ -519,7 +507,6 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         moments = TableStatistic.of(y.reshape(len(y), -1), normalised_weights(weight)).summary
         return y, weight, *mean_and_scale(moments)
 
-    @any_arrays
     def predict(self, X: Any, return_std: bool = False, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict targets and, on request, their standard deviations.
 
@@ -546,13 +533,13 @@ class KernelMachineRegressor(LazyScore, RegressorMixin, GaussianProcess, Numbers
         ValueError
             With `return_std`, if the model was fitted without ``uncertainty=True``.
         """
-        if out is not None or is_streamed(X):
-            check_is_fitted(self)
-            names = getattr(self, "feature_names_in_", None)
-            if return_std and out is None and is_collection(X):
-                std = dask_map(X, MethodCall.of(self, "_deviations", n_jobs), names, _std)
-                return self.predict(X, n_jobs=n_jobs), std
-            return predicted(X, MethodCall.of(self, "predict", return_std, n_jobs), _columns, names, out)
+        if return_std and out is None and is_collection(X):
+            return self._predict(X, False, n_jobs), self._deviations(X, n_jobs)
+        return self._predict(X, return_std, n_jobs, out=out)
+
+    @rowwise("predicted")
+    def _predict(self, X: Any, return_std: bool, n_jobs: int | None, *, out: Any = None) -> Any:
+        """Means, or means and deviations, of rows of any kind but deviations of collections."""
         scores = self._scores(X, n_jobs)
         scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss == "poisson")
         mean = scores[:, 0] if self._one_target else scores

@@ -17,12 +17,11 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
-from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
 from bochner.features.base import REMEDY, Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
-from bochner.sources.dask_map import lazy
+from bochner.sources.rowwise import rowwise
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
 BATCH_ROWS, EPOCHS = 4096, 4  # of the rows that k-means takes at a time, and how often it sees each
@@ -247,8 +246,7 @@ class AnchorFeatures(FeatureMap):
         """Memory of one row's landmarks and weights."""
         return self._most_neighbors * (4 + dtype.itemsize) + 8
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 

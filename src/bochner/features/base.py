@@ -20,9 +20,9 @@ from bochner.engines.algebra import product
 from bochner.engines.local import for_rows, require_memory
 from bochner.features.stored import Stored, StoredBytes, StoredFloats
 from bochner.kernels import Kernel
-from bochner.sources.dask_map import lazy
 from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
 from bochner.sources.rows import concat
+from bochner.sources.rowwise import rowwise
 
 TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 Rows: TypeAlias = "NDArray | sp.csr_array"
@@ -336,8 +336,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     def check_rows(self, X: Rows) -> None:
         """Raise ValueError where the map does not serve such rows."""
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def transform(self, X: Any) -> NDArray:
         """Compute the features.
 

@@ -14,7 +14,6 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.weights import are_one, unit_weights
-from bochner.devices.conversion import any_arrays
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
@@ -22,7 +21,7 @@ from bochner.features.metric import MetricFeatures
 from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 from bochner.notices import warn
-from bochner.sources.dask_map import lazy
+from bochner.sources.rowwise import rowwise
 
 REMEDY = "Transform in blocks of rows, or use fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
@@ -268,8 +267,7 @@ class BinningFeatures(FeatureMap):
     def _lookups(self) -> Lookups:
         return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 

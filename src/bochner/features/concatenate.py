@@ -14,12 +14,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.devices.conversion import any_arrays
 from bochner.engines.local import for_rows
 from bochner.features.base import REMEDY, Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
-from bochner.sources.dask_map import lazy
+from bochner.sources.rowwise import rowwise
 
 
 class ConcatenatedFeatures(FeatureMap):
@@ -191,8 +190,7 @@ class ConcatenatedFeatures(FeatureMap):
         """Memory that a stored row takes, over all maps."""
         return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def transform(self, X: Any) -> NDArray | sp.csr_matrix:
         """Compute the features.
 

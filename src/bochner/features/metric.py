@@ -19,7 +19,7 @@ from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import Stored
 from bochner.kernels import Kernel
 from bochner.markup import percent, table
-from bochner.sources.dask_map import lazy
+from bochner.sources.rowwise import rowwise
 
 if TYPE_CHECKING:
     from bochner.display import MetricDisplay
@@ -365,8 +365,7 @@ class MetricFeatures(FeatureMap):
         dense = self.dense
         return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def transform(self, X: Any) -> Any:
         """Compute the features.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,36 +9,24 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.data.weights import checked_weight
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
 from bochner.inputs.checks import caution_unlabelled, require_target
-from bochner.inputs.predictions import LazyScore, predicted
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import Stream, engine_of, given, given_batch
 from bochner.online.base import Labelled, OnlineKernelMachine
-from bochner.sources.dask_map import MethodCall
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import scan
 
 RECENT_ROWS, FEWEST_ROWS = 2048, 50  # predicted before they were learned, by which probabilities are calibrated
 COMMON_LINK = (2.0, 2 / 3)  # of few
 
 
-def _labels(found: NDArray) -> dict[str, NDArray]:
-    """The column of predicted labels."""
-    return {"predicted": found}
-
-
-def _by_class(columns: list[str], found: NDArray) -> dict[str, NDArray]:
-    """Columns of what there is for each class."""
-    return dict(zip(columns, found.T, strict=True))
-
-
-class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
+class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
     """Kernel classification of rows that come one after the other, which may forget old ones.
 
     Least squares on targets of -1 and 1, one for each class, by the recursion of `OnlineKernelRegressor`.
@@ -115,6 +102,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
     __metadata_request__decision_function: ClassVar = {"n_jobs": UNUSED}
+    score = rowwise_score
 
     classes_: NDArray
     _recent: tuple[NDArray, NDArray, NDArray] | None = None
@@ -224,7 +212,7 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         scores = self._scores(X, n_jobs)
         return scores[:, 0] if len(self.classes_) <= 2 else scores
 
-    @any_arrays
+    @rowwise("predicted")
     def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict labels by all rows so far.
 
@@ -240,14 +228,10 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         -------
         array of shape (n,), or Path
         """
-        if out is not None or is_streamed(X):
-            check_is_fitted(self)
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "predict", n_jobs), _labels, names, out)
         scores = self._scores(X, n_jobs)
         return self.classes_[_winners(scores, len(self.classes_))]
 
-    @any_arrays
+    @rowwise(class_columns)
     def predict_proba(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Estimate class probabilities, calibrated on scores of rows that were not learned yet.
 
@@ -264,11 +248,6 @@ class OnlineKernelClassifier(LazyScore, ClassifierMixin, OnlineKernelMachine):
         array of shape (n, K), or Path
             In the order of `classes_`.
         """
-        if out is not None or is_streamed(X):
-            check_is_fitted(self)
-            columns = partial(_by_class, [f"probability_{label}" for label in self.classes_.tolist()])
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "predict_proba", n_jobs), columns, names, out)
         scores = self._scores(X, n_jobs)
         return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
 

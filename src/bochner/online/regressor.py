@@ -8,27 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _check_y, check_consistent_length
 
 from bochner.data.table_statistic import TableStatistic, floats_of_targets
 from bochner.data.weights import checked_weight
 from bochner.devices.conversion import any_arrays
 from bochner.estimators.regressor import mean_and_scale
 from bochner.inputs.checks import require_target
-from bochner.inputs.predictions import LazyScore, named_columns, predicted
 from bochner.inputs.targets import Standardised
 from bochner.inputs.training import given_batch
 from bochner.online.base import Labelled, OnlineKernelMachine
-from bochner.sources.dask_map import MethodCall
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import rowwise, rowwise_score
 
 
-def _columns(found: NDArray) -> dict[str, NDArray]:
-    """Columns of predictions."""
-    return named_columns(None, {"predicted": found})
-
-
-class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
+class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     """Kernel ridge regression of rows that come one after the other, which may forget old ones.
 
     After n rows with weights s_i it is the solution of
@@ -127,6 +120,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
 
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"n_jobs": UNUSED, "out": UNUSED}
+    score = rowwise_score
 
     target_mean_: NDArray[np.float64]
     target_scale_: NDArray[np.float64]
@@ -187,7 +181,7 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
         self._prepare(X, y, sample_weight)
         return self
 
-    @any_arrays
+    @rowwise("predicted")
     def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:
         """Predict targets by all rows so far.
 
@@ -203,10 +197,6 @@ class OnlineKernelRegressor(LazyScore, RegressorMixin, OnlineKernelMachine):
         -------
         array of shape (n,) or (n, K), or Path
         """
-        if out is not None or is_streamed(X):
-            check_is_fitted(self)
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "predict", n_jobs), _columns, names, out)
         scores = self._scores(X, n_jobs)
         found = self._targets().inverse(scores)
         return found[:, 0] if self._one_target else found

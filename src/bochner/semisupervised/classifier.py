@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_temperature, probabilities
 from bochner.features.base import FeatureMap
-from bochner.inputs.predictions import LazyScore, predicted
 from bochner.notices import warn
 from bochner.semisupervised.base import (
     TEXT_OF_MARKS,
@@ -31,8 +29,7 @@ from bochner.semisupervised.base import (
     refuse_mixed,
 )
 from bochner.semisupervised.smoothers import Graph, Smooth, Smoother, left_out
-from bochner.sources.dask_map import MethodCall, lazy
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
 FEW_LABELS = 5  # of a class, below which values left out tell little
@@ -40,7 +37,7 @@ LARGEST_SCORE = 5.0  # in deviations over all rows
 SLOPE = 2.0  # of logarithms of probabilities, where no values left out tell it
 
 
-class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
+class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
     """Classification of rows of which few have a label, by a graph of all of them.
 
     Each row is a mixture of its s nearest landmarks, z(x), which k-means finds (`AnchorFeatures`); rows that share
@@ -124,6 +121,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"out": UNUSED}
     __metadata_request__predict_proba: ClassVar = {"out": UNUSED}
+    score = rowwise_score
 
     method_: str
     slope_: float
@@ -249,8 +247,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
         """Probabilities of scores, up to the largest: next to a label they grow without bound."""
         return probabilities(scores, np.array([self.slope_, 0.0]), largest=LARGEST_SCORE)
 
-    @lazy
-    @any_arrays
+    @rowwise()
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of the classes.
 
@@ -267,7 +264,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
         scores = self._values(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    @any_arrays
+    @rowwise("predicted")
     def predict(self, X: Any, *, out: Any = None) -> Any:
         """Predict labels, of new rows too.
 
@@ -282,12 +279,9 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
         array of shape (n,), or Path
         """
         check_is_fitted(self)
-        if out is not None or is_streamed(X):
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "predict"), _labels, names, out)
         return self.classes_[self._values(X).argmax(axis=1)]
 
-    @any_arrays
+    @rowwise(class_columns)
     def predict_proba(self, X: Any, *, out: Any = None) -> Any:
         """Estimate class probabilities.
 
@@ -303,19 +297,7 @@ class SemiSupervisedClassifier(LazyScore, ClassifierMixin, SemiSupervised):
             In the order of `classes_`.
         """
         check_is_fitted(self)
-        if out is not None or is_streamed(X):
-            names = getattr(self, "feature_names_in_", None)
-            by_class = partial(_by_class, [f"probability_{label}" for label in self.classes_.tolist()])
-            return predicted(X, MethodCall.of(self, "predict_proba"), by_class, names, out)
         return self._probabilities(self._values(X))
-
-
-def _labels(found: NDArray) -> dict[str, NDArray]:
-    return {"predicted": found}
-
-
-def _by_class(columns: list[str], found: NDArray) -> dict[str, NDArray]:
-    return dict(zip(columns, found.T, strict=True))
 
 
 def _log_loss(logits: NDArray, members: NDArray, weight: NDArray) -> float:

@@ -13,17 +13,15 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import FeatureMap
-from bochner.inputs.predictions import LazyScore, named_columns, predicted
 from bochner.semisupervised.base import Measured, SemiSupervised, checked_marks, coefficients, of_all_rows
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out
-from bochner.sources.dask_map import MethodCall
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
 LEAST_SHARE = 1e-12  # of what ones have spread to, below which a row is in no part of the graph with a target
 
 
-class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
+class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     """Regression on rows of which few have a target, by a graph of all of them.
 
     The graph is that of `SemiSupervisedClassifier`. By "spreading", the targets and the number one of each row that has
@@ -85,6 +83,7 @@ class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
 
     # what goes with a call is no metadata of the rows
     __metadata_request__predict: ClassVar = {"out": UNUSED}
+    score = rowwise_score
 
     method_: str
 
@@ -181,7 +180,7 @@ class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
         values = _ratio(found, self.method_) * self.scale_ + self.mean_
         return values[:, 0] if self._one_target else values
 
-    @any_arrays
+    @rowwise("predicted")
     def predict(self, X: Any, *, out: Any = None) -> Any:
         """Predict targets, of new rows too.
 
@@ -196,19 +195,12 @@ class SemiSupervisedRegressor(LazyScore, RegressorMixin, SemiSupervised):
         array of shape (n,) or (n, K), or Path
         """
         check_is_fitted(self)
-        if out is not None or is_streamed(X):
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "predict"), _columns, names, out)
         return self._numbers(self._values(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _columns(found: NDArray) -> dict[str, NDArray]:
-    return named_columns(None, {"predicted": found})
 
 
 def _ratio(found: NDArray, method: str) -> NDArray[np.float64]:

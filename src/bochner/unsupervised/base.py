@@ -28,7 +28,6 @@ from bochner.features.distances import median_gaussian
 from bochner.features.leaves import LeafMap, is_dense, seeded
 from bochner.features.nystroem import has_exact_kernel
 from bochner.inputs.checks import checked_rows, is_scaling
-from bochner.inputs.predictions import predicted
 from bochner.inputs.training import (
     Stream,
     draw,
@@ -43,9 +42,6 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.settings import current
-from bochner.sources.dask_map import MethodCall, dask_map
-from bochner.sources.dask_parts import is_collection
-from bochner.sources.opening import is_streamed
 from bochner.sources.scan import scan
 from bochner.sources.stream import StreamSource
 
@@ -178,24 +174,6 @@ class RowModel(KernelParameter):
     def _design(self, rows: Opened, features: FeatureMap, dtype: DTypeLike = np.float32, label: str = "") -> Design:
         """All rows seen through a map."""
         return Design(rows.source, features, dtype, engine=rows.engine)
-
-    def _of_rows(self, X: Any, method: str, names: Any) -> Any:
-        """What a method for rows in memory makes of rows of any kind; of a collection of Dask when it is asked for.
-
-        Parameters
-        ----------
-        X : rows of any kind
-        method : str
-            Of this model.
-        names : sequence of str or None
-            Columns that it needs.
-        """
-        check_is_fitted(self)
-        if is_collection(X):
-            return dask_map(X, MethodCall.of(self, method), names)
-        if is_streamed(X):
-            return predicted(X, MethodCall.of(self, method), dict, names, None)
-        return getattr(self, method)(X)
 
     def _mapped(self, X: Any, work: Callable[[Any], NDArray], dtype: DTypeLike = np.float32) -> NDArray:
         """What ``work(rows)`` makes of blocks of encoded rows, one after the other."""

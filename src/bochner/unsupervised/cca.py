@@ -21,6 +21,7 @@ from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_rows
 from bochner.inputs.training import Given, columns_apart, draw, engine_of, rows_to_map
+from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for
 from bochner.unsupervised.paired_tables import (
     Halves,
@@ -236,15 +237,17 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         """
         check_is_fitted(self)
         X, y = columns_apart(X, y)
-        found = self._of_rows(X, "_x_transform", getattr(self, "feature_names_in_", None))
-        return found if y is None else (found, self._of_rows(y, "_y_transform", self.y_encoder_.statistic_.names))
+        found = self._x_transform(X)
+        return found if y is None else (found, self._y_transform(y))
 
+    @rowwise()
     def _x_transform(self, X: Any) -> NDArray[np.float64]:
-        """Scores of rows in memory of the first table."""
+        """Scores of rows of the first table."""
         return self._mapped(X, self._x_scores, self.x_weights_.dtype)
 
+    @rowwise(names=lambda self: self.y_encoder_.statistic_.names)
     def _y_transform(self, y: Any) -> NDArray[np.float64]:
-        """Scores of rows in memory of the second table."""
+        """Scores of rows of the second table."""
         rows = rows_to_map(self.y_encoder_, second_table(y), self.y_weights_.dtype)
         return np.concatenate([self._y_scores(block.X) for block in rows.blocks(1 << 16)])
 

@@ -25,6 +25,7 @@ from bochner.features.distances import median_distance, median_gaussian, paired_
 from bochner.features.leaves import seeded
 from bochner.features.transformer import as_map
 from bochner.kernels import Laplacian
+from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import Opened, RowModel
 
 NAMES = "anchors", "fourier", "binning"
@@ -129,7 +130,7 @@ class Clusterer(ClusterMixin, RowModel):
         with threadpool_limits(1):
             return means.fit(U[rows], sample_weight=weight[rows]).cluster_centers_
 
-    @any_arrays
+    @rowwise()
     def predict(self, X: Any) -> NDArray[np.int32]:
         """Clusters of rows, shape (n,).
 
@@ -138,10 +139,6 @@ class Clusterer(ClusterMixin, RowModel):
         X : array, sparse matrix, data frame, path, folder or collection of Dask of shape (n, d)
             Of a collection they are a Dask array, not computed yet.
         """
-        return self._of_rows(X, "_predict", getattr(self, "feature_names_in_", None))
-
-    def _predict(self, X: Any) -> NDArray[np.int32]:
-        """Clusters of rows in memory."""
         return self._mapped(X, lambda rows: nearest(self._coordinates(rows), self.centers_))
 
     def plot(self, ax: Any = None, **options: Any) -> Any:

@@ -14,9 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.devices.conversion import any_arrays
-from bochner.inputs.predictions import named_columns, predicted
-from bochner.sources.dask_map import MethodCall
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import Opened, RowModel
 
 MOST_POINTS = 1 << 24
@@ -200,7 +198,7 @@ class KernelDensity(RowModel):
                 best, found = likelihood, float(multiple)
         return found
 
-    @any_arrays
+    @rowwise("log_density")
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the density at rows.
 
@@ -215,9 +213,6 @@ class KernelDensity(RowModel):
         array of shape (n,)
         """
         check_is_fitted(self)
-        if is_streamed(X):
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "score_samples"), _columns, names, None)
         if self._table is None:
             self._table = self.grid_.table()
         table = self._table
@@ -354,7 +349,3 @@ def grid_of(low: NDArray, high: NDArray, bandwidth: NDArray, most: int = MOST_PO
         f"grid would have {np.prod(sizes):.1e} points and may have {most:,}. Use a larger bandwidth, clip far rows, "
         "or use fewer columns."
     )
-
-
-def _columns(found: NDArray) -> dict[str, NDArray]:
-    return named_columns(None, {"log_density": found})

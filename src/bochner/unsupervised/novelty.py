@@ -21,11 +21,9 @@ from bochner.features.base import DenseFeatures, Rows
 from bochner.features.binning import BinningFeatures
 from bochner.features.distances import median, median_distance, pair_distances, paired_rows
 from bochner.features.fourier import FourierFeatures
-from bochner.inputs.predictions import named_columns, predicted
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior import LEAST_LEFT, LinearPosterior, posterior_of
-from bochner.sources.dask_map import MethodCall
-from bochner.sources.opening import is_streamed
+from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import Opened, RowModel
 
 PANEL, BLOCK_ROWS = 256, 4096
@@ -246,7 +244,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
             scores = np.where(known[place] == hashes, left[place], scores)
         return scores
 
-    @any_arrays
+    @rowwise("score")
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """How normal rows are: the logarithm of the share of rows that are as suspicious, the smaller of the two.
 
@@ -260,9 +258,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
             Near 0 for the most normal rows; -4.6 where a hundredth of the rows are as suspicious.
         """
         check_is_fitted(self)
-        if is_streamed(X):
-            names = getattr(self, "feature_names_in_", None)
-            return predicted(X, MethodCall.of(self, "score_samples"), score_columns, names, None)
         return self._mapped(X, self.score_encoded, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -383,10 +378,6 @@ def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
     start = min(int(np.searchsorted(-log_share, -np.log(TAIL))), len(t) - 2)
     slope = (log_share[-1] - log_share[start]) / (t[-1] - t[start])
     return found + slope * over - log_share[0] * under / (t[-1] - t[0] + under)
-
-
-def score_columns(found: NDArray) -> dict[str, NDArray]:
-    return named_columns(None, {"score": found})
 
 
 def familiarity(counts: NDArray) -> NDArray[np.float64]:

@@ -35,6 +35,7 @@ from bochner.inputs.checks import checked_rows
 from bochner.inputs.training import encoded_source, given_batch
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
+from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import LANDMARKS, Opened, RowModel, map_for
 
 ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of the largest variance
@@ -242,7 +243,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
         state = dict(super().__getstate__())
         return state if self._first is None else state | {"_first": kept_by_file(self._first)}
 
-    @any_arrays
+    @rowwise()
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows.
 
@@ -255,10 +256,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
         array of shape (n, K)
             Of a collection a Dask array, not computed yet.
         """
-        return self._of_rows(X, "_transform", getattr(self, "feature_names_in_", None))
-
-    def _transform(self, X: Any) -> NDArray[np.float64]:
-        """Scores of rows in memory."""
         return self._mapped(X, self._scores, self.components_.dtype)
 
     @available_if(attrgetter("fit_inverse_transform"))

@@ -1,0 +1,355 @@
+"""Methods of models on rows of any kind: arrays of any library, files and other sources, collections of Dask.
+
+A method is written for rows in memory. `rowwise` lets it take all others: the answer is of the kind of the rows, or
+goes to a file block by block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass
+from functools import partial, wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.devices.conversion import any_arrays
+from bochner.devices.device import device_of, to_host
+from bochner.engines.local import at_most
+from bochner.engines.prefetch import prefetched
+from bochner.engines.progress import Advance, no_advance
+from bochner.sources.base import SourceError, TableSource
+from bochner.sources.dask_parts import blocks_of, is_collection, is_frame_of_dask, open_collection, whole_rows
+from bochner.sources.opening import is_streamed, open_source
+from bochner.sources.paths import FileState
+from bochner.sources.rows import finite_batches
+from bochner.sources.schema import Selection
+from bochner.sources.writing import TableWriter
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Columns = Callable[[Any], Mapping[str, Any]]
+
+
+def rowwise(
+    columns: str | Callable[[Any], Sequence[str]] | None = None, names: Callable[[Any], Any] | None = None
+) -> Callable[[Method], Method]:
+    """Let a method of a fitted model, written for rows in memory, take rows of any kind as its first argument.
+
+    - Arrays of other libraries: the answer is in the library, on the device and in the precision of the rows.
+    - Files and other sources of `open_source`: read block by block, answers one below the other.
+    - Collections of Dask: the answer is one of Dask, not computed yet. Of a data frame it is a series or a data frame
+      with its index, where `columns` are given.
+    - A method with a parameter `out` writes its answer to this file, a CSV or Parquet file by its name, block by block,
+      and returns the path.
+
+    Parameters
+    ----------
+    columns : str, or callable that makes names of a model, optional
+        Name of the column of answers in files and data frames, or of each of their columns. Of several targets the
+        columns are name_0, name_1, ...; beside a pair of answers, the second one is "std".
+    names : callable, optional
+        Names of the columns of the rows that a model needs, or None; by default its `feature_names_in_`.
+    """
+
+    def decorate(method: Method) -> Method:
+        in_memory, has_out = any_arrays(method), "out" in signature(method).parameters
+
+        @wraps(in_memory)
+        def call(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
+            out = named.pop("out", None) if has_out else None
+            if out is None and not is_streamed(X):
+                return in_memory(self, X, *arguments, **named)
+            check_is_fitted(self)
+            needed = getattr(self, "feature_names_in_", None) if names is None else names(self)
+            work = MethodCall.of(self, method.__name__, arguments, named)
+            labels = columns(self) if callable(columns) else columns
+            columns_of = None if labels is None else partial(_columns, labels)
+            if out is None and is_collection(X):
+                return dask_map(X, work, needed, columns_of)
+            return _of_blocks(X, work, needed, columns_of, out)
+
+        return cast(Method, call)
+
+    return decorate
+
+
+@dataclass(frozen=True, eq=False)
+class MethodCall:
+    """A method of a model below its decorator `rowwise`, with what is given to it beside the rows.
+
+    Attributes
+    ----------
+    model : object
+        A copy: what becomes of the original changes nothing.
+    method : str
+    arguments : tuple
+    named : dict
+    """
+
+    model: Any
+    method: str
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, model: Any, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> MethodCall:
+        """The call, on the model as it is now."""
+        bare = getattr(model, "_without_sums", None)
+        return cls(copy(model) if bare is None else bare(), method, arguments, named)
+
+    def __call__(self, rows: Any) -> Any:
+        """What the method makes of rows in memory."""
+        method = getattr(type(self.model), self.method)
+        return getattr(method, "__wrapped__", method)(self.model, rows, *self.arguments, **self.named)
+
+
+def _of_blocks(X: Any, call: MethodCall, names: Any, columns_of: Columns | None, out: Any) -> Any:
+    """The answers for all rows of a source, one below the other, or the path of the file that they are written to."""
+    if out is None:
+        source = _opened(X, names)
+        with closing(prefetched(_rows(source))) as batches:
+            found = [call(inputs_of(rows, names)) for rows in batches]
+        if not found:
+            raise SourceError(f"{source.what}: there are no rows")
+        several = isinstance(found[0], tuple)
+        return tuple(map(_one_below_the_other, zip(*found, strict=True))) if several else _one_below_the_other(found)
+    if not isinstance(out, str | os.PathLike):
+        raise TypeError(f"out must be the path of a CSV or Parquet file to write to, got {type(out).__name__}.")
+    assert columns_of is not None
+    source = _opened(X if device_of(X) is None else to_host(X), names)
+    write_predictions(source, lambda rows: columns_of(call(inputs_of(rows, names))), out)
+    return Path(out)
+
+
+def _one_below_the_other(found: Sequence[Any]) -> Any:
+    return sp.vstack(found, format="csr") if sp.issparse(found[0]) else np.concatenate(found)
+
+
+@any_arrays
+def rowwise_score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Score predictions: the share of right labels, or R2 of numbers.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n, d), or such a collection of Dask
+        Arrays of PyTorch, CuPy and JAX too. Of a collection no rows are gathered: predictions and targets are.
+    y : array of shape (n,) or (n, K); of a Dask data frame also the name of a column
+    sample_weight : array of shape (n,), optional
+
+    Returns
+    -------
+    float
+        At most 1.
+    """
+    from sklearn.metrics import accuracy_score, r2_score
+
+    found = self.predict(X)
+    if is_collection(X):
+        import dask
+
+        y, sample_weight = (X[values] if isinstance(values, str) else values for values in (y, sample_weight))
+        found, y, sample_weight = dask.compute(found, y, sample_weight)
+    return float((accuracy_score if is_classifier(self) else r2_score)(y, found, sample_weight=sample_weight))
+
+
+def class_columns(model: Any) -> list[str]:
+    """Names of the columns of probabilities of the classes of a model."""
+    return [f"probability_{label}" for label in model.classes_.tolist()]
+
+
+def _columns(labels: str | Sequence[str], found: Any) -> Mapping[str, NDArray]:
+    """Answers as columns by name; see `rowwise`."""
+    if not isinstance(labels, str):
+        return dict(zip(labels, found.T, strict=True))
+    both = found if isinstance(found, tuple) else (found,)
+    return named_columns(None, dict(zip((labels, "std"), both, strict=False)))
+
+
+def write_predictions(
+    source: TableSource,
+    columns_of: Columns,
+    out: str | os.PathLike[str],
+    advance: Advance = no_advance,
+) -> int:
+    """Write predictions of all rows to a file, in their order; their number.
+
+    Parameters
+    ----------
+    source : TableSource
+    columns_of : callable
+        Columns to write, by name, of consecutive rows as the source has them.
+    out : str or path-like
+        A CSV or Parquet file by its name, which appears once it is complete.
+    advance : callable
+        Is told how many rows are done after each block.
+    """
+    if os.path.exists(out) and any(os.path.samefile(path, out) for path in _files(source)):
+        raise ValueError(f"{os.fspath(out)}: the rows are read from this file; give another name to write to.")
+    with TableWriter(out) as writer, closing(prefetched(_rows(source))) as batches:
+        for X in batches:
+            writer.write(columns_of(X))
+            advance(X.shape[0])
+    return writer.n_rows
+
+
+def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """Columns name_what, or name_what_k for each of several targets; without a name what, or what_k.
+
+    Parameters
+    ----------
+    name : str or None
+        Of the target.
+    found : dict of str to array of shape (n,) or (n, K)
+        Predictions and what goes with them, by what they are.
+    """
+    start, columns = "" if name is None else f"{name}_", dict[str, NDArray]()
+    several = [values for values in found.values() if values.ndim > 1]
+    for k in range(several[0].shape[1] if several else 1):
+        for what, values in found.items():
+            columns[f"{start}{what}_{k}" if several else f"{start}{what}"] = values[:, k] if several else values
+    return columns
+
+
+def _opened(X: Any, names: Sequence[str] | None) -> TableSource:
+    """What rows are read from; those of Dask need not be counted."""
+    if isinstance(X, TableSource):
+        return X
+    if not is_collection(X):
+        return open_source(X, columns=None if names is None else list(names))
+    selection = None if names is None or not is_frame_of_dask(X) else Selection(tuple(names))
+    return open_collection(X, selection=selection, counts_rows=False)
+
+
+def _files(source: TableSource) -> set[str]:
+    """Paths of the files that a source reads."""
+    files = [getattr(part, "file", None) for part in source.parts]
+    return {file.path for file in files if isinstance(file, FileState)}
+
+
+def _rows(source: TableSource) -> Iterator[Any]:
+    """Batches of the rows, in their order."""
+    for part in source.parts:
+        for batch in finite_batches(part):
+            if batch.X.shape[0]:
+                yield batch.X
+
+
+def inputs_of(X: Any, names: Sequence[str] | None) -> Any:
+    """The columns of these names, in this order; what has no names as it is."""
+    if names is None or not isinstance(X, pa.Table):
+        return X
+    if absent := [name for name in names if name not in X.column_names]:
+        raise SourceError(f"the model needs columns that are missing: {', '.join(map(repr, absent))}")
+    return X.select(list(names))
+
+
+def dask_map(X: Any, call: MethodCall, names: Sequence[str] | None, columns_of: Columns | None = None) -> Any:
+    """The results of a call on the rows of a collection, not computed yet.
+
+    The model travels once, and each block is mapped in one thread. What comes of it is found out on rows that stand for
+    those to come.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d), or Dask data frame
+    call : Call
+        Gives an array or a CSR matrix with a row for each of its rows.
+    names : sequence of str or None
+        Columns that the model needs.
+    columns_of : callable, optional
+        Columns by name of such an array, for results of data frames that are data frames.
+
+    Returns
+    -------
+    Dask array; of a data frame, with `columns_of`, a Dask series of one column, or else a Dask data frame
+        Of arrays the sizes of chunks are those of X. Series and frames have the index of X.
+
+    Raises
+    ------
+    SourceError
+        Where columns are missing.
+    """
+    from dask import delayed
+
+    model = delayed(call, name=f"{type(call.model).__name__}-{uuid4().hex}", traverse=False)
+    if is_frame_of_dask(X):
+        X = _named(X, names)
+        rows = _rows_like(X)
+        example = call(rows)
+        if columns_of is not None:
+            empty = _as_frame(example, columns_of, rows.index).iloc[:0]
+            return X.map_partitions(_frame_of_block, model, columns_of, empty, meta=empty)
+        return X.map_partitions(_array_of_block, model, _empty(example), meta=_empty(example))
+    return _array_of_blocks(whole_rows(X), model, _empty(call(_example(X))), call.method)
+
+
+def _array_of_blocks(X: Any, model: Any, empty: Any, name: str) -> Any:
+    """An array of Dask with as many rows in each chunk."""
+    from dask.array import blockwise
+
+    axes = {k: size for k, size in enumerate(empty.shape) if k}
+    axes_in, axes_out = (0, len(empty.shape)), (0, *axes)
+    given = (_array_of_block, axes_out, X, axes_in, model, None, empty, None)
+    alike = {"dtype": empty.dtype, "meta": empty, "align_arrays": False, "token": name}
+    return blockwise(*given, new_axes=axes, concatenate=True, **alike)
+
+
+def _named(X: Any, names: Sequence[str] | None) -> Any:
+    """A frame with the columns that a model needs, in their order."""
+    if names is None:
+        return X
+    labels = {str(label): label for label in X.columns}
+    if absent := [name for name in names if name not in labels]:
+        raise SourceError(f"the model needs columns that are missing: {', '.join(map(repr, absent))}")
+    X = X[[labels[name] for name in names]]
+    return X if all(isinstance(label, str) for label in labels.values()) else X.rename(columns=str)
+
+
+def _rows_like(X: Any) -> Any:
+    """Rows like those of a frame: made up, but where there are columns of objects, of which only values tell more."""
+    if not any(str(kind) == "object" for kind in X.dtypes):
+        return X._meta_nonempty
+    return next(blocks_of(X), X._meta_nonempty).iloc[:1]
+
+
+def _example(X: Any) -> Any:
+    """A row like those of an array."""
+    row = np.zeros((1, int(X.shape[1])), X.dtype)
+    return sp.csr_matrix(row) if sp.issparse(X._meta) else row
+
+
+def _empty(example: Any) -> Any:
+    return example[:0]
+
+
+def _array_of_block(rows: Any, call: MethodCall, empty: Any) -> Any:
+    if not rows.shape[0]:
+        return empty
+    with at_most(1):
+        return call(rows)
+
+
+def _frame_of_block(rows: Any, call: MethodCall, columns_of: Columns, empty: Any) -> Any:
+    if not len(rows):
+        return empty.set_axis(rows.index)
+    with at_most(1):
+        return _as_frame(call(rows), columns_of, rows.index)
+
+
+def _as_frame(found: Any, columns_of: Columns, index: Any) -> Any:
+    """A series of one column, which is named so, or a data frame."""
+    from pandas import DataFrame
+
+    frame = DataFrame(columns_of(found), index=index)
+    return frame.iloc[:, 0] if frame.shape[1] == 1 else frame
