@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from bochner.sources import memory
-from bochner.sources.base import SourceError
+from bochner.sources.base import Batch, SourceError
 from bochner.sources.memory import MappedArray, of_arrays
+from bochner.sources.schema import Columns
 
 
 def travelled(part):
@@ -56,16 +57,16 @@ def test_mapped_arrays_travel_as_their_place(mapped, view):
         sent = pickle.dumps(part)
         assert len(sent) < 2000
         back = pickle.loads(sent)  # noqa: S301 - made above
-        assert np.array_equal(back.X, part.X)
+        assert np.array_equal(back.rows.X, part.rows.X)
         assert back.stamp() == part.stamp()
-        assert not back.X.flags.writeable
+        assert not back.rows.X.flags.writeable
 
 
 def test_what_cannot_be_mapped_travels_as_rows(mapped):
     assert MappedArray.of(mapped[::-1]) is None
     assert MappedArray.of(np.zeros(3)) is None
     part = of_arrays(mapped[:50][::-1]).parts[0]
-    assert np.array_equal(travelled(part).X, part.X)
+    assert np.array_equal(travelled(part).rows.X, part.rows.X)
 
 
 def test_sparse_matrices_of_any_kind():
@@ -163,6 +164,7 @@ def test_errors_of_frames_name_rows(monkeypatch):
     source = of_arrays(frame)
     values = [batch.X.to_pydict() for batch in source.parts[0].read()]
     assert values == [{"a": ["1", str(2**70)]}]
-    changed = memory.ArrayPart(frame, None, None, 0, pa.schema({"a": pa.int64()}))
+    types = pa.schema({"a": pa.int64()})
+    changed = memory.ArrayPart(Batch(frame), 0, types, Columns.of(types, None, None))
     with pytest.raises((SourceError, OverflowError)):
         list(changed.read())

@@ -227,7 +227,7 @@ def test_a_full_disk_is_told(monkeypatch):
         open_iterator(iter([X]))
 
 
-def full(file, array, digest):
+def full(file, batch):
     raise OSError(28, "No space left on device")
 
 

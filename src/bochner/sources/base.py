@@ -10,6 +10,10 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from bochner.data.array_source import rows_of
 
 READ_BYTES = 16 << 20  # of a batch, about
 WHY_TEXT = b"why text"  # says of a column what makes text of it, perhaps by mistake
@@ -43,6 +47,36 @@ class Batch(NamedTuple):
     X: Any
     y: Any = None
     weight: Any = None
+
+    def take(self, rows: slice | NDArray) -> Batch:
+        """Some of the rows, by a slice, a mask or their numbers."""
+        return Batch(*(take_rows(values, rows) for values in self))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in memory."""
+        X = self.X
+        size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
+        return size + sum(values.nbytes for values in self[1:] if values is not None)
+
+    def split(self, n_bytes: int) -> Iterator[Batch]:
+        """Yield the rows in pieces of about so many bytes at most."""
+        n = self.X.shape[0]
+        step = max(n * n_bytes // max(self.n_bytes, 1), 1)
+        if n <= step:
+            yield from [self] * (n > 0)
+        else:
+            yield from (self.take(slice(start, start + step)) for start in range(0, n, step))
+
+
+def take_rows(values: Any, rows: slice | NDArray) -> Any:
+    """Rows of a table, an array, a sparse matrix or a data frame, by a slice, a mask or their numbers; None of None."""
+    if not isinstance(values, pa.Table):
+        return None if values is None else rows_of(values, rows)
+    if isinstance(rows, slice):
+        start, stop, _ = rows.indices(len(values))
+        return values.slice(start, stop - start)
+    return values.filter(pa.array(rows)) if rows.dtype == bool else values.take(pa.array(rows))
 
 
 class Part(Protocol):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.array_source import rows_of
 from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
@@ -26,6 +26,7 @@ from bochner.sources.rows import concat
 from bochner.sources.schema import Columns, Layout, Selection, fitted, unified
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
+PART_BYTES = 8 << 20  # of a part of a temporary file, about
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class FactoryPart:
     factory : callable
         Takes no arguments, and returns a new iterator of batches.
     layout : Layout
-    columns : Columns or None
+    columns : Columns
         What is wanted of tables.
     digest : str
         Of the first batch.
@@ -45,7 +46,7 @@ class FactoryPart:
 
     factory: Callable[[], Iterable[Any]]
     layout: Layout
-    columns: Columns | None
+    columns: Columns
     digest: str
 
     @property
@@ -62,11 +63,11 @@ class FactoryPart:
         """Yield the rows in order, in batches of about so many bytes at most."""
         for place, batch in numbered(_called(self.factory, self.name), self.name):
             self.layout.require(batch, place)
-            yield from split_batch(batch if self.columns is None else self.columns.take(batch, place), n_bytes)
+            yield from self.columns.take(batch, place).split(n_bytes)
 
     def stamp(self) -> str:
         """Name of the callable, and a hash of some rows of its first batch."""
-        return f"{self.name} {self.digest} {self.columns.stamp() if self.columns else ''}"
+        return f"{self.name} {self.digest} {self.columns.stamp()}"
 
 
 def open_factory(
@@ -96,10 +97,9 @@ def open_factory(
     if isinstance(batches, Iterator) and hasattr(batches, "close"):
         batches.close()
     layout = Layout.of(first)
-    columns = Columns.of(layout, selection, schema)
+    columns = Columns.of(layout.schema, selection, schema)
     part = FactoryPart(factory, layout, columns, " ".join(map(stamp_of, first)))
-    known = columns.kept() if columns else layout.schema
-    return TableSource((part,), known, f"batches of {name}", sparse=layout.sparse)
+    return TableSource((part,), columns.kept(), f"batches of {name}", sparse=layout.sparse)
 
 
 def _name_of(factory: Callable[[], Any]) -> str:
@@ -183,47 +183,9 @@ def _iterable(batches: Any, name: str) -> Any:
     return batches
 
 
-def split_batch(batch: Batch, n_bytes: int) -> Iterator[Batch]:
-    """Yield a batch in pieces of about so many bytes at most."""
-    n = batch.X.shape[0]
-    step = max(n * n_bytes // max(size_of(batch), 1), 1)
-    if step >= n:
-        yield from [batch] * (n > 0)
-        return
-    for start in range(0, n, step):
-        yield Batch(*(None if values is None else _slice(values, start, step) for values in batch))
-
-
-def _slice(values: Any, start: int, step: int) -> Any:
-    return values.slice(start, step) if isinstance(values, pa.Table) else rows_of(values, slice(start, start + step))
-
-
-def size_of(batch: Batch) -> int:
-    """Bytes of a batch in memory."""
-    X = batch.X
-    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
-    return size + sum(values.nbytes for values in batch[1:] if values is not None)
-
-
-PART_BYTES = 8 << 20
-
-
-class Stored(NamedTuple):
-    """Place of an array in a file: bytes before it, its type and shape."""
-
-    offset: int
-    dtype: str
-    shape: tuple[int, ...]
-
-    def read(self, path: str) -> NDArray:
-        """The array."""
-        count = int(np.prod(self.shape))
-        return np.fromfile(path, self.dtype, count, offset=self.offset).reshape(self.shape)
-
-
 @dataclass(frozen=True)
 class SpilledPart:
-    """Rows in a temporary file, a `Part`.
+    """Rows in a temporary file, a `Part`: arrays, each as NumPy writes it.
 
     Attributes
     ----------
@@ -231,12 +193,10 @@ class SpilledPart:
     number : int
         Of the part.
     n_rows : int
-    X : tuple of Stored
-        An array; data, indices and indptr of a CSR matrix; the bytes of a table as an Arrow stream.
-    beside : tuple of Stored or None
-        Of y and of the weights.
-    schema : pyarrow.Schema or int
-        Of tables; the number of columns.
+    offset : int
+        Bytes before it in the file.
+    layout : Layout
+        Of all rows.
     digest : str
         Of all that is stored.
     """
@@ -244,9 +204,8 @@ class SpilledPart:
     path: str
     number: int
     n_rows: int
-    X: tuple[Stored, ...]
-    beside: tuple[Stored | None, Stored | None]
-    schema: pa.Schema | int
+    offset: int
+    layout: Layout
     digest: str
 
     @property
@@ -256,24 +215,27 @@ class SpilledPart:
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
+        _, sparse, with_y, with_weight = self.layout
         try:
-            X = [stored.read(self.path) for stored in self.X]
-            beside = [None if stored is None else stored.read(self.path) for stored in self.beside]
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                X = [_read(file) for _ in range(3 if sparse else 1)]
+                y, weight = (_read(file) if there else None for there in (with_y, with_weight))
         except (OSError, ValueError) as error:
             raise SourceError(f"{self.name}: the temporary file is gone; open the iterator again") from error
-        yield from split_batch(Batch(self._matrix(X), *beside), n_bytes)
+        yield from Batch(self._matrix(X), y, weight).split(n_bytes)
 
     def stamp(self) -> str:
         """Hash of the content."""
         return f"{self.number} {self.n_rows} {self.digest}"
 
-    def _matrix(self, X: list[NDArray]) -> Any:
-        if isinstance(self.schema, pa.Schema):
-            with pa.ipc.open_stream(pa.py_buffer(X[0])) as reader:
-                return fitted(reader.read_all(), self.schema, self.name)
-        if len(X) == 1:
-            return X[0]
-        return sp.csr_array(tuple(X), shape=(self.n_rows, self.schema))
+    def _matrix(self, arrays: list[NDArray]) -> Any:
+        """A table of its bytes as an Arrow stream, an array, or a CSR matrix of data, indices and indptr."""
+        if isinstance(self.layout.schema, int):
+            width = self.layout.schema
+            return sp.csr_array(tuple(arrays), shape=(self.n_rows, width)) if self.layout.sparse else arrays[0]
+        with pa.ipc.open_stream(pa.py_buffer(arrays[0])) as reader:
+            return fitted(reader.read_all(), self.layout.schema, self.name)
 
 
 def open_iterator(
@@ -309,75 +271,60 @@ def _spilled(
     places: Iterator[tuple[str, Batch]], name: str, path: str, selection: Selection | None, schema: pa.Schema | None
 ) -> TableSource:
     """Write the batches to a file, and open that."""
-    place, batch = first_of(places, name)
-    layout, spill = Layout.of(batch), _Spill(path)
-    columns = Columns.of(layout, selection, schema)
+    place, first = first_of(places, name)
+    layout = Layout.of(first)
+    columns = Columns.of(layout.schema, selection, schema)
+    schemas: list[tuple[str, pa.Schema]] = []  # different ones, each with the place where it came first
+
+    def wanted() -> Iterator[Batch]:
+        for here, batch in chain([(place, first)], places):
+            layout.require(batch, here)
+            batch = columns.take(batch, here)
+            if isinstance(batch.X, pa.Table) and batch.X.schema not in [known for _, known in schemas]:
+                schemas.append((here, batch.X.schema))
+            yield Batch(*(_writable(values, here) if isinstance(values, np.ndarray) else values for values in batch))
+
+    written = []
     try:
         with open(path, "wb") as file:
-            for here, some in chain([(place, batch)], places):
-                layout.require(some, here)
-                spill.add(file, some if columns is None else columns.take(some, here), here)
-            spill.flush(file)
+            for batch in _regrouped(wanted()):
+                written.append((batch.X.shape[0], *_write(file, batch)))
     except OSError as error:
         cure = "free space there, or set TMPDIR to another folder"
         raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
-    if not spill.parts:
+    if not written:
         raise SourceError(f"{name} yields no rows that match where=; change the condition")
-    known = layout.schema if columns is None else columns.of_all(spill.schemas)
-    parts = tuple(
-        SpilledPart(path, number, n_rows, X, beside, known, digest)
-        for number, (n_rows, X, beside, digest) in enumerate(spill.parts)
-    )
-    return TableSource(parts, known, f"{name} in a temporary file", sparse=layout.sparse)
+    layout = layout._replace(schema=columns.of_all(schemas))
+    parts = tuple(SpilledPart(path, k, n, offset, layout, digest) for k, (n, offset, digest) in enumerate(written))
+    return TableSource(parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse)
 
 
-class _Spill:
-    """Writes batches to a file, small ones together and large ones in pieces.
-
-    Attributes
-    ----------
-    parts : list of tuple
-        Rows, places of X and of what is beside it, and the hash of each part.
-    schemas : list of (str, pyarrow.Schema)
-        Different ones of the tables, each with the place where it came first.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.parts: list[tuple[int, tuple[Stored, ...], tuple[Stored | None, Stored | None], str]] = []
-        self.schemas: list[tuple[str, pa.Schema]] = []
-        self._waiting: list[Batch] = []
-        self._size = 0
-
-    def add(self, file: Any, batch: Batch, place: str) -> None:
-        """Keep a batch, and write what is enough for a part."""
-        if isinstance(batch.X, pa.Table) and batch.X.schema not in [schema for _, schema in self.schemas]:
-            self.schemas.append((place, batch.X.schema))
-        y, weight = (None if values is None else _plain(values, place) for values in batch[1:])
-        X = _plain(batch.X, place) if isinstance(batch.X, np.ndarray) else batch.X
-        for piece in split_batch(Batch(X, y, weight), PART_BYTES):
-            self._waiting.append(piece)
-            self._size += size_of(piece)
-            if self._size >= PART_BYTES:
-                self.flush(file)
-
-    def flush(self, file: Any) -> None:
-        """Write what waits as a part."""
-        if not self._waiting:
-            return
-        X, y, weight = (_together(values) for values in zip(*self._waiting, strict=True))
-        self._waiting, self._size = [], 0
-        digest = blake2b(digest_size=16)
-        arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X if isinstance(X, np.ndarray) else _bytes(X)]
-        stored = tuple(_write(file, array, digest) for array in arrays)
-        beside = (
-            None if y is None else _write(file, y, digest),
-            None if weight is None else _write(file, weight, digest),
-        )
-        self.parts.append((X.shape[0], stored, beside, digest.hexdigest()))
+def _regrouped(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the same rows in batches of about `PART_BYTES`: small ones together, large ones in pieces."""
+    waiting: list[Batch] = []
+    size = 0
+    for piece in (piece for batch in batches for piece in batch.split(PART_BYTES)):
+        waiting.append(piece)
+        size += piece.n_bytes
+        if size >= PART_BYTES:
+            yield _concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _concat_batches(waiting)
 
 
-def _plain(values: Any, place: str) -> NDArray:
+def _concat_batches(batches: list[Batch]) -> Batch:
+    """Consecutive batches as one; tables in a type that holds the values of all."""
+    if len(batches) == 1:
+        return batches[0]
+    X, y, weight = zip(*batches, strict=True)
+    if isinstance(X[0], pa.Table):
+        schema = unified([(f"batch {k}", table.schema) for k, table in enumerate(X)])
+        X = tuple(fitted(table, schema, "a batch") for table in X)
+    return Batch(concat(X), *(None if values[0] is None else np.concatenate(values) for values in (y, weight)))
+
+
+def _writable(values: NDArray, place: str) -> NDArray:
     """An array of numbers or of text of fixed width, which has bytes to write."""
     if not values.dtype.hasobject:
         return values
@@ -388,14 +335,18 @@ def _plain(values: Any, place: str) -> NDArray:
     return values.astype(str)
 
 
-def _together(values: tuple) -> Any:
-    """Consecutive rows as one."""
-    if values[0] is None or len(values) == 1:
-        return values[0]
-    if isinstance(values[0], pa.Table):
-        schema = unified([(f"batch {k}", table.schema) for k, table in enumerate(values)])
-        return pa.concat_tables([fitted(table, schema, "a batch") for table in values])
-    return concat(values)
+def _read(file: Any) -> NDArray:
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _write(file: Any, batch: Batch) -> tuple[int, str]:
+    """Append the arrays of a batch to a file; where they begin, and their hash."""
+    X, offset, content = batch.X, file.tell(), io.BytesIO()
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [_bytes(X) if isinstance(X, pa.Table) else X]
+    for array in (*arrays, *(values for values in batch[1:] if values is not None)):
+        np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+    file.write(content.getbuffer())
+    return offset, blake2b(content.getbuffer(), digest_size=16).hexdigest()
 
 
 def _bytes(table: pa.Table) -> NDArray[np.uint8]:
@@ -404,13 +355,3 @@ def _bytes(table: pa.Table) -> NDArray[np.uint8]:
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(table.combine_chunks())
     return np.frombuffer(sink.getvalue(), np.uint8)
-
-
-def _write(file: Any, array: NDArray, digest: Any) -> Stored:
-    """Append an array to the file."""
-    place = Stored(file.tell(), array.dtype.str, array.shape)
-    content = np.ascontiguousarray(array).tobytes()
-    digest.update(f"{place.dtype} {place.shape}".encode())
-    digest.update(content)
-    file.write(content)
-    return place

@@ -23,7 +23,7 @@ from bochner.engines.remote import is_away
 from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.batches import as_batch, split_batch
+from bochner.sources.batches import as_batch
 from bochner.sources.memory import frame_schema, stamp_of
 from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Layout, Selection, require
@@ -303,7 +303,7 @@ class CollectionPart:
         None where the rows have not been counted, or a condition leaves some out.
     layout : Layout
         What all partitions have in common.
-    columns : Columns or None
+    columns : Columns
         What is wanted of frames.
     key : str
         Names what is delayed: another name where other data are computed, or in another way.
@@ -316,7 +316,7 @@ class CollectionPart:
     weight: Any
     n_rows: int | None
     layout: Layout
-    columns: Columns | None
+    columns: Columns
     key: str
 
     @property
@@ -330,16 +330,14 @@ class CollectionPart:
         batch = as_batch((X, *map(plain, beside)), self.name)
         if not batch.X.shape[0]:
             return
-        if self.columns is not None and isinstance(batch.X, pa.Table):
-            batch = self.columns.take(batch, self.name)
-        else:
+        if not (isinstance(self.layout.schema, pa.Schema) and isinstance(batch.X, pa.Table)):
             self._require_alike(batch.X)
-        yield from split_batch(batch, n_bytes)
+        yield from self.columns.take(batch, self.name).split(n_bytes)
 
     def stamp(self) -> str:
         """Name of what is computed, and a hash of some of the targets and weights that are at hand."""
         beside = [stamp_of(values) if isinstance(values, np.ndarray) else "-" for values in (self.y, self.weight)]
-        return f"{self.number} {self.key} {' '.join(beside)} {'' if self.columns is None else self.columns.stamp()}"
+        return f"{self.number} {self.key} {' '.join(beside)} {self.columns.stamp()}"
 
     def _values(self) -> tuple[Any, ...]:
         try:
@@ -413,15 +411,14 @@ def open_collection(
         for name, own in zip(apart, others, strict=True):
             _require_equal(name, own, counts)
     layout = layout_of(X, Pieces(rows.blocks, counts))
-    columns = Columns.of(layout, selection, schema)
-    known = counts if columns is None or columns.selection.where is None else [None] * len(counts)
+    columns = Columns.of(layout.schema, selection, schema)
+    known = counts if columns.selection.where is None else [None] * len(counts)
     targets, weights = (_by_partition(values, counts, name) for name, values in found.items())
     parts = tuple(
         CollectionPart(k, kind, block, targets[k], weights[k], known[k], layout, columns, str(block.key))
         for k, block in enumerate(rows.blocks)
     )
-    wanted = columns.kept() if columns else layout.schema
-    return TableSource(parts, wanted, f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)
+    return TableSource(parts, columns.kept(), f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)
 
 
 def _narrowed(X: Any, selection: Selection, schema: pa.Schema | None) -> tuple[Any, Selection, pa.Schema | None]:

@@ -79,7 +79,7 @@ class FilteredPart:
         """Yield the rows that are kept, in their order."""
         for batch in self.part.read(n_bytes):
             kept = self.rule.rows(batch)
-            yield batch if kept.all() else _taken(batch, kept)
+            yield batch if kept.all() else batch.take(kept)
 
     def stamp(self) -> str:
         """That of the part, and the rule."""
@@ -90,9 +90,3 @@ def filter_rows(source: TableSource, rule: HashSplit) -> TableSource:
     """The rows of a table that a rule keeps, as a table that is read part by part."""
     expected = None if source.n_rows is None else round(source.n_rows * (min(rule.high, 1.0) - max(rule.low, 0.0)))
     return replace(source, parts=tuple(FilteredPart(part, rule) for part in source.parts), expected=expected)
-
-
-def _taken(batch: Batch, kept: NDArray[np.bool_]) -> Batch:
-    X: Any = batch.X.filter(pa.array(kept)) if isinstance(batch.X, pa.Table) else batch.X[kept]
-    y, weight = (None if values is None else values[kept] for values in (batch.y, batch.weight))
-    return Batch(X, y, weight)

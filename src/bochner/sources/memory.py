@@ -19,7 +19,7 @@ from bochner.data.table_input import as_array, check_frame, checked_sparse, is_f
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
 from bochner.sources.column_values import KINDS, Odd, is_text, why_text
-from bochner.sources.schema import Columns, Layout, Selection
+from bochner.sources.schema import Columns, Selection
 
 
 @dataclass(frozen=True)
@@ -205,57 +205,50 @@ class ArrayPart:
 
     Attributes
     ----------
-    X : array, CSR matrix or data frame of b rows
-    y : array of b rows, or None
-    weight : array of shape (b,), or None
+    rows : Batch
+        X an array, a CSR matrix or a data frame.
     first : int
         Number of the first row in the source.
     schema : pyarrow.Schema or None
         Of frames.
-    columns : Columns or None
+    columns : Columns
         What is wanted of frames.
     """
 
-    X: Any
-    y: Any
-    weight: Any
+    rows: Batch
     first: int
-    schema: pa.Schema | None = None
-    columns: Columns | None = None
+    schema: pa.Schema | None
+    columns: Columns
 
     @property
     def name(self) -> str:
         """Numbers of the rows."""
-        return f"rows {self.first:,} to {self.first + self.X.shape[0] - 1:,}"
+        return f"rows {self.first:,} to {self.first + self.rows.X.shape[0] - 1:,}"
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None where a condition leaves some out."""
-        return None if self.columns and self.columns.selection.where is not None else self.X.shape[0]
+        return self.rows.X.shape[0] if self.columns.selection.where is None else None
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most; arrays are views of the rows."""
-        step = max(n_bytes // _row_bytes(self.X), 1)
-        for start in range(0, self.X.shape[0], step):
-            rows = slice(start, start + step)
-            y, weight = (None if values is None else values[rows] for values in (self.y, self.weight))
-            batch, place = Batch(rows_of(self.X, rows), y, weight), f"rows {self.first + start:,} and after"
+        step = max(n_bytes // _row_bytes(self.rows.X), 1)
+        for start in range(0, self.rows.X.shape[0], step):
+            batch, place = self.rows.take(slice(start, start + step)), f"rows {self.first + start:,} and after"
             if self.schema is not None:
                 batch = batch._replace(X=as_table(batch.X, self.schema, place))
-            yield batch if self.columns is None else self.columns.take(batch, place)
+            yield self.columns.take(batch, place)
 
     def stamp(self) -> str:
         """Shape and types, and a hash of some of the rows."""
-        wanted = "" if self.columns is None else self.columns.stamp()
-        return f"{self.first} {stamp_of(self.X)} {stamp_of(self.y)} {stamp_of(self.weight)} {wanted}"
+        return f"{self.first} {' '.join(map(stamp_of, self.rows))} {self.columns.stamp()}"
 
     def __reduce__(self) -> tuple[Any, tuple]:
-        fields = (self.X, self.y, self.weight, self.first, self.schema, self.columns)
-        return _received, tuple(map(sendable, fields))
+        return _received, (tuple(map(sendable, self.rows)), self.first, self.schema, self.columns)
 
 
-def _received(*fields: Any) -> ArrayPart:
-    return ArrayPart(*map(received, fields))
+def _received(rows: tuple[Any, ...], *others: Any) -> ArrayPart:
+    return ArrayPart(Batch(*map(received, rows)), *others)
 
 
 def of_arrays(
@@ -291,14 +284,12 @@ def of_arrays(
     n, width = X.shape
     y, weight = (_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
     frame = frame_schema(X) if is_frame(X) else None
-    columns = Columns.of(Layout(width if frame is None else frame, sp.issparse(X), False, False), selection, schema)
-    read = frame and columns and pa.schema([frame.field(name) for name in columns.types.names])
-    step, parts = max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1), []
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        beside = [None if values is None else values[rows] for values in (y, weight)]
-        parts.append(ArrayPart(rows_of(X, rows), beside[0], beside[1], start, read, columns))
-    return TableSource(tuple(parts), columns.kept() if columns else width, _what(X), sparse=sp.issparse(X))
+    columns = Columns.of(width if frame is None else frame, selection, schema)
+    types = columns.types
+    read = pa.schema([frame.field(name) for name in types.names]) if frame and isinstance(types, pa.Schema) else None
+    rows, step = Batch(X, y, weight), max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
+    parts = [ArrayPart(rows.take(slice(start, start + step)), start, read, columns) for start in range(0, n, step)]
+    return TableSource(tuple(parts), columns.kept(), _what(X), sparse=sp.issparse(X))
 
 
 def _what(X: Any) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bochner.data.columns import DATES, first_row, missing_targets
 from bochner.data.table_input import finite_numbers
 from bochner.scores.measures import MOST
-from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value
+from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value, take_rows
 
 
 class PartChecksum:
@@ -107,6 +107,10 @@ class Rows(NamedTuple):
     weight: NDArray | None
     number: NDArray[np.int64]
 
+    def take(self, rows: slice | NDArray) -> Rows:
+        """Some of the rows, by a slice, a mask or their positions."""
+        return Rows(*(take_rows(values, rows) for values in self))
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -163,9 +167,7 @@ class Roles:
             return Rows(X, y, weight, number)
         if self.without != "drop":
             self._refuse(y, bad, first)
-        kept = ~bad
-        X = X.filter(pa.array(kept)) if isinstance(X, pa.Table) else X[kept]
-        return Rows(X, y[kept], None if weight is None else weight[kept], number[kept])
+        return Rows(X, y, weight, number).take(~bad)
 
     def _targets(self, batch: Batch) -> tuple[Any, NDArray[np.bool_] | None]:
         """Targets, and which rows lack one."""
@@ -455,9 +457,7 @@ def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
     """Some of the rows, not copied where they can be shared."""
     if start == 0 and stop == len(rows.number):
         return rows
-    X = rows.X.slice(start, stop - start) if isinstance(rows.X, pa.Table) else rows.X[start:stop]
-    y, weight = (None if values is None else values[start:stop] for values in (rows.y, rows.weight))
-    return Rows(X, y, weight, rows.number[start:stop])
+    return rows.take(slice(start, stop))
 
 
 def concat_rows(pieces: Sequence[Rows], copied: bool = False) -> Rows:

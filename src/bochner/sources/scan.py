@@ -90,9 +90,7 @@ class RowSample:
         index = np.flatnonzero(kept)
         if not len(index):
             return
-        X = rows.X.take(pa.array(index)) if isinstance(rows.X, pa.Table) else rows.X[index]
-        others = [None if values is None else values[index] for values in rows[1:]]
-        self._pieces.append(Rows(X, *others))  # type: ignore[arg-type]
+        self._pieces.append(rows.take(index))
         self._hashes.append(hashes[index])
         self._count += len(index)
 

@@ -276,45 +276,51 @@ def _kind(layout: Layout) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns and rows that are wanted of batches that are tables.
+    """Columns and rows that are wanted of batches: of arrays all, as their columns have no names.
 
     Attributes
     ----------
     selection : Selection
-    types : pyarrow.Schema
-        Of the columns that are needed, as the first batch has them.
+    types : pyarrow.Schema or int
+        Of the columns that are needed, as the first batch has them; the number of columns of arrays.
     asked : pyarrow.Schema
         Types that columns are to have.
     """
 
     selection: Selection
-    types: pa.Schema
+    types: pa.Schema | int
     asked: pa.Schema
 
     @classmethod
-    def of(cls, layout: Layout, selection: Selection | None, asked: pa.Schema | None) -> Columns | None:
-        """Those of batches with the layout of the first; None of arrays, whose columns have no names."""
+    def of(cls, schema: pa.Schema | int, selection: Selection | None, asked: pa.Schema | None) -> Columns:
+        """Those of batches with the schema of the first; SourceError where some are wanted of arrays."""
         selection = selection or Selection()
-        if isinstance(layout.schema, pa.Schema):
-            require(layout.schema.names, pa.schema(asked or ()).names, "schema: ")
-            needed = selection.needed(layout.schema)
+        if isinstance(schema, pa.Schema):
+            require(schema.names, pa.schema(asked or ()).names, "schema: ")
+            needed = selection.needed(schema)
             asked = pa.schema([column for column in asked or () if column.name in needed.names])
             return cls(selection, unified([("the first batch", needed)], asked), asked)
         if not takes_all(selection) or asked is not None:
             raise SourceError("columns of arrays have no names; leave out columns=, exclude=, where= and schema=")
-        return None
+        return cls(selection, schema, pa.schema([]))
 
     def stamp(self) -> str:
         """Text that changes where what is wanted does."""
+        if isinstance(self.types, int):
+            return ""
         types = " ".join(f"{column.name} {column.type}" for column in self.types)
         return f"{types} {self.selection.stamp()}"
 
-    def kept(self) -> pa.Schema:
-        """The schema of what is wanted."""
+    def kept(self) -> pa.Schema | int:
+        """The schema of what is wanted; the number of columns of arrays."""
+        if isinstance(self.types, int):
+            return self.types
         return pa.schema([self.types.field(name) for name in self.selection.kept(self.types.names)])
 
-    def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema | int:
         """The schema of what has been taken of all batches, of the different ones that it had."""
+        if isinstance(self.types, int):
+            return self.types
         names = schemas[0][1].names
         return unified(schemas, pa.schema([column for column in self.asked if column.name in names]))
 
@@ -326,26 +332,24 @@ class Columns:
         SourceError
             Where it has other columns than the first batch, or values of another kind.
         """
-        table = self._fitted(batch.X, place)
-        if self.selection.where is None:
-            return batch._replace(X=self.selection.apply(table))
-        rows = self.selection.rows(table)
-        beside = [None if values is None else values[rows] for values in batch[1:]]
-        return Batch(replace(self.selection, where=None).apply(table.take(pa.array(rows))), *beside)
+        if isinstance(self.types, int):
+            return batch
+        batch = batch._replace(X=self._fitted(batch.X, self.types, place))
+        if self.selection.where is not None:
+            batch = batch.take(self.selection.rows(batch.X))
+        return batch._replace(X=batch.X.select(self.selection.kept(batch.X.column_names)))
 
-    def _fitted(self, table: pa.Table, place: str) -> pa.Table:
-        closed = self.selection.columns is None
-        for k, column in enumerate(table.schema):
-            name = column.name
-            if name in self.types.names and table[k].null_count == len(table):
-                kind = self.types.field(name).type
-                table = table.set_column(k, name, pa.chunked_array([pa.nulls(len(table), kind)]))
-        there = [name for name in table.column_names if name in self.types.names or self._is_new(name, closed)]
-        pairs = [("the first batch", self.types), (place, table.select(there).schema)]
+    def _fitted(self, table: pa.Table, types: pa.Schema, place: str) -> pa.Table:
+        """The columns that are needed, in types that hold the values of the first batch and of this one."""
+        there = []
+        for k, name in enumerate(table.column_names):
+            if name in types.names and table[k].null_count == len(table):
+                nulls = pa.nulls(len(table), types.field(name).type)
+                table = table.set_column(k, name, pa.chunked_array([nulls]))
+            is_new = self.selection.columns is None and name not in self.selection.exclude  # which is refused
+            there += [name] * (name in types.names or is_new)
+        pairs = [("the first batch", types), (place, table.select(there).schema)]
         return fitted(table, unified(pairs, self.asked), place)
-
-    def _is_new(self, name: str, closed: bool) -> bool:
-        return closed and name not in self.selection.exclude
 
 
 def takes_all(selection: Selection) -> bool:
