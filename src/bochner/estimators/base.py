@@ -148,9 +148,8 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
                 alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
-        alphas = given_alphas(alpha)
         size, wide = (rows.n_rows, source.n_outputs, rows.weight), dtype.itemsize == 8
-        problem = Task(*size, alphas, calibrated, wide, chosen, self.encoder_.n_features_out_)
+        problem = self._problem_size(*size, alpha, wide, chosen, self.encoder_.n_features_out_)
         if rows.way == "whole":
             self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
         else:
@@ -174,6 +173,12 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             D = features.n_features_out
             require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
         return Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype)), task
+
+    def _problem_size(
+        self, n_rows: int, n_outputs: int, weight: float, alpha: Any, wide: bool, chosen: bool, n_columns: int
+    ) -> Task:
+        """The size of the ridge problem, by which the solver is chosen and a fit is planned."""
+        return Task(n_rows, n_outputs, weight, given_alphas(alpha), self._is_calibrated, wide, chosen, n_columns)
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
@@ -236,17 +241,16 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
-        features = self._wanted_features(rows.way == "summed") if self._is_named else None
-        if self.metric == "isotropic" or features is None:
+        features = self._wanted_features(rows.way == "summed")
+        if features is None:
             return None
-        asked = self.metric != "auto" or features == "hybrid"
         columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
-        fewest, choice = POLICY.fewest_asked_rows if asked else POLICY.fewest_rows, None
-        if columns <= POLICY.most_learned_columns and n_rows >= fewest:
+        fewest, choice = self._fewest_learned(features), None
+        if self._may_learn(features, n_rows, columns):
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)
-        if choice is None and asked:
+        if choice is None and self._asks_to_learn(features):
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} needs at least {fewest} distinct training "
                 f"rows and a fifth more for validation, at most {POLICY.most_learned_columns:,} encoded columns, and a "
@@ -272,10 +276,24 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
 
     def _wanted_features(self, summed: bool = False) -> str | None:
         """The maps that the arguments allow to be learned; None for none."""
+        if not self._is_named or self.metric == "isotropic":
+            return None
         direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
         if self.features in BINNED:
             return self.features if self.kernel in ("auto", "laplacian") and not direct else None
         return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
+
+    def _asks_to_learn(self, features: str) -> bool:
+        """Whether the arguments leave no other choice than a learned map."""
+        return self.metric != "auto" or features == "hybrid"
+
+    def _fewest_learned(self, features: str) -> int:
+        """Rows by which a map is learned at the least."""
+        return POLICY.fewest_asked_rows if self._asks_to_learn(features) else POLICY.fewest_rows
+
+    def _may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
+        """Whether a map is learned by so many rows of so many columns, if they differ."""
+        return n_columns <= POLICY.most_learned_columns and n_rows >= self._fewest_learned(features)
 
     def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
         """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
@@ -309,8 +327,12 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         if criteria and (self.solver == "cg" or not features.is_dense):
             why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
             raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
-        if self.solver == "auto" and features.learns_weights:
-            return "cg"
+        return "cg" if self.solver == "auto" and features.learns_weights else self._asked_solver
+
+    @property
+    def _asked_solver(self) -> str:
+        """The solver as given, or the only one that the criterion for alpha allows."""
+        criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
         return "direct" if criteria and self.solver == "auto" else self.solver
 
     def _features(self, rows: Prepared) -> FeatureMap:

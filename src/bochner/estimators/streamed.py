@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from bochner.data.array_source import Source
 from bochner.data.checkpoint import Checkpoint
 from bochner.design.design import Design
+from bochner.devices.conversion import any_arrays
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
 from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
@@ -28,7 +29,7 @@ from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.inputs.training import Stream, encoded_source, encoder_of, engine_of, large, sampled_rows
 from bochner.notices import warn
-from bochner.planning.plan import Planned, described
+from bochner.planning.plan import Plan, Rows, described, plan_fit, refuse_limit
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice
 from bochner.selection.policy import POLICY
@@ -45,7 +46,7 @@ SOLVED = (
 )
 
 
-class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
+class StreamedMachine(IgnoresColumns, KernelMachine):
     """A kernel machine whose rows may be read from files in passes, or come in batches."""
 
     _sums: Sums | None = None
@@ -74,6 +75,46 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
     @abstractmethod
     def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
         """Keep a solution by the squared loss."""
+
+    @any_arrays
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Estimate what `fit` would read, hold and compute, without fitting.
+
+        Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
+        from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
+        rows and columns.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or whatever `bochner.open_source` takes
+        y : array of shape (n,) or (n, K), or str or list of str, optional
+            Targets; for a source the names of their columns.
+
+        Returns
+        -------
+        Plan
+            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `flops`, `seconds`, `solver`, `gathered`,
+            `reason` and `cures`. It prints as a small table.
+
+        Raises
+        ------
+        MemoryError
+            If no way to fit needs so little memory as is free, or as ``bochner.settings(memory_limit=...)`` allows. The
+            message names what would fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> plan = KernelMachineRegressor(features="fourier", n_components=500).plan(np.zeros((10_000, 20)))
+        >>> plan.solver, plan.gathered, plan.n_passes
+        ('direct', True, 1)
+        """
+        return self.plan_rows(described(X, y, is_classifier(self)))
+
+    def plan_rows(self, rows: Rows) -> Plan:
+        """Plan a fit of a table that is described."""
+        return plan_fit(self, rows)
 
     def _fit_stream(self, stream: Stream) -> Self:
         """Look at all rows once, choose on a sample of them, and solve for all in passes."""
@@ -175,7 +216,7 @@ class StreamedMachine(IgnoresColumns, Planned, KernelMachine):
         if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
             return stream
         if current().memory_limit is not None:
-            self._refuse_limit(described(X, y, is_classifier(self)))
+            refuse_limit(self, described(X, y, is_classifier(self)))
         return None
 
     def _refuse(self, rows: str) -> None:

@@ -102,19 +102,22 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     ValueError
         Where a direct solution is asked for and the features are sparse.
     """
+    if solver != "exact" and has_kernel_rows(features):
+        return SolverChoice("exact", "with so few rows the exact kernel costs no more than features")
+    return solver_in_memory(solver, features.is_dense, features.n_features_out, task, costs)
+
+
+def solver_in_memory(solver: str, dense: bool, D: int, task: Task, costs: Costs | None = None) -> SolverChoice:
+    """The same for D features of which only that is known, and whether they are dense."""
     if solver == "exact":
         return SolverChoice(solver, "as requested")
-    if has_kernel_rows(features):
-        return SolverChoice("exact", "with so few rows the exact kernel costs no more than features")
-    if not features.is_dense:
+    if not dense:
         if solver == "direct":
             raise ValueError("solver='direct' needs dense features; bins are solved by solver='cg' or 'auto'.")
         return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
         return SolverChoice(solver, "as requested")
-    D = features.n_features_out
-    if costs is None:
-        costs = machine_costs() if task.n_rows * D**2 > WORTH_MEASURING else COSTS
+    costs = costs or costs_for(task.n_rows, D)
     direct, iterative = direct_seconds(D, task, costs), iterative_seconds(D, task, costs)
     free, dtype = available_memory(), np.float64 if task.wide else np.float32
     if free is not None and 0.8 * free < factor_bytes(task.n_rows, D, task.n_outputs, dtype):
@@ -123,6 +126,11 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
+
+
+def costs_for(n_rows: int, D: int) -> Costs:
+    """The usual costs, and for larger problems those of this machine."""
+    return machine_costs() if n_rows * D**2 > WORTH_MEASURING else COSTS
 
 
 def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
