@@ -22,8 +22,7 @@ from bochner.design.normal import NormalEquations
 from bochner.design.passes import Groups
 from bochner.engines.futures import FuturesEngine
 from bochner.engines.local import LOCAL
-from bochner.estimators.ridge import solve_stream
-from bochner.estimators.ridge.problem import RidgeTask
+from bochner.estimators.ridge import RidgeProblem, solve
 from bochner.features.metric import Metric
 from bochner.kernels import Gaussian, Laplacian
 from bochner.sources.base import SourceError
@@ -198,7 +197,8 @@ def solved(source, kind, engine=LOCAL):
     """With a ridge term for which few iterations do: many magnify rounding errors, in whatever order sums are taken."""
     features = clone(MAPS[kind]).draw(source.gathered.X.shape[1])
     design = Design(source, features, np.float64, engine=engine)
-    return solve_stream(design, source.gathered, RidgeTask(30.0, 1e-9 if features.is_dense else 1e-2, 0))
+    problem = RidgeProblem(30.0, 1e-9 if features.is_dense else 1e-2, 0)
+    return solve("cg", design, problem, sample=source.gathered)
 
 
 @pytest.mark.parametrize("kind", ["dense", "bins", "metric"])

@@ -6,8 +6,8 @@ import pytest
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import draw_rows, unit_weights
 from bochner.design.design import Design
-from bochner.estimators.ridge import RidgeTask
-from bochner.estimators.ridge.direct import _scored
+from bochner.estimators.ridge import RidgeProblem
+from bochner.estimators.ridge.direct import scored_rows
 from bochner.features import FourierFeatures
 from bochner.kernels import Gaussian
 from bochner.solvers.factors import PrimalLeaveOneOut, factorise
@@ -114,7 +114,7 @@ def test_leave_one_out_errors_of_few_heavy_rows(seed):
     design = Design(ArraySource(X, y, np.where(rare, 999.0, 1.0)), features, np.float64)
     factor = factorise(design, 2)
     alphas = np.array([1.0, 100.0])
-    some, every = _scored(design, factor, RidgeTask("auto", 1e-2, seed)), PrimalLeaveOneOut(design, factor)
+    some, every = scored_rows(design, factor, RidgeProblem("auto", 1e-2, seed)), PrimalLeaveOneOut(design, factor)
     assert some.design.source.n_rows == 4096
     np.testing.assert_allclose(some(alphas), every(alphas), rtol=0.1)
 
@@ -131,7 +131,7 @@ def test_rows_that_judge_are_left_out_with_all_their_copies(alpha):
     weighted = Design(ArraySource(X, y, np.full(1500, 4.0)), features, np.float64)
     factor = factorise(design, 2)
     alphas = np.array([1e-3, 1.0, 100.0])
-    found, expected = _scored(design, factor, RidgeTask(alpha, 1e-2, 0)), PrimalLeaveOneOut(weighted, factor)
+    found, expected = scored_rows(design, factor, RidgeProblem(alpha, 1e-2, 0)), PrimalLeaveOneOut(weighted, factor)
     assert found.design.source.n_rows > 1400
     np.testing.assert_allclose(found(alphas), expected(alphas), rtol=0.1 if alpha == "auto" else 1e-9)
     rows = found.design.source.X

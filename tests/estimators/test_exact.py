@@ -10,8 +10,7 @@ import bochner.solvers.exact as exact_solver
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.array_source import ArraySource, Block
 from bochner.design.design import Design
-from bochner.estimators.ridge.exact import solve_exactly
-from bochner.estimators.ridge.problem import RidgeTask
+from bochner.estimators.ridge import Needs, RidgeProblem, solve
 from bochner.features import ConcatenatedFeatures, MetricFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Gaussian, Laplacian, Linear, Matern, Periodic
@@ -96,8 +95,11 @@ def test_what_does_not_converge_warns(monkeypatch):
 
 def test_targets_of_classes_have_leave_one_out_predictions():
     features = FourierFeatures(KERNELS[0], 20, random_state=0).fit(X)
-    design, task = Design(ArraySource(X[:30], Y[:30], WEIGHT[:30]), features), RidgeTask(0.3, 1e-9, 0, calibrated=True)
-    found = solve_exactly(design, task).held_out_predictions
+    design, task = (
+        Design(ArraySource(X[:30], Y[:30], WEIGHT[:30]), features),
+        RidgeProblem(0.3, 1e-9, 0, needs=Needs(True)),
+    )
+    found = solve("exact", design, task).held_out_predictions
     kept = ~np.eye(30, dtype=bool)
     without = [
         dense(KERNELS[0], 0.3, X[:30][k], Y[:30][k], X[i : i + 1], WEIGHT[:30][k])[0] for i, k in enumerate(kept)

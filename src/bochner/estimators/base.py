@@ -22,7 +22,7 @@ from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
 from bochner.estimators.interpretation import Interpretation, Reported, metric_of
 from bochner.estimators.parameters import BINNED, CRITERIA, NUMBER_LOSSES, check_parameters
-from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
+from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
 from bochner.features.binning import hashed
@@ -135,7 +135,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         """Whether the fit is to keep what deviations ("std") or "intervals" need."""
         return getattr(self, "uncertainty", False) in (True, kind)
 
-    def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeTask]:
+    def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed = rows.source, rows.dtype, rows.seed
         self.report_ = None if choice is None else choice.model.report
@@ -154,20 +154,11 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             self.solver_, self.solver_reason_ = plan(self._solver(features), features, problem)
         else:
             self.solver_, self.solver_reason_ = plan_stream(self._solver(features), features, problem)
-        task = RidgeTask(
-            alpha,
-            self.tol,
-            seed,
-            calibrated,
-            held_out,
-            chosen=chosen,
-            uncertain=uncertain,
-            individual=not is_classifier(self),
-            merges=merges,
-        )
+        needs = Needs(calibrated, not is_classifier(self), uncertain)
+        task = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
-            task = replace(task, alpha=choice.model.alpha, verdict=choice.verdict, chosen=False)
+            task = replace(task, alpha=choice.model.alpha, stopping=choice.verdict, penalty_selected=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             D = features.n_features_out
@@ -184,7 +175,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
         return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
 
-    def _take(self, fitted: Fitted, choice: Choice | None) -> None:
+    def _take(self, fitted: RidgeSolution, choice: Choice | None) -> None:
         """Keep what was found, all but the coefficients, which make the model a fitted one."""
         self._keep(fitted)
         if choice is None:  # else rows that are held out have judged the bins
@@ -194,35 +185,25 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
         if choice is not None and given is not None:
             self.alphas_ = given
 
-    def _keep(self, fitted: Fitted) -> None:
+    def _keep(self, fitted: RidgeSolution) -> None:
         """Keep what the rows alone decide."""
         self.features_, self.intercept_ = fitted.features, fitted.intercept
         self.n_iter_, self.residual_ = fitted.n_iter, fitted.residual
 
     def _solve_again(
         self, source: ArraySource, seed: int, features: FeatureMap, alpha: float, uncertain: bool = False
-    ) -> tuple[Design, RidgeTask, Fitted]:
+    ) -> tuple[Design, RidgeProblem, RidgeSolution]:
         """Ridge regression on other rows with all that was chosen; the spread of the errors is found again too."""
         features = fixed(features)
         draw(features, self.encoder_, source, seed)
         n_iter = None if features.is_dense else self.n_iter_
-        resumed = bool(n_iter and self.report_)
-        merges = self.loss not in NUMBER_LOSSES
-        task = RidgeTask(
-            alpha,
-            self.tol,
-            seed,
-            uncertain,
-            n_iter=n_iter,
-            resumed=resumed,
-            uncertain=uncertain,
-            individual=not is_classifier(self),
-            merges=merges,
-        )
+        stopping = None if n_iter is None else Iterations(n_iter, bool(n_iter and self.report_))
+        needs, merges = Needs(uncertain, not is_classifier(self), uncertain), self.loss not in NUMBER_LOSSES
+        task = RidgeProblem(alpha, self.tol, seed, None, stopping, needs, merges=merges)
         dtype = self.coef_.dtype
         design = Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype))
         with progress("Fitting", None, bool(self.verbose)) as advance:
-            fitted = SOLVERS[self.solver_](design.telling(advance), task)
+            fitted = solve(self.solver_, design.telling(advance), task)
         self._keep(fitted)
         return design, task, fitted
 
@@ -353,7 +334,7 @@ class KernelMachine(Reported, Interpretation, KernelParameter):
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
     def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
+        """RidgeSolution function at the rows of X, shape (n, K), on so many threads at most."""
         check_is_fitted(self)
         return self._mapped(X, self.coef_, self.intercept_, n_jobs)
 

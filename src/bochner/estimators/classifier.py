@@ -23,7 +23,7 @@ from bochner.estimators.calibration import curve_of, per_class, probabilities, s
 from bochner.estimators.intervals import PredictionSets
 from bochner.estimators.other_losses import Chosen, ClassFit, as_squared, fit_classes, fit_classes_again, largest_score
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
-from bochner.estimators.ridge import SOLVERS, Fitted, given_alphas
+from bochner.estimators.ridge import RidgeSolution, given_alphas, solve
 from bochner.estimators.streamed import StreamedMachine
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
@@ -226,7 +226,7 @@ class ClassesInParts(StreamedMachine):
         weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
         return replace(stream, roles=weighted), weighted.weighed(overview.sample), float(totals @ factors)
 
-    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
+    def _keep_solution(self, fitted: RidgeSolution, choice: Choice | None) -> None:
         self._take(fitted, choice)
         found = as_squared(fitted)._replace(reason="other losses need all rows in memory")
         self._keep_classes(found)
@@ -455,7 +455,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         choice = self._choose(rows) or choose_few(self, rows)
         design, task = self._plan(rows, choice)
         with self._progress(rows) as advance:
-            fitted = SOLVERS[self.solver_](design.telling(advance), task)
+            fitted = solve(self.solver_, design.telling(advance), task)
             found = fit_classes(design, fitted, task, self._loss(rows), given_alphas(self.alpha))
         self._take(fitted, choice)
         self._keep_classes(found, choice.predictions if choice else None)

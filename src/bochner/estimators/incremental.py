@@ -26,7 +26,7 @@ from bochner.design.moments import Moments
 from bochner.devices.device import Device
 from bochner.engines.base import Engine
 from bochner.engines.journal import Keeper
-from bochner.estimators.ridge import Fitted, RidgeTask, solve_moments
+from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, solve
 from bochner.estimators.ridge.problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
 from bochner.notices import first_names, warn
@@ -294,14 +294,14 @@ class Sums:
     digest: str
 
     @classmethod
-    def empty(cls, design: Design, task: RidgeTask, alpha_per_weight: float | None) -> Sums:
+    def empty(cls, design: Design, task: RidgeProblem, alpha_per_weight: float | None) -> Sums:
         """Sums over no rows, for the map, the targets and the task of a design; some of its rows judge until then."""
         source: ArraySource = design.source
         D, K, single = design.features.n_features_out, source.n_outputs, design.dtype == np.float32
         held_out = task.held_out
         some = source if held_out is None or held_out.sum() < SCORED_ROWS // 2 else source.take(held_out.nonzero()[0])
         alpha = task.alpha if task.alphas is None else task.alphas.tolist()
-        facts = alpha, alpha_per_weight, task.uncertain, task.calibrated
+        facts = alpha, alpha_per_weight, task.needs.error_scale, task.needs.out_of_sample
         judges = Judges.of(some, task.seed)
         digest = _digest(design.features, judges, (*facts, single))
         return cls(np.zeros((D + K + 1, D + K + 1)), 0, single, judges, *facts, task.seed, digest)
@@ -332,12 +332,13 @@ class Sums:
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
         return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
 
-    def solve(self, features: FeatureMap, place: Device | None = None) -> Fitted:
+    def solve(self, features: FeatureMap, place: Device | None = None) -> RidgeSolution:
         """Solve for the rows that are summed, on a device where one is given."""
         moments = Moments.holding(self.matrix, self.n_rows, self.judges.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
-        task = RidgeTask(alpha, 0.0, self.seed, self.calibrated, uncertain=self.uncertain, individual=self.uncertain)
-        return solve_moments(moments, Design(self.judges.source, features, self.dtype, place=place), task)
+        needs = Needs(self.calibrated, self.uncertain, self.uncertain)
+        design = Design(self.judges.source, features, self.dtype, place=place)
+        return solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
 
 
 def _digest(features: FeatureMap, judges: Judges, facts: tuple) -> str:

@@ -26,7 +26,7 @@ from bochner.estimators.calibration import (
     probabilities,
     shares,
 )
-from bochner.estimators.ridge import Fitted, RidgeTask, Stage
+from bochner.estimators.ridge.problem import RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import LinearFeatures
 from bochner.features.base import DenseFeatureMap, FeatureMap
 from bochner.features.distances import median
@@ -125,7 +125,7 @@ class _Trial(NamedTuple):
     fitted: list[NDArray]
 
 
-def stored(design: Design, fitted: Fitted, task: RidgeTask) -> Stage:
+def stored(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredProblem:
     """The features of a ridge solution, and the rows that are held out.
 
     Raises
@@ -133,17 +133,17 @@ def stored(design: Design, fitted: Fitted, task: RidgeTask) -> Stage:
     MemoryError
         Where the features do not fit in memory.
     """
-    if fitted.stage is not None:
-        return fitted.stage
+    if fitted.stored is not None:
+        return fitted.stored
     ridge = IterativeRidge(Design(design.source, fitted.features, design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
         raise MemoryError("The features do not fit in memory: use loss='squared', or a smaller n_components.")
     source, masks = design.source, sets_held_out(design, task)
     kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
-    return Stage(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
+    return StoredProblem(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
 
 
-def sets_held_out(design: Design, task: RidgeTask) -> list[NDArray[np.bool_]]:
+def sets_held_out(design: Design, task: RidgeProblem) -> list[NDArray[np.bool_]]:
     """Sets of rows to hold out, each of shape (n,): those of the choices, or a fifth, or five folds of few rows."""
     weights, hashes = design.source.weights, design.row_hashes
     if task.held_out is not None:
@@ -155,12 +155,14 @@ def sets_held_out(design: Design, task: RidgeTask) -> list[NDArray[np.bool_]]:
     return [mask for mask in masks if mask.any() and not mask[weights > 0].all()]
 
 
-def with_columns(stage: Stage, part: DenseFeatureMap, weight: float) -> Stage:
+def with_columns(stage: StoredProblem, part: DenseFeatureMap, weight: float) -> StoredProblem:
     """The features with the columns beside them, fitted already, of the given weight."""
     return stage._replace(ridge=stage.ridge.beside(part, weight))
 
 
-def at_ridge(stage: Stage, fitted: Fitted, slope: NDArray | float = 1.0, origin: NDArray | float = 0.0) -> Beginning:
+def at_ridge(
+    stage: StoredProblem, fitted: RidgeSolution, slope: NDArray | float = 1.0, origin: NDArray | float = 0.0
+) -> Beginning:
     """A multiple of the ridge solution; features beside its own begin with coefficients of zero.
 
     What is held out hardly moves the mean, so that the offset of all rows serves everywhere.
@@ -182,7 +184,7 @@ def at_ridge(stage: Stage, fitted: Fitted, slope: NDArray | float = 1.0, origin:
     return Beginning("ridge", Point(whole, offset), without)
 
 
-def at_columns(stage: Stage, loss: Loss, tol: float) -> Beginning:
+def at_columns(stage: StoredProblem, loss: Loss, tol: float) -> Beginning:
     """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
     ridge, part, source = stage.ridge, stage.ridge.maps[-1], stage.ridge.design.source
     rows = some_rows(source.n_rows, POLICY.most_begun, ridge.seed)
@@ -219,12 +221,12 @@ def linear_minimum(
     return Point(found.coef, found.offset)
 
 
-def fit_loss(stage: Stage, wanted: LossTask, beginnings: list[Beginning], calibrated: bool) -> LossFit:
+def fit_loss(stage: StoredProblem, wanted: LossTask, beginnings: list[Beginning], calibrated: bool) -> LossFit:
     """Minimise a loss.
 
     Parameters
     ----------
-    stage : Stage
+    stage : StoredProblem
     wanted : LossTask
     beginnings : list of Beginning
     calibrated : bool
@@ -253,8 +255,8 @@ def mean_loss(seen: HeldOutPredictions, loss: Loss) -> float:
     return average(loss.value(seen.targets.T, seen.predicted.T), seen.weight)
 
 
-def held_out_at(stage: Stage, beginning: Beginning, loss: Loss) -> HeldOutPredictions:
-    """Fitted values of the rows held out before any step, with their targets and weights."""
+def held_out_at(stage: StoredProblem, beginning: Beginning, loss: Loss) -> HeldOutPredictions:
+    """RidgeSolution values of the rows held out before any step, with their targets and weights."""
     traces = []
     for mask, point in zip(stage.masks, beginning.without, strict=True):
         blocks = Without(stage.ridge.blocks, ~mask)
@@ -262,8 +264,8 @@ def held_out_at(stage: Stage, beginning: Beginning, loss: Loss) -> HeldOutPredic
     return held_out_predictions(stage, [trace.fitted[0] for trace in traces])
 
 
-def held_out_predictions(stage: Stage, fitted: list[NDArray]) -> HeldOutPredictions:
-    """Fitted values of all rows held out, (K, m) for each set, with their targets and weights."""
+def held_out_predictions(stage: StoredProblem, fitted: list[NDArray]) -> HeldOutPredictions:
+    """RidgeSolution values of all rows held out, (K, m) for each set, with their targets and weights."""
     y = np.concatenate([block.y for block in stage.ridge.blocks])
     weight = np.concatenate([block.weight for block in stage.ridge.blocks])
     predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
@@ -272,7 +274,7 @@ def held_out_predictions(stage: Stage, fitted: list[NDArray]) -> HeldOutPredicti
     return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
 
 
-def _try(stage: Stage, wanted: LossTask, beginning: Beginning, penalty: float) -> _Trial:
+def _try(stage: StoredProblem, wanted: LossTask, beginning: Beginning, penalty: float) -> _Trial:
     """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
     traces = []
     for mask, point in zip(stage.masks, beginning.without, strict=True):
@@ -295,11 +297,11 @@ class _Trace:
     ----------
     problem : Reweighted
         Before the first step.
-    stage : Stage
+    stage : StoredProblem
     mask : bool array of shape (n,)
     """
 
-    def __init__(self, problem: Reweighted, stage: Stage, mask: NDArray) -> None:
+    def __init__(self, problem: Reweighted, stage: StoredProblem, mask: NDArray) -> None:
         edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
         self.masks, self.weight = [mask[a:b] for a, b in pairwise(edges)], stage.ridge.design.source.weights[mask]
         self.losses, self.fitted = list[float](), list[NDArray]()
@@ -403,7 +405,13 @@ class NumberFit(NamedTuple):
 
 
 def fit_numbers(
-    design: Design, fitted: Fitted, task: RidgeTask, name: str, quantile: float, y: NDArray, given: NDArray | None
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    name: str,
+    quantile: float,
+    y: NDArray,
+    given: NDArray | None,
 ) -> NumberFit:
     """The regressor by another loss.
 
@@ -430,7 +438,7 @@ def fit_numbers(
 
 
 def fit_numbers_again(
-    design: Design, fitted: Fitted, task: RidgeTask, loss: Loss, alpha: float, n_steps: int, y: NDArray
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: Loss, alpha: float, n_steps: int, y: NDArray
 ) -> NumberFit:
     """The regressor for other rows, with all that was chosen."""
     stage = _aimed(stored(design, fitted, task), y)._replace(masks=[], without=[])
@@ -441,7 +449,7 @@ def fit_numbers_again(
     return NumberFit(found.coef, found.intercept, loss, alpha, n_steps)
 
 
-def number_loss(name: str, quantile: float, fitted: Fitted) -> Loss:
+def number_loss(name: str, quantile: float, fitted: RidgeSolution) -> Loss:
     """The loss of a name, in units of the spread of the ridge regression's errors for single rows held out."""
     if name == "poisson":
         return Poisson()
@@ -453,7 +461,7 @@ def number_loss(name: str, quantile: float, fitted: Fitted) -> Loss:
     return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
 
 
-def _means(stage: Stage, loss: Loss) -> NDArray[np.float64]:
+def _means(stage: StoredProblem, loss: Loss) -> NDArray[np.float64]:
     """Weighted mean second derivatives of the outputs, shape (K, 1): mean counts, or one."""
     if not isinstance(loss, Poisson):
         return np.ones((stage.ridge.design.source.n_outputs, 1))
@@ -470,7 +478,7 @@ def _transform(design: Design, name: str) -> tuple[NDArray, NDArray | float]:
     return np.ones((design.source.n_outputs, 1)), 0.0
 
 
-def _aimed(stage: Stage, y: NDArray) -> Stage:
+def _aimed(stage: StoredProblem, y: NDArray) -> StoredProblem:
     """The same rows with other targets."""
     edges = np.cumsum([0, *(len(block.y) for block in stage.ridge.blocks)])
     blocks = [block._replace(y=y[a:b]) for block, a, b in zip(stage.ridge.blocks, edges, edges[1:], strict=False)]
@@ -550,7 +558,9 @@ def class_loss(name: str, n_outputs: int) -> Loss:
     return Logistic() if n_outputs == 1 else Multinomial()
 
 
-def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alphas: NDArray | None) -> ClassFit:
+def fit_classes(
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: str, alphas: NDArray | None
+) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and the errors of the rows held out.
 
     Parameters
@@ -573,7 +583,7 @@ def fit_classes(design: Design, fitted: Fitted, task: RidgeTask, loss: str, alph
     return squared if before is None else _better(squared, other, before)
 
 
-def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
+def _why_not(design: Design, task: RidgeProblem, squared: ClassFit) -> str | None:
     """Why the logistic loss is not tried: where it pays most, already the columns alone do as well by it.
 
     It is in rare classes, and in classes that depend on many columns a little each, that squared errors rank badly. The
@@ -593,7 +603,7 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     ridge = IterativeRidge(Design(some.source, part, design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
         return "the columns do not fit in memory"
-    stage, loss = Stage(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
+    stage, loss = StoredProblem(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
     limits = POLICY.newton_steps, POLICY.traced_iterations
     point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
     alone = held_out_at(stage, Beginning("columns", point, [point]), loss)
@@ -606,7 +616,7 @@ def _why_not(design: Design, task: RidgeTask, squared: ClassFit) -> str | None:
     return f"validation log loss {one:.4f}, and {two:.4f} with the columns alone"
 
 
-def as_squared(fitted: Fitted) -> ClassFit:
+def as_squared(fitted: RidgeSolution) -> ClassFit:
     """The ridge solution as a classifier."""
     K, seen = fitted.coef.shape[1], fitted.held_out_predictions
     link = link_of(seen, max(K, 2))
@@ -615,7 +625,7 @@ def as_squared(fitted: Fitted) -> ClassFit:
 
 
 def _by_loss(
-    design: Design, fitted: Fitted, task: RidgeTask, name: str, alphas: NDArray | None
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, alphas: NDArray | None
 ) -> tuple[ClassFit, HeldOutPredictions | None]:
     """The classifier by another loss, with the columns themselves as features too where the ridge term is open.
 
@@ -655,7 +665,7 @@ class Chosen(NamedTuple):
 
 
 def fit_classes_again(
-    design: Design, fitted: Fitted, task: RidgeTask, chosen: Chosen
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, chosen: Chosen
 ) -> tuple[FeatureMap, NDArray, NDArray]:
     """Features, coefficients and intercepts for other rows, with all that was chosen.
 
@@ -671,7 +681,7 @@ def fit_classes_again(
     return stage.ridge.design.features, found.coef, found.intercept
 
 
-def _as_classifier(name: str, stage: Stage, found: LossFit, start: Start) -> ClassFit:
+def _as_classifier(name: str, stage: StoredProblem, found: LossFit, start: Start) -> ClassFit:
     predictions = found.held_out_predictions
     link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
     solution = stage.ridge.design.features, found.coef, found.intercept
@@ -686,7 +696,7 @@ def _separated(Y: NDArray, F: NDArray) -> bool:
     return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())
 
 
-def _penalties(fitted: Fitted, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
+def _penalties(fitted: RidgeSolution, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
     """Ridge terms to try: those given; or the ridge regression's, where a row weighs what it does by this loss."""
     if alphas is not None:
         return tuple(alphas)

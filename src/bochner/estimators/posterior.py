@@ -20,7 +20,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.base import KernelMachine
-from bochner.estimators.ridge import Fitted
+from bochner.estimators.ridge import RidgeSolution
 from bochner.estimators.ridge.error_scale import Observations, observation_hashes, scale_map
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import leaves
@@ -214,13 +214,13 @@ class Errors(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
-def fit_posterior(design: Design, fitted: Fitted, seed: int, scale: ScaleMap) -> Posterior:
+def fit_posterior(design: Design, fitted: RidgeSolution, seed: int, scale: ScaleMap) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
 
     Parameters
     ----------
     design : Design
-    fitted : Fitted
+    fitted : RidgeSolution
         With predictions for rows left out, where there are such: they tell the variance of the noise. Else it is told
         by leave-one-out errors of the regression on the features of the posterior.
     seed : int

@@ -23,7 +23,7 @@ from bochner.estimators.intervals import Intervals, cross_fitted
 from bochner.estimators.other_losses import NumberFit, fit_numbers, fit_numbers_again, log_counts
 from bochner.estimators.parameters import NUMBER_LOSSES
 from bochner.estimators.posterior import GaussianProcess, fit_posterior
-from bochner.estimators.ridge import SOLVERS, Fitted, RidgeTask, given_alphas
+from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.estimators.streamed import StreamedMachine
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import normalised_weights, require_target
@@ -159,7 +159,7 @@ class NumbersInParts(StreamedMachine):
         self._keep_scale(overview.sample.y, mean, scale)
         return Standardised(mean, scale)
 
-    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
+    def _keep_solution(self, fitted: RidgeSolution, choice: Choice | None) -> None:
         self._take(fitted, choice)
         self.spread_ = self._spread_by(fitted.calibration, Budget())
         self.coef_ = fitted.coef
@@ -387,9 +387,9 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         design, task = self._plan(rows, choice)
         crossed = cross_fitted(self, X, y, weight, rows.source, rows.seed, rows.budget) if self.uncertainty else None
         if crossed is not None:
-            task = replace(task, calibrated=False, uncertain=False)
+            task = replace(task, needs=Needs())
         with self._progress(rows) as advance:
-            fitted = SOLVERS[self.solver_](design.telling(advance), task)
+            fitted = solve(self.solver_, design.telling(advance), task)
             found = self._by_loss(design, fitted, task, y)
         if crossed is not None:
             fitted = replace(fitted, **crossed._asdict())
@@ -411,14 +411,14 @@ class KernelMachineRegressor(RegressorMixin, GaussianProcess, NumbersInParts, In
         """Targets of the loss, shape (n, K)."""
         return np.maximum(y.reshape(len(y), -1), 0) if self.loss == "poisson" else design.source.targets(y)
 
-    def _by_loss(self, design: Design, fitted: Fitted, task: RidgeTask, y: NDArray) -> NumberFit | None:
+    def _by_loss(self, design: Design, fitted: RidgeSolution, task: RidgeProblem, y: NDArray) -> NumberFit | None:
         """The solution by another loss than the squared one; None for that."""
         if self.loss == "squared":
             return None
         given, aims = given_alphas(self.alpha), self._aims(design, y)
         return fit_numbers(design, fitted, task, self.loss, self.quantile, aims, given)
 
-    def _keep_loss(self, found: NumberFit, fitted: Fitted) -> NDArray:
+    def _keep_loss(self, found: NumberFit, fitted: RidgeSolution) -> NDArray:
         """Keep what another loss decides; its coefficients."""
         self._ridge_alpha, self._fitted_loss, self.n_steps_ = fitted.alpha, found.loss, found.n_steps
         self.alpha_, self.intercept_ = found.alpha, found.intercept

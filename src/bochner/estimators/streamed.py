@@ -22,7 +22,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.progress import progress
 from bochner.estimators.base import KernelMachine, Prepared, hashed_columns
 from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
-from bochner.estimators.ridge import Fitted, RidgeTask, solve_stream, solve_stream_again
+from bochner.estimators.ridge import Iterations, RidgeProblem, RidgeSolution, solve
 from bochner.features.binning import hashed, require_hashed
 from bochner.features.device_features import current_device, device_for_fit
 from bochner.features.leaves import is_dense
@@ -73,7 +73,7 @@ class StreamedMachine(IgnoresColumns, KernelMachine):
         return stream, overview.sample, overview.weight
 
     @abstractmethod
-    def _keep_solution(self, fitted: Fitted, choice: Choice | None) -> None:
+    def _keep_solution(self, fitted: RidgeSolution, choice: Choice | None) -> None:
         """Keep a solution by the squared loss."""
 
     @any_arrays
@@ -139,7 +139,7 @@ class StreamedMachine(IgnoresColumns, KernelMachine):
                 with keep(sums.digest) as keeper:
                     fitted = sums.plus(passes, keeper).solve(design.features, design.place)
             else:
-                fitted = solve_stream(passes, rows.source, task, keep)
+                fitted = solve("cg", passes, task, sample=rows.source, keep=keep)
         self._keep_solution(fitted, choice)
         return self
 
@@ -165,11 +165,12 @@ class StreamedMachine(IgnoresColumns, KernelMachine):
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         encode = partial(self.encoder_.encode, dtype=dtype)
         source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets)
-        task = RidgeTask(self.alpha_, self.tol, seed, n_iter=self.n_iter_)
+        stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
+        task = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
-            fitted = solve_stream_again(design, self.coef_, task, self.solver_ == "direct", self._keep_of(stream))
+            fitted = solve(self.solver_, design, task, start=self.coef_, keep=self._keep_of(stream))
         self._keep(fitted)
         self.coef_ = fitted.coef
         return self
@@ -273,10 +274,10 @@ class StreamedMachine(IgnoresColumns, KernelMachine):
         state = dict(super().__getstate__())
         return state if self._first is None else state | {"_first": kept_by_file(self._first)}
 
-    def _summed(self, design: Design, task: RidgeTask, choice: Choice | None) -> Sums:
+    def _summed(self, design: Design, task: RidgeProblem, choice: Choice | None) -> Sums:
         """Sums over no rows yet; the rows of the design judge."""
         per_weight = None
-        if task.chosen and choice is not None:
+        if task.penalty_selected and choice is not None:
             per_weight = choice.model.alpha_per_weight
         return Sums.empty(design, task, per_weight)
 

@@ -341,3 +341,15 @@ class KeptState:
         if self._latest is not None:
             for name, array in self._latest.arrays().items():
                 yield f"{self.name}/{name}", array
+
+
+def resumed_iterations(
+    system: System, rhs: NDArray, tol: float, max_iter: int, start: NDArray | None, keeper: Keeper | None
+) -> Solution:
+    """Conjugate gradients that go on from the state that a keeper holds, which takes note of each iteration."""
+    if keeper is None:
+        return conjugate_gradients(system, rhs, tol, max_iter, start=start)
+    kept = KeptState(keeper)
+    with kept.keeping():
+        begin = start if kept.start is None else kept.start
+        return conjugate_gradients(system, rhs, tol, max_iter, start=begin, keep=kept.keep)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +12,11 @@ from bochner.data.array_source import Block
 from bochner.data.weights import draw_rows, weights_of
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
-from bochner.features.base import DenseFeatureMap, DenseFeatures, Rows
+from bochner.engines.journal import Keeper
+from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
-from bochner.solvers.cg import Solution, State, System, conjugate_gradients
+from bochner.solvers.cg import Solution, State, System, conjugate_gradients, resumed_iterations
 from bochner.solvers.preconditioners import (
     JUDGES,
     Blocks,
@@ -61,6 +61,8 @@ class IterativeRidge:
         Its map is drawn; it takes note of the training rows here.
     seed : int
         Of the sample of rows.
+    centres, blocks, samples : optional
+        What another one has taken note of already: see `centres`, its stored rows, and its samples.
 
     Attributes
     ----------
@@ -78,55 +80,60 @@ class IterativeRidge:
         Whether dense features are rounded to 8 bits.
     """
 
-    def __init__(self, design: Design, seed: int) -> None:
+    def __init__(
+        self,
+        design: Design,
+        seed: int,
+        centres: list[NDArray | None] | None = None,
+        blocks: Sequence[StoredRows] | None = None,
+        samples: list[Sample | None] | None = None,
+    ) -> None:
         features = design.features
         self.design, self.seed = design, seed
         self.maps, self.scales = features.parts, features.scales
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
-        entries = design.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense)
-        X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
-        self.centres = features.centres(X, weight)
-        self.blocks = design.store(entries > PACKED_ENTRIES, self.centres)
-        self.packed = entries > PACKED_ENTRIES and isinstance(self.blocks, list) and design.on_device is None
-        self.edges = np.concatenate([[0], np.cumsum([part.n_features_out for part in self.maps])])
-        self._sampled: list[Sample | None] | None = None
+        packs = design.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense) > PACKED_ENTRIES
+        if centres is None:
+            X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
+            centres = features.centres(X, weight)
+        self.centres, self._samples = centres, samples
+        self.blocks = design.store(packs, centres) if blocks is None else blocks
+        self.packed = packs and isinstance(self.blocks, list) and design.on_device is None
+        self.edges = np.concatenate(
+            [[0], np.cumsum([part.n_features_out for part in self.maps])]
+        )  # known of bins by now
 
     def weighted(self, features: ConcatenatedFeatures) -> IterativeRidge:
         """The same with the maps' weights as they are in `features`, which have learned them since."""
-        other = copy(self)
-        other.design = Design(self.design.source, features, self.design.dtype, self.design.advance)
-        other.maps, other.scales, other._sampled, other.blocks = features.parts, features.scales, None, []
+        blocks = []
         for block in self.blocks:
             assert isinstance(block.features, StoredTogether)
             stored = StoredTogether(block.features.parts, features.scales, block.features.edges)
-            other.blocks.append(block._replace(features=stored))
-        return other
+            blocks.append(block._replace(features=stored))
+        return IterativeRidge(self._design_of(features), self.seed, self.centres, blocks)
 
     def beside(self, part: DenseFeatureMap, weight: float) -> IterativeRidge:
         """The same rows with another fitted map of dense features beside, of the given weight; features are shared."""
-        other = copy(self)
-        source = self.design.source
-        features = ConcatenatedFeatures.beside(self.design.features, part, weight)
-        other.design = Design(source, features, self.design.dtype, self.design.advance)
-        other.maps, other.scales = features.parts, features.scales
+        source, features = self.design.source, ConcatenatedFeatures.beside(self.design.features, part, weight)
         X, _, own = self._sample(FEWEST_SAMPLED, np.random.default_rng(self.seed))
-        other.centres = [*self.centres, *part.centres(X, own)]
-        other.edges = np.append(self.edges, self.edges[-1] + part.n_features_out)
-        edges, scales = np.array([0, *other.edges[-2:]]), np.array([1.0, other.scales[-1]])
-        other.blocks, first = [], 0
+        centres = [*self.centres, *part.centres(X, own)]
+        D, scale = int(self.edges[-1]), features.scales[-1]
+        edges, scales = np.array([0, D, D + part.n_features_out]), np.array([1.0, scale])
+        blocks, first = [], 0
         for block in self.blocks:
             X = source.take(slice(first, first + len(block.y))).whole().X.astype(self.design.dtype, copy=False)
-            stored = [block.features, part.store(X, centres=other.centres[-1:])]
-            other.blocks.append(block._replace(features=StoredTogether(stored, scales, edges)))
+            stored = [block.features, part.store(X, centres=centres[-1:])]
+            blocks.append(block._replace(features=StoredTogether(stored, scales, edges)))
             first += len(block.y)
-        other._sampled = [*self.samples(), other._features_of_sample(part, other.scales[-1])]
-        return other
+        samples = [*self.samples(), self._features_of_sample(part, scale)]
+        return IterativeRidge(self._design_of(features), self.seed, centres, blocks, samples)
 
     def holding(self, blocks: list[StoredRows]) -> IterativeRidge:
         """The same with other targets or weights of the rows."""
-        other = copy(self)
-        other.blocks = blocks
-        return other
+        return IterativeRidge(self.design, self.seed, self.centres, blocks, self._samples)
+
+    def _design_of(self, features: FeatureMap) -> Design:
+        return Design(self.design.source, features, self.design.dtype, self.design.advance)
 
     def _sample(self, size: int, rng: np.random.Generator) -> Block:
         """Some of the rows."""
@@ -173,24 +180,35 @@ class IterativeRidge:
         return np.concatenate(parts) + equations.intercept(coef)
 
     def fit(
-        self, penalty: NDArray, tol: float, max_iter: int, refined: bool = False, start: NDArray | None = None
+        self,
+        penalty: NDArray,
+        tol: float,
+        max_iter: int,
+        refined: bool = False,
+        start: NDArray | None = None,
+        equations: NormalEquations | None = None,
+        keeper: Keeper | None = None,
     ) -> RidgeFit:
         """Solve for all outputs on all rows.
 
         Parameters
         ----------
         penalty : array of shape (M,)
-            Ridge terms of the maps.
+            Ridge penalties of the maps.
         refined : bool, default=False
             Correct for the rounding of the features, where they are rounded.
         start : array of shape (K, D), optional
             First coefficients, zero by default.
+        equations : NormalEquations, optional
+            Those of all rows, where they are known already.
+        keeper : Keeper, optional
+            Keeps the state of the iterations.
         """
-        equations = self.equations()
+        equations = self.equations() if equations is None else equations
         system = self.system(equations, np.tile(penalty, (equations.shape[0], 1)))
         refined = refined and self.packed
         first_tol = max(tol, ROUNDING_ERROR) if refined else tol
-        solution = conjugate_gradients(system, equations.rhs, first_tol, max_iter, start=start)
+        solution = resumed_iterations(system, equations.rhs, first_tol, max_iter, start, keeper)
         if refined:
             equations, solution = self._refine(system, solution, tol, max_iter)
         return RidgeFit(solution, self.intercept(equations, solution.coef))
@@ -210,7 +228,7 @@ class IterativeRidge:
         Parameters
         ----------
         penalty : array of shape (K, M)
-            Ridge terms of the maps.
+            Ridge penalties of the maps.
         rhs : array of shape (K, D), optional
             By default that of the equations.
         visit, start
@@ -220,11 +238,11 @@ class IterativeRidge:
         return conjugate_gradients(self.system(equations, penalty), rhs, tol, max_iter, visit, start)
 
     def system(self, equations: NormalEquations, penalty: NDArray) -> System:
-        """The matrix with ridge terms of shape (K, M), and its preconditioner, which serve any right-hand sides."""
+        """The matrix with ridge penalties of shape (K, M), and its preconditioner, which serve any right-hand sides."""
         return System(equations.add, self._per_column(penalty), self._preconditioner(equations, penalty))
 
     def _per_column(self, penalty: NDArray) -> NDArray:
-        """Ridge terms of the columns, shape (K, 1) where all maps have the same."""
+        """Ridge penalties of the columns, shape (K, 1) where all maps have the same."""
         if (penalty == penalty[:, :1]).all():
             return penalty[:, :1].astype(self.dtype)
         return np.repeat(penalty, np.diff(self.edges), axis=1).astype(self.dtype)
@@ -255,7 +273,7 @@ class IterativeRidge:
         """Jacobi for bins, sampled rows for dense features.
 
         Next to bins in single precision, dense directions that hardly a row has are known up to the rounding of all
-        columns' sums; that is added to their ridge term, lest they be blown up beyond what the products can tell.
+        columns' sums; that is added to their ridge penalty, lest they be blown up beyond what the products can tell.
         """
         parts: list[Preconditioner] = []
         samples = self.samples()
@@ -271,15 +289,15 @@ class IterativeRidge:
 
     def samples(self) -> list[Sample | None]:
         """What samples of rows tell of the dense maps, drawn once."""
-        if self._sampled is None:
-            self._sampled = [
+        if self._samples is None:
+            self._samples = [
                 None if part.dense is None else self._features_of_sample(part.dense, scale)
                 for part, scale in zip(self.maps, self.scales, strict=True)
             ]
-        return self._sampled
+        return self._samples
 
     def draw_by_leverage(self, penalty: float) -> None:
-        """Draw the rows of the preconditioner of a single dense map again, by their leverages at a ridge term.
+        """Draw the rows of the preconditioner of a single dense map again, by their leverages at a ridge penalty.
 
         The leverage of row z is z'M^-1 z, M = w G + penalty. Of solutions v of M v = m, m normal with the covariance M,
         (v'z)^2 has that mean; here the first sample stands for M.
@@ -298,7 +316,7 @@ class IterativeRidge:
         own = own / own.sum()
         Z -= (own @ Z).astype(Z.dtype)
         Z *= (scale * np.sqrt(own))[:, np.newaxis].astype(Z.dtype)
-        self._sampled = [LeverageGram(Z)]
+        self._samples = [LeverageGram(Z)]
 
     def _features_of_sample(self, part: DenseFeatures, scale: float) -> SampledGram | SampledRows:
         """What a sample of rows tells of the features of a dense map."""

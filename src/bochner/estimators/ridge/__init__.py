@@ -1,22 +1,54 @@
-"""Ridge regression as estimators ask for it: one task, one result, a module for each way to solve it."""
+"""Ridge regression as estimators ask for it: one problem, one solution, a module for each way to solve it."""
 
-from bochner.estimators.ridge.direct import solve_directly, solve_moments
+from __future__ import annotations
+
+from numpy.typing import NDArray
+
+from bochner.data.array_source import ArraySource
+from bochner.design.design import Design
+from bochner.design.moments import Moments
+from bochner.estimators.ridge.direct import solve_directly
 from bochner.estimators.ridge.exact import solve_exactly
-from bochner.estimators.ridge.iterative import solve_iteratively, solve_stream, solve_stream_again
-from bochner.estimators.ridge.problem import Fitted, RidgeTask, Stage, given_alphas
+from bochner.estimators.ridge.iterative import Keep, digest_of, go_on, not_kept, solve_from_sample, solve_iteratively
+from bochner.estimators.ridge.problem import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas
 
-SOLVERS = {"direct": solve_directly, "cg": solve_iteratively, "exact": solve_exactly}
+__all__ = ["Iterations", "Needs", "RidgeProblem", "RidgeSolution", "given_alphas", "solve"]
 
-__all__ = [
-    "SOLVERS",
-    "Fitted",
-    "RidgeTask",
-    "Stage",
-    "given_alphas",
-    "solve_directly",
-    "solve_exactly",
-    "solve_iteratively",
-    "solve_moments",
-    "solve_stream",
-    "solve_stream_again",
-]
+
+def solve(
+    solver: str,
+    design: Design,
+    problem: RidgeProblem,
+    *,
+    moments: Moments | None = None,
+    sample: ArraySource | None = None,
+    start: NDArray | None = None,
+    keep: Keep = not_kept,
+) -> RidgeSolution:
+    """Solve a ridge regression.
+
+    Parameters
+    ----------
+    solver : {"direct", "cg", "exact"}
+    design : Design
+        In memory; or a stream, with `sample` or `start`.
+    problem : RidgeProblem
+    moments : Moments, optional
+        Of all rows, for a direct solution, where those of the design are some of them, which are scored.
+    sample : ArraySource, optional
+        Rows in memory that decide what is open, for conjugate gradients on a stream.
+    start : array of shape (D, K), optional
+        What was found for other rows with the same fixed map and penalty, where the design is a stream.
+    keep : callable (digest of the choices) -> context manager of a Keeper or None, optional
+        Keeps what is done on a stream.
+    """
+    if sample is not None:
+        return solve_from_sample(design, problem, sample, keep)
+    if start is None:
+        if solver == "direct":
+            return solve_directly(design, problem, moments, overwrite=moments is None)
+        return solve_iteratively(design, problem) if solver == "cg" else solve_exactly(design, problem)
+    if solver == "direct":
+        with keep(digest_of(start)) as keeper:
+            return solve_directly(design, problem, design.moments(keeper))
+    return go_on(design, problem, start, keep)

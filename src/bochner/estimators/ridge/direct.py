@@ -1,4 +1,10 @@
-"""Ridge regression of an estimator by the moments of all rows and their factorisation."""
+"""Ridge regression by the moments of all rows and their factorisation, or that of the kernel matrix of few rows.
+
+Predictions for rows by models that have not seen them follow from the same factorisation. Those for rows that calibrate
+intervals are exact. Those that the scale of errors is learned from are y - f over 1 - w h, but where there are more
+rows than features the leverages h = z'(G + alpha I)^-1 z are estimates: means of (z'v)^2 over draws
+v = (G + alpha I)^-1 (A'e + alpha^(1/2) e'), whose covariance is (G + alpha I)^-1 for normal e and e'.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, distinct_numbers
-from bochner.estimators.ridge.problem import SCORED_ROWS, Fitted, RidgeTask, decide
+from bochner.estimators.ridge.problem import SCORED_ROWS, RidgeProblem, RidgeSolution, choose_penalty_by
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.factors import (
     DualFactor,
@@ -21,57 +27,56 @@ from bochner.solvers.factors import (
     has_few_rows,
 )
 
-
-def solve_directly(design: Design, task: RidgeTask) -> Fitted:
-    """Solve by the moments of all rows and their factorisation."""
-    if not has_few_rows(design):
-        return solve_moments(design.moments(), design, task, overwrite=True)
-    factor = DualFactor(design, _n_alphas(task))
-    return _solve(factor, DualLeaveOneOut(factor), design, task)
+CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored, and their number times that of pairs
+SKETCH, LARGEST_LEVERAGE = 32, 0.9
 
 
-def solve_moments(moments: Moments, design: Design, task: RidgeTask, overwrite: bool = False) -> Fitted:
-    """Solve by the moments of rows, of which those of the design, all or some of them, judge.
+def solve_directly(
+    design: Design, problem: RidgeProblem, moments: Moments | None = None, overwrite: bool = True
+) -> RidgeSolution:
+    """Solve by a factorisation.
 
     Parameters
     ----------
-    overwrite : bool, default=False
+    moments : Moments, optional
+        Of all rows, of which those of the design, all or some of them, are scored; by default those of the design.
+    overwrite : bool, default=True
         Whether the moments may be lost, to save memory.
     """
-    factor = PrimalFactor(moments, _n_alphas(task), overwrite=overwrite, place=design.place)
-    return _solve(factor, _scored(design, factor, task), design, task)
-
-
-def _n_alphas(task: RidgeTask) -> int:
-    """How many ridge terms are tried; two stand for a search."""
-    return 2 if task.alphas is None else len(task.alphas)
-
-
-def _solve(factor: FeatureFactor, loo: LeaveOneOut, design: Design, task: RidgeTask) -> Fitted:
-    """Choose the ridge term, and solve."""
-    best, alphas, scores = decide(factor.gcv if task.alpha == "gcv" else loo, task.alphas, factor)
+    factor: FeatureFactor
+    if moments is None and has_few_rows(design):
+        factor = DualFactor(design, problem.n_alphas)
+    else:
+        moments = design.moments() if moments is None else moments
+        factor = PrimalFactor(moments, problem.n_alphas, overwrite=overwrite, place=design.place)
+    needs, by_gcv = problem.needs, problem.criterion == "gcv"
+    loo: LeaveOneOut | None = None
+    if (problem.is_open and not by_gcv) or (needs.out_of_sample and not needs.observations):
+        loo = DualLeaveOneOut(factor) if isinstance(factor, DualFactor) else scored_rows(design, factor, problem)
+    score = factor.gcv if by_gcv or loo is None else loo
+    alpha, alphas, scores = choose_penalty_by(score, problem.alphas, factor)
     predictions = calibration = None
-    if task.individual and (task.calibrated or task.uncertain):
-        rows = CalibrationRows.of(design.source, task.seed, task.held_out)
-        if task.calibrated:
-            predictions = _observed(design, factor, best, rows, task)
-        if task.uncertain:
-            calibration = calibrate_directly(design, factor, best, rows)
-    elif task.calibrated:
-        predictions = HeldOutPredictions(loo.predict(best), loo.y, loo.weight, _left_out(design, loo))
-    coef = factor.coef(best).astype(design.dtype)
-    path = best, alphas, scores, predictions
-    return Fitted(design.features, coef, factor.intercept(coef), *path, calibration=calibration)
+    if needs.observations and (needs.out_of_sample or needs.error_scale):
+        rows = CalibrationRows.of(design.source, problem.seed, problem.held_out)
+        if needs.out_of_sample:
+            predictions = _observed(design, factor, alpha, rows, problem)
+        if needs.error_scale:
+            calibration = calibrate_directly(design, factor, alpha, rows)
+    elif loo is not None and needs.out_of_sample:
+        predictions = HeldOutPredictions(loo.predict(alpha), loo.y, loo.weight, _left_out(design, loo))
+    coef = factor.coef(alpha).astype(design.dtype)
+    found = coef, factor.intercept(coef), alpha, alphas, scores, predictions
+    return RidgeSolution(design.features, *found, calibration=calibration)
 
 
 def _observed(
-    design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows, task: RidgeTask
+    design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows, problem: RidgeProblem
 ) -> HeldOutPredictions:
     """Leave-one-out predictions of observations held out, if not too few; of some of many, drawn by weight."""
     among = np.arange(len(rows.judge))
-    if task.held_out is not None and rows.judge.sum() >= SCORED_ROWS // 2:
+    if problem.held_out is not None and rows.judge.sum() >= SCORED_ROWS // 2:
         among = np.flatnonzero(rows.judge)
-    drawn, factors = draw_rows(rows.weight[among], SCORED_ROWS, np.random.default_rng(task.seed))
+    drawn, factors = draw_rows(rows.weight[among], SCORED_ROWS, np.random.default_rng(problem.seed))
     some = among[drawn]
     return rows.held_out(some, left_out(design, factor, alpha, rows, some), factors)
 
@@ -83,16 +88,16 @@ def _left_out(design: Design, loo: LeaveOneOut) -> LeftOut:
     return LeftOut(X, weight)
 
 
-def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLeaveOneOut:
+def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) -> PrimalLeaveOneOut:
     """Leave-one-out errors of rows held out, if not too few; of some of many, drawn by weight; of equal ones as one.
 
     All rows of equal inputs are left out together, those that were not drawn too.
     """
-    source, held_out = design.source, task.held_out
+    source, held_out = design.source, problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    size = source.n_rows if task.alpha == "loo" else SCORED_ROWS
-    rows, factors = draw_rows(source.weights, size, np.random.default_rng(task.seed))
+    size = source.n_rows if problem.criterion == "loo" else SCORED_ROWS
+    rows, factors = draw_rows(source.weights, size, np.random.default_rng(problem.seed))
     counts = np.zeros(source.n_rows)
     counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)
     hashes = source.row_hashes()
@@ -103,10 +108,6 @@ def _scored(design: Design, factor: FeatureFactor, task: RidgeTask) -> PrimalLea
     distinct, leads = source.merged(first_duplicate, most=1.0)
     counts = np.bincount(first_duplicate, counts, len(counts))[leads]
     return PrimalLeaveOneOut(Design(distinct, design.features, design.dtype), factor, counts)
-
-
-CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored, and their number times that of pairs
-SKETCH, LARGEST_LEVERAGE = 32, 0.9
 
 
 def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows) -> CalibrationRows:

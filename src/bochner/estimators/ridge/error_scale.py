@@ -7,7 +7,7 @@ exchangeable with the observations, which therefore are what calibrates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -260,10 +260,6 @@ class CalibrationRows:
     def with_predictions(self, predicted: NDArray, centre: Affine | None = None) -> CalibrationRows:
         """The same with predictions, (m, K), by models that have not seen them."""
         return replace(self, predicted=predicted, centre=centre)
-
-    def mapped(self, change: Callable[[NDArray], NDArray]) -> CalibrationRows:
-        """The same, the coefficients of the centre changed."""
-        return replace(self, centre=self.centre and replace(self.centre, coef=change(self.centre.coef)))
 
 
 def fit_spread(

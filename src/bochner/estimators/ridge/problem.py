@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,37 +16,66 @@ from bochner.solvers.factors import Factor
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import Score, best_alpha, choose_alpha
 
-SCORED_ROWS = 4096
+SCORED_ROWS = 4096  # whose leave-one-out errors choose the ridge penalty
+
+
+class Iterations(NamedTuple):
+    """Stop as an earlier fit of the same model did.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations that served it.
+    then_half : bool
+        Whether they were those without the validation rows, after which half as many followed with all rows.
+    """
+
+    n_iter: int
+    then_half: bool = False
+
+
+Stopping: TypeAlias = Verdict | Iterations | None
+
+
+class Needs(NamedTuple):
+    """What is wanted beside the coefficients.
+
+    Attributes
+    ----------
+    out_of_sample : bool
+        Predictions for rows by models that have not seen them.
+    observations : bool
+        These for the rows as they came, copies as one; else equal inputs are one row of their mean target. Where
+        targets vary among equal inputs that is noise, and to be known.
+    error_scale : bool
+        Such predictions for the rows that calibrate intervals too.
+    """
+
+    out_of_sample: bool = False
+    observations: bool = False
+    error_scale: bool = False
 
 
 @dataclass(frozen=True)
-class RidgeTask:
+class RidgeProblem:
     """What is to be solved for the rows of a design.
 
     Attributes
     ----------
     alpha : float, sequence of float, "auto", "loo" or "gcv"
+        The ridge penalty, those to choose from, or by what it is chosen.
     tol : float
         Relative error of conjugate gradients.
     seed : int
         Of the samples of rows on which choices are made.
-    calibrated : bool
-        Whether predictions for rows by a model that has not seen them are wanted too.
-    uncertain : bool
-        Whether such predictions for the rows that intervals go by are.
-    individual : bool
-        Whether predictions are of the rows as they came, copies as one, and not of equal inputs as one: where what
-        targets vary by among these is noise, and to be known.
     held_out : bool array of shape (n,) or None
-        Rows that the features were not learned from, of which these predictions are, if they are not too few.
-    verdict : Verdict or None
-        What rows held out tell, where the choice of the model settles when conjugate gradients stop.
-    n_iter : int or None
-        Iterations that served an earlier fit of the same model.
-    resumed : bool
-        Whether they were those without some rows that were held out, and half as many followed with them.
-    chosen : bool
-        Whether a single ridge term was chosen before, by rows held out.
+        Validation rows, which the features were not learned from: predictions are of these, if they are not too few.
+    stopping : Verdict, Iterations or None
+        When conjugate gradients stop: where the losses of the validation rows that chose the model are least; as in an
+        earlier fit; or at the tolerance.
+    needs : Needs
+    penalty_selected : bool
+        Whether the single alpha was chosen before, by validation rows.
     merges : bool
         Whether equal rows may be one, of their mean target; another loss of numbers asks for that of each.
     """
@@ -54,29 +83,35 @@ class RidgeTask:
     alpha: object
     tol: float
     seed: int
-    calibrated: bool = False
     held_out: NDArray | None = None
-    verdict: Verdict | None = None
-    n_iter: int | None = None
-    chosen: bool = False
-    resumed: bool = False
+    stopping: Stopping = None
+    needs: Needs = field(default_factory=Needs)
+    penalty_selected: bool = False
     merges: bool = True
-    uncertain: bool = False
-    individual: bool = False
 
     @property
     def alphas(self) -> NDArray | None:
-        """Ridge terms that are given, ascending; None where they are to be chosen."""
+        """Ridge penalties that are given, ascending; None where they are to be chosen."""
         return given_alphas(self.alpha)
 
     @property
+    def criterion(self) -> str | None:
+        """By what the ridge penalty is chosen; None where some are given."""
+        return self.alpha if isinstance(self.alpha, str) else None
+
+    @property
     def is_open(self) -> bool:
-        """Whether there are several ridge terms to choose from."""
+        """Whether there are several ridge penalties to choose from."""
         return self.alphas is None or len(self.alphas) > 1
 
+    @property
+    def n_alphas(self) -> int:
+        """How many ridge penalties are tried; two stand for a search."""
+        return 2 if self.alphas is None else len(self.alphas)
 
-class Stage(NamedTuple):
-    """What a solution leaves for another one on the same features.
+
+class StoredProblem(NamedTuple):
+    """Stored features of a solution, for another loss on the same rows.
 
     Attributes
     ----------
@@ -94,7 +129,7 @@ class Stage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fitted:
+class RidgeSolution:
     """Coefficients, and how they were found.
 
     Attributes
@@ -110,11 +145,11 @@ class Fitted:
         Mean squared error of each on rows left out.
     held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
-    calibration : CalibrationRows or None
-        Predictions for observations that intervals go by, where these were requested.
     n_iter : int or None
     residual : float or None
-    stage : Stage or None
+    calibration : CalibrationRows or None
+        Predictions for observations that intervals go by, where these were requested.
+    stored : StoredProblem or None
         Where features were stored.
     """
 
@@ -123,21 +158,21 @@ class Fitted:
     intercept: NDArray
     alpha: float
     alphas: NDArray
-    scores: NDArray | None
-    held_out_predictions: HeldOutPredictions | None
+    scores: NDArray | None = None
+    held_out_predictions: HeldOutPredictions | None = None
     n_iter: int | None = None
     residual: float | None = None
     calibration: CalibrationRows | None = None
-    stage: Stage | None = None
+    stored: StoredProblem | None = None
 
 
 def given_alphas(alpha: object) -> NDArray | None:
-    """Ridge terms as the user gives them, ascending; None where they are to be chosen."""
+    """Ridge penalties as the user gives them, ascending; None where they are to be chosen."""
     return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
 
 
-def decide(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:
-    """Alpha, those tried, and their scores."""
+def choose_penalty_by(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:
+    """Alpha, those tried, and their scores; a single one needs none."""
     if given is None:
         return choose_alpha(factor, score)
     if len(given) == 1:
