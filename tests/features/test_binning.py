@@ -770,8 +770,7 @@ class TestFiles:
 @parametrize_with_checks(
     [
         BinningFeatures(Laplacian(50.0)),
-        BinningFeatures(SmoothBins(50.0), n_grids=5),
-        BinningFeatures(n_grids=5, n_buckets=100),
+        BinningFeatures(SmoothBins(50.0), n_grids=5, n_buckets=100),
     ]
 )
 def test_scikit_learn(estimator, check):

@@ -261,7 +261,6 @@ class TestLinear:
 @parametrize_with_checks(
     [
         LinearFeatures(),
-        ConcatenatedFeatures([FourierFeatures(n_components=10, random_state=0), LinearFeatures()]),
         ConcatenatedFeatures(
             [BinningFeatures(Laplacian(50.0), 5, random_state=0), LinearFeatures()], weights=[1.0, 2.0]
         ),
