@@ -33,7 +33,7 @@ from bochner import (
 )
 from bochner.cli.app import app
 from bochner.cli.errors import guarded
-from bochner.cli.target import Target, hold_out, read_target, with_task
+from bochner.cli.target import Target, TargetSummary, learned_task, read_target, stratified_split
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
@@ -158,8 +158,7 @@ def test_regression_scores_are_those_of_sklearn(folder, done):
     report = fit_model(done, "price", "--seed", "3")
     assert report["task"] == "regression"
     assert report["rows_test"] == 24
-    target = with_task(read_target(TABLE, "price", ""), "auto", "")
-    train, test = hold_out(target, 0.2, 3)
+    train, test = stratified_split(read_target(TABLE, "price", ""), "regression", 0.2, 3)
     assert sorted([*train, *test]) == list(range(N))
     X, y = TABLE.drop_columns(["price"]), TABLE["price"].to_numpy()
     model = KernelMachineRegressor(kernel="gaussian", n_components=64, alpha=0.1, random_state=3)
@@ -175,8 +174,8 @@ def test_regression_scores_are_those_of_sklearn(folder, done):
 def test_classification_scores_are_those_of_sklearn(folder, done):
     report = fit_model(done, "kind")
     assert report["task"] == "classification"
-    target = with_task(read_target(TABLE, "kind", ""), "auto", "")
-    train, test = hold_out(target, 0.2, 0)
+    target = read_target(TABLE, "kind", "")
+    train, test = stratified_split(target, "classification", 0.2, 0)
     X, y = TABLE.drop_columns(["kind"]), target.values
     model = KernelMachineClassifier(kernel="gaussian", n_components=64, alpha=0.1, random_state=0)
     model.fit(X.take(pa.array(train)), y[train])
@@ -210,7 +209,7 @@ def test_standard_errors_are_those_of_repeated_samples():
 
 def scored_and_refitted(model, X, y, seed=0):
     """Fitted without the rows that the command holds out, then to all with what was chosen."""
-    train, _ = hold_out(Target("price", "number", y, np.arange(len(y)), 0, "regression"), 0.2, seed)
+    train, _ = stratified_split(Target("price", "number", y, np.arange(len(y)), 0), "regression", 0.2, seed)
     return model.fit(X.take(train), y[train]).refit(X, y)
 
 
@@ -625,12 +624,12 @@ def test_models_saved_by_a_program(folder, run, done, refused):
 )
 def test_task_follows_from_the_target(values, task):
     read = read_target(pa.table({"y": values}), "y", "t.csv")
-    target = with_task(read, "auto", "t.csv")
-    assert target.task == task
-    assert target.reason
+    learned, reason = learned_task(TargetSummary.of(read), "auto", "t.csv")
+    assert learned == task
+    assert reason
     other = "regression" if task == "classification" else "classification"
     if read.kind in ("integer", "boolean") and len(np.unique(read.values)) < len(read.values):
-        assert with_task(read, other, "t.csv").task == other
+        assert learned_task(TargetSummary.of(read), other, "t.csv") == (other, "")
 
 
 @pytest.mark.parametrize(
@@ -679,12 +678,12 @@ def test_rows_without_target_are_left_out_and_counted(folder, run, done):
 
 def test_split_keeps_shares_and_learns_rare_classes():
     values = ["a"] * 60 + ["b"] * 39 + ["rare"]
-    target = with_task(read_target(pa.table({"y": values}), "y", ""), "auto", "")
-    train, test = hold_out(target, 0.2, 0)
+    target = read_target(pa.table({"y": values}), "y", "")
+    train, test = stratified_split(target, "classification", 0.2, 0)
     assert [list(target.values[test]).count(label) for label in ("a", "b", "rare")] == [12, 8, 0]
     assert 99 in train
-    assert hold_out(target, 0.2, 0)[1].tolist() == test.tolist()
-    assert hold_out(target, 0.2, 1)[1].tolist() != test.tolist()
+    assert stratified_split(target, "classification", 0.2, 0)[1].tolist() == test.tolist()
+    assert stratified_split(target, "classification", 0.2, 1)[1].tolist() != test.tolist()
 
 
 @pytest.mark.parametrize(
@@ -815,7 +814,7 @@ def test_models_and_tables_swapped_or_missing(folder, done, refused):
     assert "is a table, not a model" in refused("predict", "houses.csv", "model.safetensors", "--out", "p.csv")
     parquet.write_table(TABLE, "table")
     assert "is a table, not a model" in refused("inspect", "table")
-    assert refused("fit", "absent.csv", "--target", "x") == "error: absent.csv: no such file or directory\n"
+    assert refused("fit", "absent.csv", "--target", "x").startswith("error: absent.csv: no such file or directory; ")
     assert refused("inspect", "absent") == "error: absent: no such file or directory\n"
     assert "model.safetensors: this is a model, not a table" in refused("fit", ".", "--target", "x")
     content = read("model.safetensors")

@@ -235,7 +235,7 @@ def test_a_damaged_file_is_named_once(folder, refused):
 
 
 def test_a_checkpoint_that_cannot_be_is_refused_before_the_table_is_read(large, refused, monkeypatch):
-    monkeypatch.setattr("bochner.cli.fitting.look_at_target", None)
+    monkeypatch.setattr("bochner.cli.fitting.summary_of_target", None)
     arguments = ("fit", "rows", "--target", "y", "--checkpoint")
     assert "the folder '" in refused(*arguments, "nowhere/y.ckpt")
     assert "is a folder" in refused(*arguments, "texts", "--resume")

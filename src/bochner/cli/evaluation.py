@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from bochner.cli.errors import CommandError, errors_of, missing_column, printable
 from bochner.cli.saved import SavedModel, check_output, read_model
-from bochner.cli.tables import joined, judging_rows, open_table, refuse_infinite
-from bochner.cli.target import Target, read_target, score, split_target
+from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
+from bochner.cli.target import Target, no_values, score, with_target
 from bochner.engines.progress import progress
 from bochner.loops.clock import CLOCK
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
-from bochner.sources.hash_split import HashSplit
 from bochner.sources.rowwise import named_columns, write_predictions
 from bochner.sources.table_files import write_table
+
+OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "metric", "time_limit")
 
 
 @dataclass(frozen=True)
@@ -179,45 +180,31 @@ def true_rows(
     table = open_table(data, notes.append, saved.text_columns, named=named, refused=saved.other_columns)
     n_rows = table.n_rows if isinstance(table, TableSource) else table.num_rows
     with errors_of(data):
-        if isinstance(table, TableSource):
-            rows = _sampled_rows(table, name, data, notes)
-        else:
-            rows = Batch(table)
-            refuse_infinite(saved.inputs(table, data), data)
-        return saved, *_truth(saved, rows, name, data), n_rows
+        rows = _scored_rows(table, name, data, notes) if isinstance(table, TableSource) else Batch(table)
+        X, target = with_target(rows, name, saved.task, data)
+        X = saved.inputs(X, data)
+        if isinstance(table, pa.Table):
+            refuse_infinite(X, data)
+        if target.missing:
+            X = X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows]
+        return saved, X, target, n_rows
 
 
-def _sampled_rows(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:
+def _scored_rows(source: TableSource, name: str, data: Path, notes: list[str]) -> Batch:
     """Rows of a table that stays where it is, as many as tell the score."""
     n_rows = source.n_rows or 0
-    judging, share = judging_rows(source, n_rows, 1.0, HashSplit(target=None if source.names is None else name))
     if source.names is not None and name not in source.names:
         raise missing_column(name, source.names, data)
-    batches = [batch for part in judging.parts for batch in part.read() if batch.X.shape[0]]
-    if not batches:
-        raise CommandError(f"{data}: column '{name}' has no values; choose another target, or give rows that have one")
+    share = scored_share(source, n_rows, 1.0)
+    rows = drawn_rows(source, share, 0, name)
+    if rows is None:
+        raise no_values(name, data)
     if share < 1:
         notes.append(
             f"Scored on about {share * n_rows:,.0f} rows, sampled by a hash of their content, which is enough for the "
             "score."
         )
-    return joined(batches)
-
-
-def _truth(saved: SavedModel, rows: Batch, name: str, data: Path) -> tuple[Any, Target]:
-    """The columns that the model needs, and the targets, of the rows that have one."""
-    if not isinstance(rows.X, pa.Table):
-        return split_target(rows, name, saved.task, data)
-    target = replace(read_target(rows.X, name, data), task=saved.task)
-    if saved.task == "regression":
-        if target.values.dtype.kind not in "biuf":
-            raise CommandError(f"{data}: column '{name}' holds text, but the model predicts numbers")
-        target = replace(target, values=target.values.astype(np.float64))
-    X = saved.inputs(rows.X, data)
-    return X.take(pa.array(target.rows)) if isinstance(X, pa.Table) else X[target.rows], target
-
-
-OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "metric", "time_limit")
+    return rows
 
 
 def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[str, Any]:

@@ -13,10 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from bochner.cli.errors import CommandError, errors_of
-from bochner.data.files import COMPRESSED, HEAD, kind_by_content
 from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
-from bochner.planning.plan import estimated_rows
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
 from bochner.sources.csv_files import line_of, whole_span
@@ -25,9 +23,7 @@ from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
 from bochner.sources.rows import concat
 from bochner.sources.schema import Selection
-from bochner.sources.table_files import TableFileError, read_table
 
-STREAMED = (".arrow", ".arrows", ".ipc", ".feather", ".svm", ".svmlight", ".libsvm")  # that only sources can read
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that judge a model, of a table that stays where it is
 
 
@@ -53,25 +49,31 @@ def open_table(
     sample : int, optional
         First rows that stand for all.
     exclude : collection of str
-        Columns that are left out, where the table stays where it is or has several files.
+        Columns that are left out; of several files they may be in some only.
     named : collection of str
         Columns that are no index of the rows.
     refused : mapping of str to str
         Columns of CSV files that are refused where they are text because of few values, with a cure or nothing.
     """
-    if sample is None and _is_small_file(path):
-        return read_table(path, as_text=as_text, refused=refused, named=named, exclude=exclude, note=note)
-    with noted(note):
-        source = open_files(path, exclude, named, schema=_text_schema(path, as_text), sample=sample)
+    if exclude and kind_of(files_of(path)[0]) == "libsvm":
+        raise CommandError(f"{path}: its columns have no names; leave out --exclude")
+    selection = Selection(exclude=tuple(sorted(exclude)), named=tuple(named))
+    with noted(note), errors_of(path):
+        source = open_selected(path, selection, _text_schema(path, as_text), sample)
+    for sentence in _form_of_text(source, path):
+        note(sentence)
     for name, cure in refused.items():
         if why := source.why_text(name):
             raise CommandError(f"{path}: column '{name}' {'; '.join(filter(None, (why, cure)))}")
-    if source.sample is not None or source.names is None:
-        return source
     n_rows = source.n_rows
-    if n_rows is None or not _gathers(n_rows, len(source.names)):
+    if sample is not None or source.names is None or n_rows is None:
         return source
-    return gathered_table(source, path)
+    if not gathers(n_rows, len(source.names), current().memory_limit, current_engine().is_remote):
+        return source
+    rows = read_rows(source)
+    if rows is None:
+        raise CommandError(f"{path}: the table has column names but no rows")
+    return rows.X
 
 
 @contextmanager
@@ -83,14 +85,6 @@ def noted(note: Callable[[str], None]) -> Iterator[None]:
     for one in caught:
         if issubclass(one.category, UserWarning):
             note(str(one.message))
-
-
-def open_files(path: Path, exclude: Collection[str] = (), named: Collection[str] = (), **others: Any) -> TableSource:
-    """A source of files, without some columns, which may be in some of the files only."""
-    if exclude and kind_of(files_of(path)[0]) == "libsvm":
-        raise CommandError(f"{path}: its columns have no names; leave out --exclude")
-    with errors_of(path):
-        return open_selected(path, Selection(exclude=tuple(sorted(exclude)), named=tuple(named)), **others)
 
 
 def refuse_infinite(X: Any, path: Path) -> None:
@@ -110,74 +104,42 @@ def place_of(path: str | os.PathLike[str], row: int) -> str:
     return f"row {row + 1}"
 
 
-def gathered_table(source: TableSource, path: Path) -> pa.Table:
-    """All rows of a source with names, in memory."""
-    tables = [batch.X for part in source.parts for batch in part.read()]
-    if not any(table.num_rows for table in tables):
-        raise CommandError(f"{path}: the table has column names but no rows")
-    return concat(tables).combine_chunks()
-
-
-def judging_rows(source: TableSource, n_rows: int, share: float, rule: HashSplit) -> tuple[TableSource, float]:
-    """Rows that judge a model, a share of all, but no more than tell its score; and the share that they are.
-
-    Parameters
-    ----------
-    source : TableSource
-    n_rows : int
-        Of the source.
-    share : float
-    rule : HashSplit
-        With the seed and the target.
-    """
-    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
-    most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(columns, 1), 1))
-    share = min(share, most / max(n_rows, 1))
-    return filter_rows(source, HashSplit(0.0, share, rule.seed, rule.target)), share
-
-
-def joined(batches: list[Batch]) -> Batch:
-    """Batches as one."""
+def read_rows(source: TableSource) -> Batch | None:
+    """All rows of a source as one batch; None where there are none."""
+    batches = [batch for part in source.parts for batch in part.read() if batch.X.shape[0]]
+    if not batches:
+        return None
     X = concat([batch.X for batch in batches])
     y = None if batches[0].y is None else concat([batch.y for batch in batches])
     return Batch(X.combine_chunks() if isinstance(X, pa.Table) else X, y)
 
 
-def _is_small_file(path: Path) -> bool:
-    """Whether a path is one file that is read into memory, by what is said where it cannot be read."""
-    if path.is_dir() or (not path.exists() and any(mark in str(path) for mark in "*?[")):
-        return False
-    if path.suffix.lower() in STREAMED or not path.is_file():
-        return not path.is_file()
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
-    kind = kind_by_content(head)
-    if kind == "parquet":
-        return _is_small_parquet(path)
-    if kind != "text" and kind not in COMPRESSED:
-        return True
-    first = head.partition(b"\n")[0]
-    columns = 1 + max(map(first.count, (b",", b"\t", b";", b"|"))) if kind == "text" else 20
-    return _gathers(estimated_rows(path), columns)
+def scored_share(source: TableSource, n_rows: int, share: float) -> float:
+    """The share of its n rows that a model is scored on: no more than `share`, and no more than tell the score."""
+    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
+    most = min(SCORED_ROWS, max(SCORED_ENTRIES // max(columns, 1), 1))
+    return min(share, most / max(n_rows, 1))
 
 
-def _gathers(n_rows: int, n_columns: int) -> bool:
-    return gathers(n_rows, n_columns, current().memory_limit, current_engine().is_remote)
+def drawn_rows(source: TableSource, share: float, seed: int, target: str | None) -> Batch | None:
+    """A share of the rows, drawn by a hash of their content, of those that have a target; None where there are none."""
+    return read_rows(filter_rows(source, HashSplit(0.0, share, seed, target)))
 
 
-def _is_small_parquet(path: Path) -> bool:
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path) as file:
-            return _gathers(file.metadata.num_rows, file.metadata.num_columns)
-    except (pa.ArrowException, OSError, TableFileError):
-        return True
+def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
+    """What is unusual about the fields of CSV files, in sentences."""
+    span = getattr(source.parts[0], "span", None)
+    if span is None:
+        return
+    if span.separator != "," and kind_of(files_of(path)[0]) != "tsv":
+        yield f"Fields are separated by {'tabs' if span.separator == chr(9) else repr(span.separator)}."
+    if span.decimal_point == ",":
+        yield "Numbers have decimal commas."
 
 
 def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
     """The columns of CSV files that are text; None where there are none, and of other files, which know their types."""
-    first = files_of(path)[0] if as_text else path
+    first = files_of(path)[0]
     if not as_text or kind_of(first) not in ("csv", "tsv"):
         return None
     text = [(name, pa.string()) for name in as_text if name in whole_span(first).names]

@@ -1,8 +1,9 @@
-"""The column to predict: reads it, tells its task, holds rows out, and scores predictions of it."""
+"""The column to predict: its values, what is learned from them, which rows are held out, and scores of predictions."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from bochner.scores import summaries as scores
 from bochner.sources.base import Batch
 
 MOST_CLASSES, CLASS_ROWS, LARGEST_LABEL = 20, 10, 100
+MOST_COUNTED = 10_000  # different values of a target that is read piece by piece
 COVERAGE = 0.9  # of the intervals that are scored where no other is asked for
 
 
@@ -35,9 +37,6 @@ class Target:
         Where they are in the table.
     missing : int
         Rows without a value.
-    task : {"", "classification", "regression"}
-    reason : str
-        Why this task, where it was inferred.
     """
 
     name: str
@@ -45,12 +44,123 @@ class Target:
     values: NDArray
     rows: NDArray
     missing: int
-    task: str = ""
-    reason: str = ""
+
+    def take(self, positions: NDArray) -> Target:
+        """Some of the values."""
+        return replace(self, values=self.values[positions], rows=self.rows[positions], missing=0)
+
+    def as_numbers(self, path: Any) -> Target:
+        """The values as float64; CommandError, with the row, for text that is no number."""
+        return replace(self, kind="number", values=_numbers(self, path))
 
 
-def read_target(table: pa.Table, name: str, path: Any, first: int | None = None) -> Target:
-    """Take the target from a table; CommandError where it is not there, has no value, or no usable type.
+@dataclass(frozen=True)
+class TargetSummary:
+    """What the values of the target are like, in rows that need not be in memory.
+
+    Attributes
+    ----------
+    name, kind : str
+        As of `Target`; numbers are integers as long as no fraction is found.
+    n_rows, missing : int
+        All rows, and those without a value.
+    total, low, high : float
+        Sum and range of the numbers.
+    counts : pyarrow.Table or None
+        Columns `value` and `rows`: how many rows have each value; None for fractions, and for pieces with more than
+        10,000 different values.
+    """
+
+    name: str
+    kind: str = ""
+    n_rows: int = 0
+    missing: int = 0
+    total: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+    counts: pa.Table | None = None
+
+    @classmethod
+    def of(cls, target: Target) -> TargetSummary:
+        """The summary of values in memory."""
+        values, n_rows = target.values, len(target.values) + target.missing
+        found, counts = cls(target.name, target.kind, n_rows, target.missing), None
+        if target.kind != "number":
+            counts = pa.table(pc.value_counts(pa.array(values)).flatten(), ["value", "rows"])
+        if values.dtype.kind not in "biuf" or not len(values):
+            return replace(found, counts=counts)
+        total = float(values.sum(dtype=np.float64))
+        return replace(found, total=total, low=values.min(), high=values.max(), counts=counts)
+
+    def __add__(self, other: TargetSummary) -> TargetSummary:
+        """The summary of the rows of both."""
+        counts = None
+        if not self.n_known or not other.n_known:
+            counts = other.counts if other.n_known else self.counts
+        elif self.counts is not None and other.counts is not None:
+            every = pa.concat_tables([self.counts, other.counts]).group_by("value").aggregate([("rows", "sum")])
+            counts = every.rename_columns(["value", "rows"])
+        if counts is not None and counts.num_rows > MOST_COUNTED:
+            counts = None
+        return TargetSummary(
+            self.name,
+            "number" if "number" in (self.kind, other.kind) else other.kind,
+            self.n_rows + other.n_rows,
+            self.missing + other.missing,
+            self.total + other.total,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            counts,
+        )
+
+    def without(self, test: Target) -> TargetSummary:
+        """The summary of the other rows; their range is that of all."""
+        counts, n_rows = Counter(self.classes()), self.n_rows - len(test.values)
+        if test.values.dtype.kind == "f":
+            return replace(self, n_rows=n_rows, total=self.total - float(test.values.sum()))
+        left = counts - Counter(test.values.tolist())
+        return replace(self, n_rows=n_rows, counts=pa.table([[*left], [*left.values()]], ["value", "rows"]))
+
+    @property
+    def n_known(self) -> int:
+        """Rows with a value."""
+        return self.n_rows - self.missing
+
+    @property
+    def distinct(self) -> int:
+        """How many values differ; at least so many where they were not counted."""
+        return MOST_COUNTED if self.counts is None else self.counts.num_rows
+
+    @property
+    def only_value(self) -> Any:
+        """The value of all rows; None where they differ."""
+        if self.counts is None:
+            return self.low if self.low == self.high else None
+        return self.counts["value"][0].as_py() if self.counts.num_rows == 1 else None
+
+    def classes(self) -> dict[Any, int]:
+        """Rows of each class, in the order of the classes."""
+        if self.counts is None:
+            return {}
+        return dict(sorted(zip(self.counts["value"].to_pylist(), self.counts["rows"].to_pylist(), strict=True)))
+
+    def baseline(self, task: str) -> Any:
+        """Shares of the classes, or the mean."""
+        if task == "regression":
+            return self.total / self.n_known
+        return [count / self.n_known for count in self.classes().values()]
+
+    def described_baseline(self, task: str) -> dict[str, Any]:
+        """What a model without inputs predicts, for people."""
+        if task == "regression":
+            return {"predicts": "the mean of the training rows", "value": self.baseline(task)}
+        classes = self.classes()
+        best = max(classes, key=lambda label: classes[label])
+        return {"predicts": "the most frequent class", "value": best, "share": classes[best] / self.n_known}
+
+
+def read_target(table: pa.Table, name: str, path: Any, first: int = 0) -> Target:
+    """Take the target from a table; CommandError where it is not there, or has no usable type.
 
     Parameters
     ----------
@@ -58,8 +168,8 @@ def read_target(table: pa.Table, name: str, path: Any, first: int | None = None)
     name : str
     path : str or path-like
         Where it is, for messages.
-    first : int, optional
-        Rows above, where the table is a piece of another one, and may be without values.
+    first : int, default=0
+        Rows above, where the table is a piece of another one.
     """
     if name not in table.column_names:
         raise missing_column(name, table.column_names, path)
@@ -72,14 +182,27 @@ def read_target(table: pa.Table, name: str, path: Any, first: int | None = None)
     if pa.types.is_floating(column.type):
         known &= ~np.isnan(column.to_numpy(zero_copy_only=False))
     rows = np.flatnonzero(known)
-    if not len(rows) and first is None:
-        raise CommandError(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
     values = column.take(pa.array(rows)).to_numpy(zero_copy_only=False)
     if kind == "number":
-        values = _finite_values(values, rows + (first or 0), name, path)
+        values = _finite_values(values, rows + first, name, path)
         kind = "integer" if (values % 1 == 0).all() and np.abs(values).max(initial=0) < 2**53 else kind
         values = values.astype(np.int64) if kind == "integer" else values
     return Target(name, kind, values, rows, len(column) - len(rows))
+
+
+def with_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
+    """The other columns of all rows, and the targets of those that have one, as a model of this task predicts them."""
+    if not isinstance(rows.X, pa.Table):
+        y = np.asarray(rows.y).astype(np.float64 if task == "regression" else np.int64)
+        return rows.X, Target(name, "number", y, np.arange(len(y)), 0)
+    target, X = read_target(rows.X, name, path), rows.X.drop_columns([name])
+    if not len(target.values):
+        raise no_values(name, path)
+    if task == "classification":
+        return X, target
+    if target.values.dtype.kind not in "biuf":
+        raise CommandError(f"{path}: column '{name}' holds text, but the model predicts numbers")
+    return X, target.as_numbers(path)
 
 
 def kind_of_type(kind: pa.DataType) -> str:
@@ -113,27 +236,37 @@ def _finite_values(values: NDArray, rows: NDArray, name: str, path: Any) -> NDAr
     return values
 
 
-def with_task(target: Target, task: str, path: Any) -> Target:
-    """Set the task, inferred where it is "auto"; CommandError where the target cannot be learned."""
-    distinct = pc.count_distinct(pa.array(target.values)).as_py()
-    n, name = len(target.values), target.name
-    if distinct == 1 and n > 1:
-        value = printable(target.values[0])
+def no_values(name: str, path: Any) -> CommandError:
+    """The error where no row has a target."""
+    return CommandError(f"{path}: column '{name}' has no values; choose another target, or give rows that have one")
+
+
+def learned_task(target: TargetSummary, asked: str, path: Any) -> tuple[str, str]:
+    """What is learned, and why if it is inferred; CommandError where the target cannot be learned."""
+    n, name = target.n_known, target.name
+    if not n:
+        raise no_values(name, path)
+    if n > 1 and target.only_value is not None:
+        value = printable(target.only_value)
         raise CommandError(f"{path}: column '{name}' is {value} in all of its {n:,} rows; choose another target")
-    reason = ""
+    task, reason = asked, ""
     if task == "auto":
-        low, high = (target.values.min(), target.values.max()) if target.kind == "integer" else (0, 0)
-        task, reason = infer_task(target.kind, distinct, n, low, high)
+        task, reason = infer_task(target.kind, target.distinct, n, target.low, target.high)
     if task == "regression":
-        return replace(target, task=task, reason=reason, values=_numbers(target, path))
+        return task, reason
     if target.kind == "number":
         raise CommandError(f"{path}: column '{name}' holds fractional numbers, not classes; use --task regression")
-    if distinct == n > 2:
+    if target.counts is None:
+        raise CommandError(
+            f"{path}: column '{name}' has more than {MOST_COUNTED:,} different values, like an identifier; "
+            "choose another target"
+        )
+    if target.distinct == n > 2:
         raise CommandError(
             f"{path}: column '{name}' has a different value in each of its {n:,} rows, like an identifier; choose "
             "another target"
         )
-    return replace(target, task=task, reason=reason)
+    return task, reason
 
 
 def infer_task(kind: str, distinct: int, n_rows: int, low: Any, high: Any) -> tuple[str, str]:
@@ -166,7 +299,7 @@ def _numbers(target: Target, path: Any) -> NDArray:
     return target.values.astype(np.float64)
 
 
-def hold_out(target: Target, size: float, seed: int) -> tuple[NDArray, NDArray]:
+def stratified_split(target: Target, task: str, size: float, seed: int) -> tuple[NDArray, NDArray]:
     """Split the target's rows into train and test, both ascending positions in `values`.
 
     Classes keep their shares where each part can have a row of each; a class of one row is learned, not tested.
@@ -175,7 +308,7 @@ def hold_out(target: Target, size: float, seed: int) -> tuple[NDArray, NDArray]:
 
     every = np.arange(len(target.values))
     count = min(math.ceil(size * len(every)), len(every) - 1)
-    if target.task == "classification":
+    if task == "classification":
         _, labels, sizes = np.unique(target.values, return_inverse=True, return_counts=True)
         common = np.flatnonzero(sizes[labels] > 1)
         if (sizes > 1).sum() <= min(count, len(common) - count):
@@ -198,54 +331,31 @@ def labels_of(target: Target, classes: NDArray, path: Any) -> NDArray:
     return np.array([where.get(value, -1) for value in values.tolist()])
 
 
-def baseline(target: Target, rows: Any = slice(None)) -> Any:
-    """Shares of the classes, or the mean, of the target in some rows."""
-    values = target.values[rows]
-    if target.task == "regression":
-        return float(values.mean())
-    counts = np.unique(values, return_counts=True)[1]
-    return (counts / counts.sum()).tolist()
-
-
-def described_baseline(target: Target, rows: NDArray) -> dict[str, Any]:
-    """What the baseline of these rows predicts, for people."""
-    if target.task == "regression":
-        return {"predicts": "the mean of the training rows", "value": baseline(target, rows)}
-    classes, counts = np.unique(target.values[rows], return_counts=True)
-    best = int(counts.argmax())
-    return {
-        "predicts": "the most frequent class",
-        "value": classes.tolist()[best],
-        "share": counts[best] / counts.sum(),
-    }
-
-
 def score(
-    model: Any, X: Any, target: Target, known_baseline: Any, path: Path, coverage: float | None = None
+    model: Any, X: Any, target: Target, baseline: Any, path: Path, coverage: float | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Scores of a model on rows with a target, and notes.
 
     Intervals are scored where the model was fitted with uncertainty: those of `coverage`, or of 90 %; where it has none
     of these, that is an error for the former and a note for the latter.
     """
-    if target.task == "regression":
-        mean = target.values.mean() if known_baseline is None else known_baseline
-        scored = scores.regression(target.values, _finite_predictions(model.predict(X)), mean)
-        if not getattr(model, "uncertainty", False):
-            return scored, []
-        try:
-            interval = model.predict_interval(X, coverage=COVERAGE if coverage is None else coverage)
-        except ValueError as error:
-            if coverage is not None:
-                raise
-            return scored, [f"Intervals are not scored: {error}"]
-        return scored | scores.intervals(target.values, interval, COVERAGE if coverage is None else coverage), []
-    return _score_classes(model, X, target, known_baseline, path)
+    if hasattr(model, "classes_"):
+        return _score_classes(model, X, target, baseline, path)
+    mean = target.values.mean() if baseline is None else baseline
+    scored = scores.regression(target.values, _finite_predictions(model.predict(X)), mean)
+    if not getattr(model, "uncertainty", False):
+        return scored, []
+    asked = COVERAGE if coverage is None else coverage
+    try:
+        interval = model.predict_interval(X, coverage=asked)
+    except ValueError as error:
+        if coverage is not None:
+            raise
+        return scored, [f"Intervals are not scored: {error}"]
+    return scored | scores.intervals(target.values, interval, asked), []
 
 
-def _score_classes(
-    model: Any, X: Any, target: Target, known_baseline: Any, path: Path
-) -> tuple[dict[str, Any], list[str]]:
+def _score_classes(model: Any, X: Any, target: Target, baseline: Any, path: Path) -> tuple[dict[str, Any], list[str]]:
     """Scores of classes; those that the model does not know are wrong, and have no probability to be scored."""
     labels = labels_of(target, model.classes_, path)
     known = labels[labels >= 0]
@@ -254,7 +364,7 @@ def _score_classes(
             f"{path}: column '{target.name}' holds none of the classes {listed(model.classes_.tolist())}"
         )
     shares = np.bincount(known, minlength=len(model.classes_)) / max(len(known), 1)
-    shares = shares if known_baseline is None else np.asarray(known_baseline)
+    shares = shares if baseline is None else np.asarray(baseline)
     predicted = np.searchsorted(model.classes_, model.predict(X))
     scored = scores.classification(labels, predicted, _finite_predictions(model.predict_proba(X)), shares)
     unknown = len(labels) - len(known)
@@ -267,17 +377,3 @@ def _finite_predictions(predicted: NDArray) -> NDArray:
     if not np.isfinite(predicted).all():
         raise CommandError("the model predicts numbers that are not finite; fit it with a larger --alpha")
     return predicted
-
-
-def split_target(rows: Batch, name: str, task: str, path: Any) -> tuple[Any, Target]:
-    """The columns of rows, and their targets."""
-    X = rows.X
-    if isinstance(X, pa.Table):
-        target, X = read_target(X, name, path), X.drop_columns([name])
-    else:
-        target = Target(name, "number", np.asarray(rows.y), np.arange(len(rows.y)), 0)
-    if task == "regression":
-        target = replace(target, values=target.values.astype(np.float64))
-    elif target.kind == "number":
-        target = replace(target, values=target.values.astype(np.int64))
-    return X, replace(target, task=task)
