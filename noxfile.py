@@ -59,7 +59,7 @@ def lint(session):
 @nox.session(python=OLDEST)
 def types(session):
     """Check the examples as code of users, by mypy and pyright, against the installed package."""
-    session.install(".[lint,plot]", "pandas")
+    session.install(".[lint]", "pandas")
     examples = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "examples").rglob("*.py"))]
     session.run("mypy", *AS_USERS, "--follow-imports=silent", "--scripts-are-modules", *examples)
     session.run("pyright", "--pythonpath", f"{session.virtualenv.bin}/python")

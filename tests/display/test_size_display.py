@@ -11,7 +11,6 @@ from sklearn.datasets import load_diabetes
 
 from bochner import KernelMachineRegressor
 from bochner.display import MetricDisplay, SizeDisplay
-from bochner.features import Metric
 from bochner.selection import Candidate, Report
 
 SIZES = [("bins", 0.0, 0.5), ("map", 1.0, 0.4), ("bins", 1.0, 0.35), ("bins", 0.5, 0.45), ("map", 1.5, 0.42)]
@@ -109,10 +108,3 @@ def test_refusals():
 def test_matplotlib_is_loaded_for_drawing_only():
     code = "import sys, bochner.display, bochner.features; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-@pytest.mark.parametrize("display", [SizeDisplay.from_report(REPORT), MetricDisplay.from_metric(Metric(1, [0], [1.0]))])
-def test_without_matplotlib(display, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "bochner\[plot\]"'):
-        display.plot()

@@ -1,7 +1,5 @@
 """What is drawn of probabilities, deviations and intervals is what was predicted and what came of it."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -285,12 +283,6 @@ INTERVALS = {0.9: np.tile([-1.0, 1.0], (2000, 1))}
 def test_refusals(call, match):
     with pytest.raises(ValueError, match=match):
         call()
-
-
-def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "bochner\[plot\]"'):
-        WidthDisplay.from_estimator(Normal(), X, Y).plot()
 
 
 def test_numbers_are_short():

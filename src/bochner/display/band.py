@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import norm
 
-from bochner.display.canvas import BLUE, GREY, SINGLE, add_legend, few_ticks, finish, mark_units, one_panel, shortened
+from bochner.display.base import Array, Axes, Display
+from bochner.display.canvas import BLUE, GREY, NAME_WIDTH, add_legend, draw_band, few_ticks, mark_units, shortened
 from bochner.display.columns import (
     column_of,
     deviation_of,
@@ -22,10 +24,7 @@ from bochner.display.columns import (
     time_unit,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-POINTS, MOST_DOTS, NAME_WIDTH = 200, 1000, 30
+POINTS, MOST_DOTS = 200, 1000
 BEYOND, TAIL = 0.08, 0.005  # of the range at either end; share of the rows that may be beyond it
 KINDS = {"interval": "Prediction intervals", "std": "Bands by std, for a normal law"}
 
@@ -44,12 +43,15 @@ class Band(NamedTuple):
     high: NDArray[np.float64]
 
 
-class BandDisplay:
+@dataclass(eq=False, repr=False)
+class BandDisplay(Display):
     """Predicted mean along one column, with the bands of its intervals or deviations, and rows as dots.
 
     All other columns have their medians, or their most frequent text. Where these matter, dots lie off the line by
     what they change, too. The line goes a little beyond the rows, where a model should be less sure. `from_estimator`
     collects, and `plot` draws.
+
+    Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -95,25 +97,19 @@ class BandDisplay:
     >>> display.figure_.savefig("band.png")
     """
 
-    def __init__(
-        self,
-        grid: ArrayLike,
-        mean: ArrayLike,
-        bands: Sequence[Band] = (),
-        points: ArrayLike | None = None,
-        names: Sequence[str] = ("x0", "target"),
-        kind: str = "interval",
-        n_others: int = 0,
-        unit: str = "",
-    ) -> None:
-        self.grid = np.asarray(grid, np.float64)
-        self.mean = np.asarray(mean, np.float64)
-        self.bands = sorted(bands, key=lambda band: -band.coverage)
-        self.points = None if points is None else np.asarray(points, np.float64)
-        self.names = list(names)
-        self.kind = kind
-        self.n_others = n_others
-        self.unit = unit
+    grid: Array
+    mean: Array
+    bands: Sequence[Band] = ()
+    points: Array = None
+    names: Sequence[str] = ("x0", "target")
+    kind: str = "interval"
+    n_others: int = 0
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        self._to_arrays("grid", "mean", "points")
+        self.bands = sorted(self.bands, key=lambda band: -band.coverage)
+        self.names = list(self.names)
 
     @classmethod
     def from_estimator(
@@ -126,7 +122,7 @@ class BandDisplay:
         coverage: float | Sequence[float] = (0.5, 0.9),
         kind: str = "interval",
         target: int = 0,
-    ) -> BandDisplay:
+    ) -> Self:
         """Predict along a column.
 
         Parameters
@@ -178,41 +174,20 @@ class BandDisplay:
         label = str(getattr(y, "name", None) or "target")
         return cls(grid, mean, bands, points, (name, label), kind, n_columns(X) - 1, time_unit(X, column))
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> BandDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the line of the mean, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = one_panel(ax, SINGLE)
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
         self.points_ = None
         if self.points is not None:
-            look: dict[str, Any] = {"s": 12, "color": GREY, "alpha": 0.45, "linewidths": 0}
-            self.points_ = ax.scatter(*self.points.T, label="rows", **look)
-        self.bands_ = [
-            ax.fill_between(
-                self.grid, band.low, band.high, color=BLUE, alpha=0.2, linewidth=0, label=f"{100 * band.coverage:g}%"
+            self.points_ = ax.scatter(
+                self.points[:, 0], self.points[:, 1], s=12, color=GREY, alpha=0.45, linewidths=0, label="rows"
             )
+        self.bands_ = [
+            draw_band(ax, self.grid, (band.low, band.high), BLUE, label=f"{100 * band.coverage:g}%")
             for band in self.bands
         ]
         line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
         (self.line_,) = ax.plot(self.grid, self.mean, **line)
         self._label(ax)
-        return self
 
     def _label(self, ax: Axes) -> None:
         low, high = self._heights()
@@ -227,7 +202,6 @@ class BandDisplay:
         others = "; other columns at their medians" if self.n_others else ""
         ax.set_title(f"{kind}{others}", loc="left")
         add_legend(ax)
-        finish([ax])
 
     def _heights(self) -> tuple[float, float]:
         """Ends of the axis: all of line and bands, and the dots but for the few that are far off."""

@@ -1,4 +1,4 @@
-"""Makes the figures, axes, colours and labels of all displays."""
+"""How all pictures look: colours, sizes of text, names, ticks, legends."""
 
 from __future__ import annotations
 
@@ -12,100 +12,18 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.gridspec import SubplotSpec
 
 # Of Okabe and Ito, which differ for colour-blind eyes too, and grey for what is not to stand out.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, GREY = "#E69F00", "#56B4E9", "#767676"
 LOOKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "D"), (PURPLE, "^"), (ORANGE, "v"), (SKY, "P"), (GREY, "X"))
 LARGE_NUMBER = 1e4
-PAGE = (7.0, 3.2)  # inches: the width of a printed page
-SINGLE = (5.0, 3.4)  # of a picture of one panel
-NARROW, PANEL = 5.0, 2.4  # inches: figures below have smaller text; least width of a panel beside another
+NARROW = 5.0  # inches: figures below have smaller text
 LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
 LOW = 0.7  # share of the height of Axes that is left below a title and a legend, at least
 LETTERS = "kMGT"
-
-
-def pyplot() -> Any:
-    """Import matplotlib.pyplot, or say how to get it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError('Plots need matplotlib, which is not installed: pip install "bochner[plot]"') from error
-    return plt
-
-
-def fitted_attribute(model: Any, name: str) -> Any:
-    """Return a fitted attribute of a model, or say why it has none."""
-    value = getattr(model, name, None)
-    if value is not None:
-        return value
-    if hasattr(model, "fit"):
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(model)
-    if not hasattr(model, name):
-        raise ValueError(f"This display draws models that have {name}, and {type(model).__name__} has none.")
-    raise ValueError(
-        f"This model has nothing to draw: its {name} is None, as after a fit with a given kernel or feature map, with "
-        "metric='isotropic', or on too few rows. Fit it on 250 rows or more, with kernel='auto', features='auto' and "
-        "metric='auto'."
-    )
-
-
-def panels(
-    ax: Any, n_panels: int, size: tuple[float, float], build: Callable[[Any, SubplotSpec, bool], list[Axes]]
-) -> list[Axes]:
-    """Return Axes to draw on: those given, or new ones.
-
-    Parameters
-    ----------
-    ax : None, Axes, or Axes in a sequence or array
-        None makes a figure. A single one gives its place to the panels; several are taken as they are.
-    n_panels : int
-    size : (float, float)
-        Of a new figure, in inches.
-    build : callable
-        Makes the Axes, given a figure, a place in it, and whether to leave room for labels.
-    """
-    if ax is None:
-        figure = pyplot().figure(figsize=size, layout="constrained")
-        figure.get_layout_engine().set(h_pad=0.1)  # inches; titles of panels of fixed aspect reach into it
-        return build(figure, figure.add_gridspec(1, 1)[0], False)
-    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-    if len(given) == n_panels:
-        return list(given)
-    place = given[0].get_subplotspec() if len(given) == 1 else None
-    if place is None:
-        raise ValueError(f"There are {n_panels} panels: ax must be None, one subplot, or {n_panels} Axes.")
-    given[0].set_axis_off()
-    return build(given[0].figure, place, given[0].figure.get_layout_engine() is None)
-
-
-def inches_across(figure: Any, place: SubplotSpec) -> float:
-    """Width of a place in a figure."""
-    return float(place.get_position(figure).width * figure.bbox.width / figure.dpi)
-
-
-def side_by_side(widths: Sequence[float], least: float = PANEL) -> Callable[[Any, SubplotSpec, bool], list[Axes]]:
-    """Return what makes panels in a row, or in several where the place is too narrow for `least` inches each."""
-
-    def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
-        across = max(1, min(len(widths), round(inches_across(figure, place) / least)))
-        rows = -(-len(widths) // across)
-        room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.7} if spaced else {}
-        grid = place.subgridspec(rows, across, width_ratios=widths if rows == 1 else None, **room)
-        return [figure.add_subplot(grid[i]) for i in range(len(widths))]
-
-    return build
-
-
-def one_panel(ax: Any, size: tuple[float, float]) -> Axes:
-    """Return one Axes to draw on: that given, or one of a new figure of `size` inches."""
-    (own,) = panels(ax, 1, size, lambda figure, place, spaced: [figure.add_subplot(place)])
-    return own
+NAME_WIDTH = 30  # characters of a name of a column
 
 
 def shortened(name: object, width: int) -> str:
@@ -122,6 +40,35 @@ def short_number(value: float) -> str:
     rounded = float(f"{value:.3g}")
     power = min(int(np.log10(abs(rounded)) // 3), len(LETTERS)) if abs(rounded) >= LARGE_NUMBER else 0
     return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
+
+
+def percent_ticks(axis: Axis) -> None:
+    """Label the ticks of shares in percent."""
+    axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+
+
+def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int, label: Callable[[float], str]) -> None:
+    """Give a logarithmic axis ticks at some of the sizes themselves."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_major_locator(FixedLocator(sizes[:: -(-len(sizes) // n_ticks)].tolist()))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda size, _: label(size))
+
+
+def decade_ticks(axis: Axis, label: Callable[[float], str]) -> None:
+    """Give a logarithmic axis ticks at 1, 2 and 5 of each decade."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+    axis.set_major_formatter(lambda value, _: label(value))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:
+    """Fill the room between two curves, the lower and the upper one in `ends`, with a faint colour."""
+    low, high = ends
+    return ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, **look)
 
 
 def few_ticks(axis: Axis, values: NDArray, n_ticks: int) -> None:
@@ -158,8 +105,9 @@ def look(k: int) -> tuple[str, str]:
 
 def text_size(ax: Axes) -> float:
     """Points of the text of Axes, relative to the user's `font.size`: 9 for 10, and 8 in a narrow figure."""
-    rc: Any = pyplot().rcParams
-    return float(rc["font.size"]) * (0.8 if ax.figure.bbox.width / ax.figure.dpi < NARROW else 0.9)
+    from matplotlib import rcParams
+
+    return float(rcParams["font.size"]) * (0.8 if ax.figure.bbox.width / ax.figure.dpi < NARROW else 0.9)
 
 
 def add_legend(ax: Axes, handles: Sequence[Any] | None = None, title: str | None = None) -> Any:
@@ -198,16 +146,8 @@ def add_colour_bar(image: Any, axes: Any, label: str) -> Any:
     return bar
 
 
-def finish(axes: Sequence[Axes], frames: bool = False) -> None:
-    """Give Axes the one look: sizes of text, titles and labels that fit, room for the legend, no needless frames.
-
-    Parameters
-    ----------
-    axes : sequence of Axes
-        With their titles, labels and legends.
-    frames : bool, default=False
-        Whether the frames above and to the right are kept, as around matrices.
-    """
+def finish(axes: Sequence[Axes]) -> None:
+    """Give Axes the one look: sizes of text, titles and labels that fit, room for the legend, frames around images."""
     for ax in axes:
         size, (width, height) = text_size(ax), _points(ax)
         ax.tick_params(labelsize=0.9 * size)
@@ -219,7 +159,7 @@ def finish(axes: Sequence[Axes], frames: bool = False) -> None:
         above = legend.get_window_extent().height / ax.figure.dpi * 72 + TITLE_GAP if legend else 0.0
         title = _wrapped(ax.get_title(loc="left"), width / (LETTER * size))
         ax.set_title(title, loc="left", fontsize=size, pad=above + TITLE_GAP)
-        if not frames:
+        if not ax.images:
             ax.spines[["top", "right"]].set_visible(False)
 
 

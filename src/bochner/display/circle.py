@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bochner.display.canvas import (
-    GREY,
-    PAGE,
-    VERMILION,
-    add_colour_bar,
-    few_ticks,
-    finish,
-    panels,
-    shortened,
-    side_by_side,
-)
+from bochner.display.base import Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import GREY, NAME_WIDTH, VERMILION, add_colour_bar, few_ticks, shortened
 from bochner.display.columns import column_pair, sample
 from bochner.display.maps import view
 from bochner.features.fourier import FourierFeatures
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MOST_CRESTS, NAME_WIDTH = 40, 30
+MOST_CRESTS = 40
 EVEN = 2.0  # ratio of the ranges of the columns up to which they have one scale
 
 
-class CircleDisplay:
+@dataclass(eq=False, repr=False)
+class CircleDisplay(Display):
     """What one frequency w does to rows: the line w'x, wound around a circle. Figure 1 of Rahimi and Recht (2007).
 
     On the left rows in the plane of two columns, the crests of cos(w'x), where the other columns have their means, and
@@ -38,6 +28,8 @@ class CircleDisplay:
     (cos w'x, sin w'x), their two features. Colours go by w'x: rows that are near each other come to lie near each
     other, and whole wavelengths do not count.
     `from_estimator` collects, and `plot` draws.
+
+    Keywords of `plot` are those of both clouds of points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -81,19 +73,15 @@ class CircleDisplay:
     >>> display.figure_.savefig("circle.png")
     """
 
-    def __init__(
-        self,
-        points: ArrayLike,
-        angles: ArrayLike,
-        direction: ArrayLike,
-        phase: float = 0.0,
-        names: Sequence[str] = ("x0", "x1"),
-    ) -> None:
-        self.points = np.asarray(points, np.float64)
-        self.angles = np.asarray(angles, np.float64)
-        self.direction = np.asarray(direction, np.float64)
-        self.phase = phase
-        self.names = list(names)
+    points: Array
+    angles: Array
+    direction: Array
+    phase: float = 0.0
+    names: Sequence[str] = ("x0", "x1")
+
+    def __post_init__(self) -> None:
+        self._to_arrays("points", "angles", "direction")
+        self.names = list(self.names)
 
     @classmethod
     def from_estimator(
@@ -105,7 +93,7 @@ class CircleDisplay:
         columns: Sequence[int | str] = (0, 1),
         max_rows: int = 300,
         random_state: int = 0,
-    ) -> CircleDisplay:
+    ) -> Self:
         """Collect rows and a frequency.
 
         Parameters
@@ -145,29 +133,10 @@ class CircleDisplay:
         phase = float(np.delete(rows.mean(axis=0), two) @ np.delete(w, two)) + offset
         return cls(rows[:, two], rows @ w + offset, w[two], phase, [names[j] for j in two])
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> CircleDisplay:
-        """Draw.
+    def _panels(self) -> Panels:
+        return side_by_side([1, 1])
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes. None makes a figure.
-        **kwargs
-            Of both clouds of points, as `Axes.scatter` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-        axes = panels(ax, 2, PAGE, side_by_side([1, 1]))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         look: dict[str, Any] = {"c": self.angles / (2 * np.pi), "s": 16, "cmap": "viridis", "linewidths": 0}
         look |= kwargs
         self.points_ = axes[0].scatter(self.points[:, 0], self.points[:, 1], zorder=3, **look)
@@ -177,8 +146,6 @@ class CircleDisplay:
         self.circle_points_ = axes[1].scatter(np.cos(self.angles), np.sin(self.angles), zorder=3, **look)
         self._label_circle(axes[1])
         self.colorbar_ = add_colour_bar(self.points_, axes, "w'x / 2π [wavelengths]")
-        finish(axes)
-        return self
 
     def _draw_wave(self, ax: Axes) -> None:
         """Crests, and the direction."""

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bochner.display.canvas import (
-    BLUE,
-    PAGE,
-    SINGLE,
-    VERMILION,
-    add_legend,
-    finish,
-    fitted_attribute,
-    one_panel,
-    panels,
-    side_by_side,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bochner.display.base import SINGLE, Array, Axes, Display, Panels, fitted_attribute, side_by_side
+from bochner.display.canvas import BLUE, VERMILION, add_legend, percent_ticks
 
 MOST_POINTS = 20_000
 
 
-class ScreeDisplay:
+@dataclass(eq=False, repr=False)
+class ScreeDisplay(Display):
     """Share of the variance of each component, as bars, and of all up to it, as a line.
+
+    Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
     Parameters
     ----------
@@ -52,11 +43,13 @@ class ScreeDisplay:
     10
     """
 
-    def __init__(self, ratios: ArrayLike) -> None:
-        self.ratios = np.asarray(ratios, np.float64)
+    ratios: Array
+
+    def __post_init__(self) -> None:
+        self._to_arrays("ratios")
 
     @classmethod
-    def from_estimator(cls, model: Any) -> ScreeDisplay:
+    def from_estimator(cls, model: Any) -> Self:
         """Take the shares of a fitted model.
 
         Parameters
@@ -70,39 +63,17 @@ class ScreeDisplay:
         """
         return cls(fitted_attribute(model, "explained_variance_ratio_"))
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> ScreeDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the bars, as `Axes.bar` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        self.ax_, total = one_panel(ax, SINGLE), np.cumsum(self.ratios)
-        self.figure_ = self.ax_.figure
-        self.bars_, self.line_ = draw_bars(self.ax_, self.ratios, total, ("each", "all up to it"), kwargs)
-        self.ax_.set_xlabel("Component")
-        self.ax_.set_ylabel("Share of the variance")
-        self.ax_.set_ylim(0, max(float(total[-1]) * 1.08, 1e-12))
-        self.ax_.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
-        title = f"{len(total)} components: {100 * total[-1]:.3g}% of the variance"
-        self.ax_.set_title(title, loc="left")
-        finish([self.ax_])
-        return self
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,), total = axes, np.cumsum(self.ratios)
+        self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, ("each", "all up to it"), kwargs)
+        ax.set_xlabel("Component")
+        ax.set_ylabel("Share of the variance")
+        ax.set_ylim(0, max(float(total[-1]) * 1.08, 1e-12))
+        percent_ticks(ax.yaxis)
+        ax.set_title(f"{len(total)} components: {100 * total[-1]:.3g}% of the variance", loc="left")
 
 
-def draw_bars(
+def _draw_bars(
     ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str], bar_look: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Draw values of numbered components as bars, others as a line where there are such, with their legend.
@@ -122,8 +93,11 @@ def draw_bars(
     return columns, drawn
 
 
-class CorrelationDisplay:
+@dataclass(eq=False, repr=False)
+class CorrelationDisplay(Display):
     """Correlation of each pair of scores: of the rows of the fit as bars, of other rows as a line; and the first pair.
+
+    Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
 
     Parameters
     ----------
@@ -156,19 +130,19 @@ class CorrelationDisplay:
     5
     """
 
-    def __init__(
-        self, correlations: ArrayLike, others: ArrayLike | None = None, scores: ArrayLike | None = None
-    ) -> None:
-        self.correlations = np.asarray(correlations, np.float64)
-        self.others = None if others is None else np.asarray(others, np.float64)
-        self.scores = None if scores is None else np.asarray(scores, np.float64)
+    correlations: Array
+    others: Array = None
+    scores: Array = None
+
+    def __post_init__(self) -> None:
+        self._to_arrays("correlations", "others", "scores")
         if self.others is not None and self.others.shape != self.correlations.shape:
             raise ValueError(f"others have shape {self.others.shape}, and correlations {self.correlations.shape}.")
         if self.scores is not None and (self.scores.ndim != 2 or self.scores.shape[1] != 2):
             raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
 
     @classmethod
-    def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> CorrelationDisplay:
+    def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:
         """Take the correlations of a fitted model, and those of other rows, where these are given.
 
         Parameters
@@ -196,38 +170,16 @@ class CorrelationDisplay:
         first = np.column_stack([A[:, :1], B[:, :1]])[:: max(-(-len(A) // MOST_POINTS), 1)]
         return cls(known, model.correlations_of(X, y), first if first.shape[1] == 2 else None)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> CorrelationDisplay:
-        """Draw.
+    def _panels(self) -> Panels:
+        return side_by_side([1], SINGLE) if self.scores is None else side_by_side([3, 2])
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or as many Axes as there are panels. None makes a figure.
-        **kwargs
-            Of the bars, as `Axes.bar` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-        widths = [1] if self.scores is None else [3, 2]
-        axes = panels(ax, len(widths), SINGLE if self.scores is None else PAGE, side_by_side(widths))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_correlations(axes[0], kwargs)
-        self.points_: Any = None if self.scores is None else self._draw_scores(axes[1], self.scores)
-        finish(axes)
-        return self
+        self.points_ = None if self.scores is None else self._draw_scores(axes[1], self.scores)
 
     def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         legend = ("rows of the fit", "other rows")
-        self.bars_, self.line_ = draw_bars(ax, self.correlations, self.others, legend, kwargs)
+        self.bars_, self.line_ = _draw_bars(ax, self.correlations, self.others, legend, kwargs)
         ax.set_xlabel("Pair")
         ax.set_ylabel("Correlation")
         shown = self.correlations if self.others is None else self.others

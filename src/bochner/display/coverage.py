@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, PAGE, VERMILION, finish, panels, short_number, shortened, side_by_side
+from bochner.display.base import Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import BLUE, GREY, VERMILION, draw_band, percent_ticks, short_number, shortened
 from bochner.display.columns import column_of, interval_of, mean_of, target_of
 from bochner.scores import equal_count_bins, wilson_interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_GROUPS = 10
 WIDTHS = (1.0, 1.1)  # ratio of the panels
@@ -84,13 +83,16 @@ def _named(values: NDArray) -> tuple[list[str], NDArray]:
     return [str(name) for name in names[kept]], rank[of]
 
 
-class CoverageDisplay:
+@dataclass(eq=False, repr=False)
+class CoverageDisplay(Display):
     """Share of targets within prediction intervals, for many coverages, and by groups of rows for one of them.
 
     On the left coverage as measured against coverage as requested, which is right on the diagonal; on the right the
     coverage of groups: intervals that are right in the mean may be too short for some rows and too long for others.
     Bands and bars are Wilson's 95 % intervals; groups whose bar leaves out the coverage asked for stand out, of 20
     groups one by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Keywords of `plot` are those of the line of coverages, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -133,21 +135,16 @@ class CoverageDisplay:
     >>> display.figure_.savefig("coverage.png")
     """
 
-    def __init__(
-        self,
-        coverages: ArrayLike,
-        covered: ArrayLike,
-        n_rows: int,
-        groups: Sequence[Group] = (),
-        by: str = "prediction",
-        coverage: float = 0.9,
-    ) -> None:
-        self.coverages = np.asarray(coverages, np.float64)
-        self.covered = np.asarray(covered, np.float64)
-        self.n_rows = n_rows
-        self.groups = list(groups)
-        self.by = by
-        self.coverage = coverage
+    coverages: Array
+    covered: Array
+    n_rows: int
+    groups: Sequence[Group] = ()
+    by: str = "prediction"
+    coverage: float = 0.9
+
+    def __post_init__(self) -> None:
+        self._to_arrays("coverages", "covered")
+        self.groups = list(self.groups)
 
     @classmethod
     def from_estimator(
@@ -160,7 +157,7 @@ class CoverageDisplay:
         coverage: float = 0.9,
         coverages: Sequence[float] = COVERAGES,
         target: int = 0,
-    ) -> CoverageDisplay:
+    ) -> Self:
         """Predict intervals, and count.
 
         Parameters
@@ -203,7 +200,7 @@ class CoverageDisplay:
         by: ArrayLike | None = None,
         by_name: str = "",
         coverage: float = 0.9,
-    ) -> CoverageDisplay:
+    ) -> Self:
         """Count how many targets are within their intervals.
 
         Parameters
@@ -244,44 +241,23 @@ class CoverageDisplay:
         groups = grouped(values, inside[coverage])
         return cls(levels, [inside[level].mean() for level in levels], len(truth), groups, name, coverage)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> CoverageDisplay:
-        """Draw.
+    def _panels(self) -> Panels:
+        return side_by_side(WIDTHS)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes. None makes a figure.
-        **kwargs
-            Of the line of coverages, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-        axes = panels(ax, 2, PAGE, side_by_side(WIDTHS))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_coverages(axes[0], kwargs)
         self._draw_groups(axes[1])
-        finish(axes)
-        return self
 
     def _draw_coverages(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         ends = wilson_interval(self.covered, self.n_rows)
         ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
-        self.band_ = ax.fill_between(self.coverages, *ends.T, color=BLUE, alpha=0.18, linewidth=0)
+        self.band_ = draw_band(ax, self.coverages, ends.T, BLUE)
         look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs}
         (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(lambda share, _: f"{100 * share:.0f}%")
+            percent_ticks(axis)
         ax.set_xlabel("Nominal coverage")
         ax.set_ylabel("Coverage measured")
         ax.set_title(f"{self.n_rows:,} rows", loc="left")
@@ -300,7 +276,7 @@ class CoverageDisplay:
         low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
         ax.set_xlim(max(low - 0.02, 0), 1)
         ax.locator_params(axis="x", nbins=5)
-        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        percent_ticks(ax.xaxis)
         ax.grid(axis="y", alpha=0.3)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel("Coverage measured")

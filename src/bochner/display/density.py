@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bochner.display.canvas import (
-    BLUE,
-    SINGLE,
-    add_colour_bar,
-    few_ticks,
-    finish,
-    fitted_attribute,
-    one_panel,
-    shortened,
-)
+from bochner.display.base import Array, Axes, Display, fitted_attribute
+from bochner.display.canvas import BLUE, NAME_WIDTH, add_colour_bar, few_ticks, shortened
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-POINTS, MARGIN, NAME_WIDTH = (400, 120), 3.0, 30  # along a curve and a side of a map; bandwidths around the rows
+POINTS, MARGIN = (400, 120), 3.0  # along a curve and a side of a map; bandwidths around the rows
 MOST_COLUMNS, LEVELS = 2, 12
 
 
-class DensityDisplay:
+@dataclass(eq=False, repr=False)
+class DensityDisplay(Display):
     """The estimate of `KernelDensity`: a curve over one column, filled contours over two, in the table's units.
 
     `from_estimator` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the curve, as `Axes.plot` takes them, or of the map, as `Axes.contourf` does.
 
     Parameters
     ----------
@@ -62,12 +54,17 @@ class DensityDisplay:
     >>> display.figure_.savefig("density.png")
     """
 
-    def __init__(self, axes: Sequence[ArrayLike], density: ArrayLike, names: Sequence[str] = ("x0", "x1")) -> None:
-        self.axes = [np.asarray(axis, np.float64) for axis in axes]
-        self.density, self.names = np.asarray(density, np.float64), list(names)[: len(self.axes)]
+    axes: Sequence[Array]
+    density: Array
+    names: Sequence[str] = ("x0", "x1")
+
+    def __post_init__(self) -> None:
+        self._to_arrays("density")
+        self.axes = [np.asarray(axis, np.float64) for axis in self.axes]
+        self.names = list(self.names)[: len(self.axes)]
 
     @classmethod
-    def from_estimator(cls, density: Any, *, n_points: int | None = None) -> DensityDisplay:
+    def from_estimator(cls, density: Any, *, n_points: int | None = None) -> Self:
         """Read the density at even steps, from three bandwidths below the rows of the fit to three above them.
 
         Parameters
@@ -104,27 +101,7 @@ class DensityDisplay:
         units = zip(encoded, column.scale, column.shift, strict=True)
         return cls([axis * scale + shift for axis, scale, shift in units], found / np.prod(column.scale), names)
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> DensityDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the curve, as `Axes.plot` takes them, or of the map, as `Axes.contourf` does.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        self.ax_ = one_panel(ax, SINGLE)
-        self.figure_ = self.ax_.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         names = [shortened(name, NAME_WIDTH) for name in self.names]
         self.ax_.set_xlabel(names[0])
         few_ticks(self.ax_.xaxis, self.axes[0], 5)
@@ -133,8 +110,6 @@ class DensityDisplay:
         else:
             self._draw_map(kwargs)
             self.ax_.set_ylabel(names[1])
-        finish([self.ax_])
-        return self
 
     def _draw_curve(self, kwargs: dict[str, Any]) -> None:
         (axis,), look = self.axes, {"color": BLUE, **kwargs}

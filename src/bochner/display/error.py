@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, PURPLE, SINGLE, VERMILION, add_legend, finish, one_panel
+from bochner.display.base import Array, Axes, Display
+from bochner.display.canvas import BLUE, GREY, PURPLE, VERMILION, add_legend, draw_band, size_ticks
 from bochner.display.columns import sample
 from bochner.display.maps import estimated_gram, view
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
-class ErrorDisplay:
+@dataclass(eq=False, repr=False)
+class ErrorDisplay(Display):
     """Error |z(x)'z(y) - k(x, y)| of the pairs of some rows against the number D of features, with 1 / sqrt(D).
 
     The mean and the largest over the pairs, averaged over independent draws, with the range over the draws; dashed, the
     lines c / sqrt(D) that fit them, and the bound where one is given (Claim 1 of Rahimi and Recht, 2007, and its
     successors hold for the largest error). `from_estimator` computes, and `plot` draws.
+
+    Keywords of `plot` are those of the lines of the mean and the largest errors, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -65,19 +67,15 @@ class ErrorDisplay:
     >>> display.figure_.savefig("error.png")
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        mean_errors: ArrayLike,
-        max_errors: ArrayLike,
-        bound: ArrayLike | None = None,
-        unit: str = "features D",
-    ) -> None:
-        self.sizes = np.asarray(sizes)
-        self.mean_errors = np.asarray(mean_errors)
-        self.max_errors = np.asarray(max_errors)
-        self.bound = None if bound is None else np.asarray(bound, np.float64)
-        self.unit = unit
+    sizes: Array
+    mean_errors: Array
+    max_errors: Array
+    bound: Array = None
+    unit: str = "features D"
+
+    def __post_init__(self) -> None:
+        self._to_arrays("bound")
+        self._to_arrays("sizes", "mean_errors", "max_errors", dtype=None)
 
     @classmethod
     def from_estimator(
@@ -90,7 +88,7 @@ class ErrorDisplay:
         bound: ArrayLike | Callable[[int], float] | None = None,
         max_rows: int = 200,
         random_state: int = 0,
-    ) -> ErrorDisplay:
+    ) -> Self:
         """Measure the errors.
 
         Parameters
@@ -134,27 +132,8 @@ class ErrorDisplay:
                 errors[:, i, r] = wrong.mean(), wrong.max()
         return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.unit == "grids" else "features D")
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> ErrorDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the lines of the mean and the largest errors, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = one_panel(ax, SINGLE)
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         self.bands_: list[Any] = []
@@ -163,35 +142,27 @@ class ErrorDisplay:
         if self.bound is not None:
             (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound")
         largest = {"color": VERMILION, "marker": "s", "label": "largest of the pairs"}
-        self.max_line_ = self._draw(ax, self.max_errors, largest | kwargs)
+        self.max_line_ = self._draw_errors(ax, self.max_errors, largest | kwargs)
         mean = {"color": BLUE, "marker": "o", "label": "mean of the pairs"}
-        self.mean_line_ = self._draw(ax, self.mean_errors, mean | kwargs)
+        self.mean_line_ = self._draw_errors(ax, self.mean_errors, mean | kwargs)
         self.bands_.reverse()
         self.fits_.reverse()
         self.fits_[0].set_label(f"c / √{self.unit[-1]}")
         self._label(ax)
         lines = [self.bound_line_] * (self.bound is not None) + [self.max_line_, self.mean_line_, self.fits_[0]]
         add_legend(ax, lines)
-        finish([ax])
-        return self
 
-    def _draw(self, ax: Axes, errors: NDArray, look: dict[str, Any]) -> Any:
+    def _draw_errors(self, ax: Axes, errors: NDArray, look: dict[str, Any]) -> Any:
         """One kind of errors: their mean over the draws, their range, and the fit."""
         mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
         c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
         self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2)
-        low, high = errors.min(axis=1), errors.max(axis=1)
-        self.bands_.append(ax.fill_between(self.sizes, low, high, color=look["color"], alpha=0.2, linewidth=0))
+        self.bands_.append(draw_band(ax, self.sizes, (errors.min(axis=1), errors.max(axis=1)), look["color"]))
         (line,) = ax.plot(self.sizes, mean, **({"markersize": 4.5} | look))
         return line
 
     def _label(self, ax: Axes) -> None:
-        from matplotlib.ticker import FixedLocator, NullLocator
-
-        shown = np.unique(self.sizes)
-        ax.xaxis.set_major_locator(FixedLocator(shown[:: -(-len(shown) // 6)].tolist()))
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+        size_ticks(ax.xaxis, np.unique(self.sizes), 6, "{:,.0f}".format)
         ax.set_xlabel(f"Number of {self.unit}")
         ax.set_ylabel("Error of z(x)'z(y)")
         draws = self.mean_errors.shape[1]

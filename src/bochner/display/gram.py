@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bochner.display.canvas import PAGE, add_colour_bar, finish, panels, side_by_side
+from bochner.display.base import PAGE, Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import add_colour_bar
 from bochner.display.columns import sample
 from bochner.display.maps import estimated_gram, view
 
@@ -16,11 +18,14 @@ MOST_ACROSS, PICTURE, HEIGHT = 4, 1.6, 2.9  # pictures in a row; inches
 ORDERS = ("component", "given")
 
 
-class GramDisplay:
+@dataclass(eq=False, repr=False)
+class GramDisplay(Display):
     """The exact kernel matrix of some rows, and the products of random features of several sizes in its place.
 
     With more features the noise goes: its size is printed above each picture. `from_estimator` computes, and `plot`
     draws.
+
+    Keywords of `plot` are those of all pictures, as `Axes.imshow` takes them.
 
     Parameters
     ----------
@@ -59,13 +64,15 @@ class GramDisplay:
     >>> display.figure_.savefig("gram.png")
     """
 
-    def __init__(
-        self, exact: ArrayLike, estimates: Sequence[ArrayLike], sizes: Sequence[int], unit: str = "features"
-    ) -> None:
-        self.exact = np.asarray(exact)
-        self.estimates = [np.asarray(estimate) for estimate in estimates]
-        self.sizes = list(sizes)
-        self.unit = unit
+    exact: Array
+    estimates: Sequence[Array]
+    sizes: Sequence[int]
+    unit: str = "features"
+
+    def __post_init__(self) -> None:
+        self._to_arrays("exact")
+        self.estimates = [np.asarray(estimate) for estimate in self.estimates]
+        self.sizes = list(self.sizes)
         errors = [np.abs(estimate - self.exact) for estimate in self.estimates]
         self.max_errors = np.array([error.max() for error in errors])
         self.rms_errors = np.array([np.sqrt(np.mean(error**2)) for error in errors])
@@ -80,7 +87,7 @@ class GramDisplay:
         order: str = "component",
         max_rows: int = 500,
         random_state: int = 0,
-    ) -> GramDisplay:
+    ) -> Self:
         """Compute the matrices.
 
         Parameters
@@ -111,30 +118,11 @@ class GramDisplay:
         estimates = [estimated_gram(one, rows) for one in maps]
         return cls(seen.exact(rows), estimates, sizes, seen.unit)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> GramDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or one Axes for each picture. None makes a figure.
-        **kwargs
-            Of all pictures, as `Axes.imshow` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
+    def _panels(self) -> Panels:
         n = 1 + len(self.estimates)
-        axes = panels(ax, n, (PAGE[0], HEIGHT * -(-n // MOST_ACROSS)), side_by_side([1] * n, PICTURE))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        return side_by_side([1] * n, (PAGE[0], HEIGHT * -(-n // MOST_ACROSS)), PICTURE)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         matrices = [self.exact, *self.estimates]
         low = min(0.0, *(float(matrix.min()) for matrix in matrices))
         high = max(float(matrix.max()) for matrix in matrices)
@@ -148,8 +136,6 @@ class GramDisplay:
             one.set_yticks([])
         axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}")
         self.colorbar_ = add_colour_bar(self.images_[0], axes, "k(x, y)")
-        finish(axes, frames=True)
-        return self
 
     def _unit(self, size: int) -> str:
         return self.unit.removesuffix("s") if size == 1 else self.unit

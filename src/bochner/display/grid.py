@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from bochner.display.canvas import GREY, LOOKS, PAGE, few_ticks, finish, panels, shortened
+from bochner.display.base import PAGE, Array, Axes, Display, Panels, SubplotSpec
+from bochner.display.canvas import GREY, LOOKS, few_ticks, shortened
 from bochner.display.columns import column_pair, sample
 from bochner.display.maps import view
 from bochner.features.binning import BinningFeatures
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
 HEIGHTS, LEAST, MOST = (2.5, 1.4), 2.0, 2.6  # inches; widths of a grid
 MOST_LINES, MOST_ROWS, MOST_FRAMED, NAME_WIDTH = 100, 24, 40, 26
@@ -25,12 +23,15 @@ COLOURS = [colour for colour, _ in LOOKS]
 STRIDE = 3  # of 7 colours: cells side by side, and corner to corner, differ
 
 
-class GridDisplay:
+@dataclass(eq=False, repr=False)
+class GridDisplay(Display):
     """Random grids over the points of two columns, and the features that they are: Figure 2 of Rahimi and Recht (2007).
 
     Each grid of a map has pitches and shifts at random. Points in one cell have one colour; below, the indicators of
     the cells for some of the rows, a 1 in each. Two rows meet in a grid with the probability that their kernel is.
     Other columns than the two split the cells further, which is not drawn. `from_estimator` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -75,18 +76,15 @@ class GridDisplay:
     >>> display.figure_.savefig("grids.png")
     """
 
-    def __init__(
-        self,
-        points: ArrayLike,
-        pitches: ArrayLike,
-        shifts: ArrayLike,
-        names: Sequence[str] = ("x0", "x1"),
-        n_columns: int = 2,
-    ) -> None:
-        self.points = np.asarray(points, np.float64)
-        self.pitches, self.shifts = np.asarray(pitches, np.float64), np.asarray(shifts, np.float64)
-        self.names = list(names)
-        self.n_columns = n_columns
+    points: Array
+    pitches: Array
+    shifts: Array
+    names: Sequence[str] = ("x0", "x1")
+    n_columns: int = 2
+
+    def __post_init__(self) -> None:
+        self._to_arrays("points", "pitches", "shifts")
+        self.names = list(self.names)
         places = (self.points[:, np.newaxis] - self.shifts[:, np.newaxis]) / self.pitches[:, np.newaxis]
         self.cells = np.floor(places).astype(np.int64)
         self.bins = np.array([_numbered(cells) for cells in self.cells.reshape(*self.cells.shape[:2], -1)])
@@ -101,7 +99,7 @@ class GridDisplay:
         n_grids: int = 3,
         max_rows: int = 300,
         random_state: int = 0,
-    ) -> GridDisplay:
+    ) -> Self:
         """Collect the first grids of a map, and points.
 
         Parameters
@@ -138,27 +136,7 @@ class GridDisplay:
         pitches, shifts = own.pitches_[:n_grids, :, two], own.shifts_[:n_grids, :, two]
         return cls(points, pitches, shifts, [names[j] for j in two], rows.shape[1])
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> GridDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes for each grid, as `axes_`. None makes a figure.
-        **kwargs
-            Of the points, as `Axes.scatter` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
+    def _panels(self) -> Panels:
         P = len(self.pitches)
 
         def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
@@ -167,15 +145,16 @@ class GridDisplay:
             return [figure.add_subplot(grid[i, p]) for i in range(2) for p in range(P)]
 
         width = float(np.clip(PAGE[0], LEAST * P, MOST * P))
-        axes = panels(ax, 2 * P, (width, sum(HEIGHTS)), build)
-        self.axes_, self.figure_ = np.array(axes, dtype=object).reshape(2, P), axes[0].figure
+        return Panels(2 * P, (width, sum(HEIGHTS)), build)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        P = len(self.pitches)
+        self.axes_ = self.axes_.reshape(2, P)
         drawn = [self._draw_grid(axes[p], p, kwargs) for p in range(P)]
         self.points_, self.lines_ = [one for one, _ in drawn], [lines for _, lines in drawn]
         self.features_ = [self._draw_features(axes[P + p], p) for p in range(P)]
         axes[0].set_ylabel(shortened(self.names[1], NAME_WIDTH))
         axes[P].set_ylabel("Some rows" if len(self.points) > MOST_ROWS else "Rows")
-        finish(axes)
-        return self
 
     def _colours(self, p: int) -> list[str]:
         """Of the rows by their cells."""

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    PAGE,
-    VERMILION,
-    add_legend,
-    few_ticks,
-    finish,
-    panels,
-    shortened,
-    side_by_side,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bochner.display.base import Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import BLUE, GREY, VERMILION, add_legend, few_ticks, shortened
 
 NAME_WIDTH, MOST_COLUMNS, MOST_BINS = 24, 10, 30
 
 
-class HypothesisDisplay:
+@dataclass(eq=False, repr=False)
+class HypothesisDisplay(Display):
     """A test statistic among those of permuted rows, and the columns that it follows.
 
     On the left a histogram of the statistic where the hypothesis holds, and a line at that of the rows as they are: the
     share of the histogram beyond it is the p-value. On the right the shares of the columns, the largest on top. They
     say where to look, and are no tests of the columns. `from_test` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the histogram, as `Axes.hist` takes them.
 
     Parameters
     ----------
@@ -70,26 +60,21 @@ class HypothesisDisplay:
     >>> display.figure_.savefig("test.png")
     """
 
-    def __init__(
-        self,
-        statistic: float,
-        null: ArrayLike,
-        p_value: float,
-        effect_size: float,
-        hypothesis: str,
-        names: Sequence[str],
-        shares: ArrayLike,
-        label: str = "Evidence",
-    ) -> None:
-        self.statistic = statistic
-        self.null = np.asarray(null, np.float64)
-        self.p_value, self.effect_size = p_value, effect_size
-        self.hypothesis = hypothesis
-        self.names, self.shares = list(names), np.asarray(shares, np.float64)
-        self.label = label
+    statistic: float
+    null: Array
+    p_value: float
+    effect_size: float
+    hypothesis: str
+    names: Sequence[str]
+    shares: Array
+    label: str = "Evidence"
+
+    def __post_init__(self) -> None:
+        self._to_arrays("null", "shares")
+        self.names = list(self.names)
 
     @classmethod
-    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS, encoded: bool = False) -> HypothesisDisplay:
+    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS, encoded: bool = False) -> Self:
         """Collect what is drawn.
 
         Parameters
@@ -117,33 +102,12 @@ class HypothesisDisplay:
         label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
         return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> HypothesisDisplay:
-        """Draw.
+    def _panels(self) -> Panels:
+        return side_by_side([1, 1])
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes. None makes a figure.
-        **kwargs
-            Of the histogram, as `Axes.hist` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-        axes = panels(ax, 2, PAGE, side_by_side([1, 1]))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_null(axes[0], kwargs)
         self._draw_columns(axes[1])
-        finish(axes)
-        return self
 
     def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         bins = min(MOST_BINS, max(5, len(self.null) // 20))

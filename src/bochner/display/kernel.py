@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import BLUE, GREY, SINGLE, VERMILION, add_legend, finish, one_panel, shortened
+from bochner.display.base import Array, Axes, Display
+from bochner.display.canvas import BLUE, GREY, VERMILION, add_legend, shortened
 from bochner.display.maps import View, view
 from bochner.features.fourier import FourierFeatures
 from bochner.theory.exact import bias_and_variance
@@ -17,7 +19,8 @@ NAME_WIDTH = 40
 KNOWN = "k ± 2 sd, known for independent draws"
 
 
-class KernelDisplay:
+@dataclass(eq=False, repr=False)
+class KernelDisplay(Display):
     """The exact kernel over distance, a map's estimate z(x)'z(x + t e) of it, and the band of its deviations.
 
     By Bochner's theorem the estimate is right in the mean (Rahimi and Recht, 2007, section 3); the band shows how far
@@ -27,6 +30,8 @@ class KernelDisplay:
         Var z(x)'z(x + t e) = ((1 + k(2t)) / 2 - k(t)^2) / m,
 
     as the mean of cos(a)^2 is (1 + E cos(2a)) / 2. `from_estimator` computes, and `plot` draws.
+
+    Keywords of `plot` are those of the line of the estimate, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -64,25 +69,17 @@ class KernelDisplay:
     >>> display.figure_.savefig("kernel.png")
     """
 
-    def __init__(
-        self,
-        distances: ArrayLike,
-        kernel: ArrayLike,
-        estimate: ArrayLike,
-        centre: ArrayLike,
-        deviation: ArrayLike,
-        band: str = "band",
-        size: str = "",
-        along: str = "",
-    ) -> None:
-        self.distances = np.asarray(distances)
-        self.kernel = np.asarray(kernel)
-        self.estimate = np.asarray(estimate)
-        self.centre = np.asarray(centre)
-        self.deviation = np.asarray(deviation)
-        self.band = band
-        self.size = size
-        self.along = along
+    distances: Array
+    kernel: Array
+    estimate: Array
+    centre: Array
+    deviation: Array
+    band: str = "band"
+    size: str = ""
+    along: str = ""
+
+    def __post_init__(self) -> None:
+        self._to_arrays("distances", "kernel", "estimate", "centre", "deviation")
 
     @classmethod
     def from_estimator(
@@ -95,7 +92,7 @@ class KernelDisplay:
         n_points: int = 200,
         n_draws: int = 20,
         random_state: int = 0,
-    ) -> KernelDisplay:
+    ) -> Self:
         """Compute the kernel, the estimate and the band.
 
         Parameters
@@ -145,27 +142,8 @@ class KernelDisplay:
         size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
         return cls(t, kernel, estimate, centre, deviation, band, size, along)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> KernelDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the line of the estimate, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = one_panel(ax, SINGLE)
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
         low, high = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
         look: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0}
         self.band_ = ax.fill_between(self.distances, low, high, label=self.band, **look)
@@ -177,8 +155,6 @@ class KernelDisplay:
         ax.set_ylabel("Kernel")
         ax.margins(x=0)
         add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
-        finish([ax])
-        return self
 
 
 def estimates_from_first(features: Any, line: NDArray) -> NDArray[np.float64]:

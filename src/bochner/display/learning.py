@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.display.canvas import (
-    BLUE,
-    LOOKS,
-    PAGE,
-    SINGLE,
-    VERMILION,
-    add_legend,
-    few_ticks,
-    finish,
-    one_panel,
-    panels,
-    short_number,
-    side_by_side,
-)
+from bochner.display.base import PAGE, Array, Axes, Display, Panels, side_by_side
+from bochner.display.canvas import BLUE, LOOKS, VERMILION, add_legend, draw_band, few_ticks, short_number, size_ticks
 from bochner.display.columns import target_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PANEL, HEIGHT = 1.9, 2.8  # inches
 MOST_TICKS = 4
 MOST_LINES = len(LOOKS)
 
 
-class LearningDisplay:
+@dataclass(eq=False, repr=False)
+class LearningDisplay(Display):
     """Test error against training rows, against the size of the map, and training time: Figure 3 of Rahimi and Recht.
 
     Would more rows help, or more features? A curve that still falls at its right end says so. Lines are means over
     independent draws of rows and features, bands their ranges. `from_estimator` fits, and `plot` draws.
+
+    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -83,21 +72,17 @@ class LearningDisplay:
     >>> display.figure_.savefig("learning.png")
     """
 
-    def __init__(
-        self,
-        rows: Sequence[int] = (),
-        row_errors: ArrayLike = (),
-        sizes: Sequence[int] = (),
-        size_errors: ArrayLike = (),
-        seconds: ArrayLike = (),
-        error: str = "Test error",
-        unit: str = "features",
-    ) -> None:
-        self.rows, self.row_errors = np.asarray(rows), np.asarray(row_errors, np.float64)
-        self.sizes, self.size_errors = np.asarray(sizes), np.asarray(size_errors, np.float64)
-        self.seconds = np.asarray(seconds, np.float64)
-        self.error = error
-        self.unit = unit
+    rows: Array = ()
+    row_errors: Array = ()
+    sizes: Array = ()
+    size_errors: Array = ()
+    seconds: Array = ()
+    error: str = "Test error"
+    unit: str = "features"
+
+    def __post_init__(self) -> None:
+        self._to_arrays("row_errors", "size_errors", "seconds")
+        self._to_arrays("rows", "sizes", dtype=None)
 
     @classmethod
     def from_estimator(
@@ -110,7 +95,7 @@ class LearningDisplay:
         rows: Sequence[int] = (),
         sizes: Sequence[int] = (),
         seeds: Sequence[int] = (0, 1, 2),
-    ) -> LearningDisplay:
+    ) -> Self:
         """Fit clones of a model to nested parts of the rows, and with maps of several sizes.
 
         Parameters
@@ -156,57 +141,37 @@ class LearningDisplay:
         unit = "grids" if getattr(model, "features", None) == "binning" else "features"
         return cls(rows, found[:S, :, 0], sizes, found[S:, :, 0], found[S:, :, 1], error, unit)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> LearningDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or one Axes for each panel. None makes a figure.
-        **kwargs
-            Of all lines, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            Where there is nothing to draw, and for a number of Axes that does not fit.
-        """
-        curves: list[Any] = [(self.rows, self.row_errors, "Training rows", self.error, BLUE)] * bool(len(self.rows))
+    @property
+    def _curves(self) -> list[tuple[NDArray, NDArray, str, str, str]]:
+        """Numbers across and values up, the labels of both, and a colour, for each panel."""
+        curves = [(self.rows, self.row_errors, "Training rows", self.error, BLUE)] * bool(len(self.rows))
         if len(self.sizes):
             across = f"Number of {self.unit}"
             curves += [(self.sizes, self.size_errors, across, self.error, BLUE)]
             curves += [(self.sizes, self.seconds, across, "Training time [s]", VERMILION)]
-        if not curves:
+        return curves
+
+    def _panels(self) -> Panels:
+        n = len(self._curves)
+        if not n:
             raise ValueError("There is nothing to draw: give rows or sizes.")
-        axes = panels(ax, len(curves), (PAGE[0], HEIGHT), side_by_side([1] * len(curves), PANEL))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
-        self.lines_: list[Any] = []
-        self.bands_: list[Any] = []
+        return side_by_side([1] * n, (PAGE[0], HEIGHT), PANEL)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        curves = self._curves
+        self.lines_, self.bands_ = list[Any](), list[Any]()
         for one, (x, values, across, up, colour) in zip(axes, curves, strict=True):
-            self._draw(one, x, values, {"color": colour, "marker": "o", "markersize": 4.5} | kwargs)
+            self._draw_curve(one, x, values, {"color": colour, "marker": "o", "markersize": 4.5} | kwargs)
             one.set_xlabel(across)
             one.set_ylabel(up)
         draws = curves[0][1].shape[1]
         axes[0].set_title(f"Mean and range of {draws} draws" if draws > 1 else "One draw", loc="left")
-        finish(axes)
-        return self
 
-    def _draw(self, ax: Axes, x: NDArray, values: NDArray, look: dict[str, Any]) -> None:
-        from matplotlib.ticker import FixedLocator, NullLocator
-
+    def _draw_curve(self, ax: Axes, x: NDArray, values: NDArray, look: dict[str, Any]) -> None:
         ax.set_xscale("log")
-        low, high = values.min(axis=1), values.max(axis=1)
-        self.bands_.append(ax.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0))
+        self.bands_.append(draw_band(ax, x, (values.min(axis=1), values.max(axis=1)), look["color"]))
         self.lines_ += ax.plot(x, values.mean(axis=1), **look)
-        ax.xaxis.set_major_locator(FixedLocator(x[:: -(-len(x) // MOST_TICKS)].tolist()))
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(lambda number, _: short_number(number))
+        size_ticks(ax.xaxis, x, MOST_TICKS, short_number)
         ax.set_ylim(bottom=0)
 
 
@@ -222,11 +187,14 @@ def _error(model: Any, X: Any, y: ArrayLike) -> float:
     return float(np.sqrt(np.mean((target_of(predicted) - truth) ** 2)) / (truth.std() or 1.0))
 
 
-class DriftDisplay:
+@dataclass(eq=False, repr=False)
+class DriftDisplay(Display):
     """Scores over time of rows that were predicted before they were learned: where the world changes, they fall.
 
     `from_estimator` takes them from one online model, or from several to compare, such as with and without forgetting;
     `plot` draws.
+
+    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -263,9 +231,11 @@ class DriftDisplay:
     >>> display.figure_.savefig("drift.png")
     """
 
-    def __init__(self, histories: Mapping[str, ArrayLike], what: str = "Score") -> None:
-        self.histories = {str(name): np.asarray(history, np.float64) for name, history in histories.items()}
-        self.what = what
+    histories: Mapping[str, Array]
+    what: str = "Score"
+
+    def __post_init__(self) -> None:
+        self.histories = {str(name): np.asarray(history, np.float64) for name, history in self.histories.items()}
         if not 0 < len(self.histories) <= MOST_LINES:
             raise ValueError(f"There must be from 1 to {MOST_LINES} histories, got {len(self.histories)}.")
         for name, history in self.histories.items():
@@ -276,7 +246,7 @@ class DriftDisplay:
                 )
 
     @classmethod
-    def from_estimator(cls, model: Any) -> DriftDisplay:
+    def from_estimator(cls, model: Any) -> Self:
         """Take the scores from models.
 
         Parameters
@@ -305,28 +275,9 @@ class DriftDisplay:
         what = "Accuracy" if kinds == {True} else "1 - squared error / variance"
         return cls({name: one.score_history_ for name, one in models.items()}, what)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> DriftDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of all lines, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = one_panel(ax, SINGLE)
-        self.ax_, self.figure_ = ax, ax.figure
-        self.lines_: list[Any] = []
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
+        self.lines_ = list[Any]()
         for (name, history), (colour, marker) in zip(self.histories.items(), LOOKS, strict=False):
             few = {"marker": marker, "markersize": 4} if len(history) <= 20 else {}
             look: dict[str, Any] = {"color": colour, "linewidth": 1.4, "label": name, **few, **kwargs}
@@ -337,5 +288,3 @@ class DriftDisplay:
         ax.set_xlabel("Rows so far")
         ax.set_ylabel(self.what)
         ax.set_title("Each block of rows is predicted, then learned", loc="left")
-        finish([ax])
-        return self

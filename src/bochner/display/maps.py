@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from bochner.data.table_input import checked_sparse
-from bochner.display.canvas import fitted_attribute
+from bochner.display.base import fitted_attribute
 from bochner.display.columns import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures

@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.data.columns import PARTS
 from bochner.data.encodings import NumberColumns, TimeColumn
+from bochner.display.base import (
+    PAGE,
+    SINGLE,
+    Array,
+    Axes,
+    Display,
+    Panels,
+    SubplotSpec,
+    fitted_attribute,
+    inches_across,
+)
 from bochner.display.canvas import (
     BLUE,
     GREY,
     NARROW,
-    PAGE,
-    SINGLE,
     add_colour_bar,
     few_ticks,
-    finish,
-    fitted_attribute,
     in_first_column,
-    inches_across,
     mark_units,
-    panels,
+    percent_ticks,
     shortened,
     text_size,
 )
 from bochner.display.columns import column_names
 from bochner.features.metric import Metric
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
-
 ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
 BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06  # inches
 SPARE = 1.3
 MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
-NO_MAP: tuple[Any, Any] = (None, None)
 NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
 
 
@@ -187,7 +189,8 @@ def _top(place: SubplotSpec, height: float, whole: float) -> SubplotSpec:
     return place.subgridspec(2, 1, height_ratios=[height, whole - height])[0] if whole > SPARE * height else place
 
 
-class MetricDisplay:
+@dataclass(eq=False, repr=False)
+class MetricDisplay(Display):
     """The columns that matter to a learned metric, its warps, and its linear map.
 
     Three kinds of panels, each left out where there is nothing to show: the relevance of the columns, the 20 largest
@@ -238,24 +241,18 @@ class MetricDisplay:
     >>> display.figure_.savefig("metric.png")
     """
 
-    def __init__(
-        self,
-        relevance: ArrayLike,
-        feature_names: Sequence[str],
-        warps: Sequence[Warp] = (),
-        linear: ArrayLike | None = None,
-        mixed_names: Sequence[str] | None = None,
-        n_warped: int | None = None,
-    ) -> None:
-        self.relevance = relevance
-        self.feature_names = feature_names
-        self.warps = warps
-        self.linear = linear
-        self.mixed_names = mixed_names
-        self.n_warped = n_warped
+    relevance: Array
+    feature_names: Sequence[str]
+    warps: Sequence[Warp] = ()
+    linear: Array = None
+    mixed_names: Sequence[str] | None = None
+    n_warped: int | None = None
+
+    def __post_init__(self) -> None:
+        self._to_arrays("relevance", "linear")
 
     @classmethod
-    def from_metric(cls, metric: Any, feature_names: Sequence[str] | None = None, n_warps: int = 12) -> MetricDisplay:
+    def from_metric(cls, metric: Any, feature_names: Sequence[str] | None = None, n_warps: int = 12) -> Self:
         """Collect what is to be drawn of a metric, in the units of the rows that it was learned on.
 
         Parameters
@@ -280,7 +277,7 @@ class MetricDisplay:
         return cls._collected(metric, feature_names, n_warps, np.zeros(d), np.ones(d), {})
 
     @classmethod
-    def from_estimator(cls, model: Any, n_warps: int = 12) -> MetricDisplay:
+    def from_estimator(cls, model: Any, n_warps: int = 12) -> Self:
         """Collect what is to be drawn of the metric of a fitted model, numbers in the units of its table.
 
         Relevance is that of the table's columns: one bar for a column of text or dates, whatever it is encoded as.
@@ -311,7 +308,7 @@ class MetricDisplay:
     @classmethod
     def _collected(
         cls, metric: Any, names: Any, n_warps: int, shift: NDArray, scale: NDArray, times: dict[int, str]
-    ) -> MetricDisplay:
+    ) -> Self:
         d = metric.n_features_in_
         names = column_names(names, d)
         if len(names) != d:
@@ -323,7 +320,7 @@ class MetricDisplay:
         mixed = [names[j] for j in metric.source_[: metric.linear_.shape[1]]]
         return cls(metric.relevance_, names, warps, linear, mixed, len(metric.warped_))
 
-    def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> MetricDisplay:
+    def plot(self, ax: Any = None, *, sharey: bool = True, **kwargs: Any) -> Self:
         """Draw.
 
         Parameters
@@ -343,37 +340,40 @@ class MetricDisplay:
 
         Raises
         ------
-        ImportError
-            Without matplotlib.
         ValueError
             For a number of Axes that does not fit.
         """
-        shape = (0, 0) if self.linear is None else np.shape(self.linear)
-        has_map = bool(shape[0])
-        has_bars = bool(np.any(self.relevance)) or not (self.warps or has_map)
+        return super().plot(ax, sharey=sharey, **kwargs)
+
+    @property
+    def _layout(self) -> Layout:
+        shape = (0, 0) if self.linear is None else self.linear.shape
+        has_bars = self.relevance.any() or not (self.warps or shape[0])
         below = max((len(name) for name in self._map_names()), default=0)
-        layout = Layout(len(self._bars()) if has_bars else 0, len(self.warps), shape, below)
-        axes = panels(ax, layout.n_panels, layout.size, layout.build)
-        self.axes_ = np.array(axes, dtype=object)
-        self.figure_ = axes[0].figure
+        return Layout(len(self._bars()) if has_bars else 0, len(self.warps), shape, below)
+
+    def _panels(self) -> Panels:
+        layout = self._layout
+        return Panels(layout.n_panels, layout.size, layout.build)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        sharey, has_bars = kwargs.pop("sharey"), bool(self._layout.n_bars)
+        has_map = len(axes) > has_bars + len(self.warps)
         self.bars_ = self._draw_relevance(axes[0]) if has_bars else None
         self.lines_ = self._draw_warps(axes[has_bars : has_bars + len(self.warps)], sharey, kwargs)
-        self.image_, self.colorbar_ = self._draw_map(axes[-1]) if has_map else NO_MAP
-        finish(axes[: len(axes) - has_map])
-        finish(axes[len(axes) - has_map :], frames=True)
-        return self
+        drawn: tuple[Any, Any] = self._draw_map(axes[-1]) if has_map else (None, None)
+        self.image_, self.colorbar_ = drawn
 
     def _bars(self) -> NDArray:
         """Columns that get a bar: all of a few, else the largest of those that are not 0."""
-        relevance = np.asarray(self.relevance)
-        order = np.argsort(-relevance, kind="stable")[:MOST_BARS]
-        return order[relevance[order] > 0] if len(relevance) > MOST_BARS and relevance.any() else order
+        order = np.argsort(-self.relevance, kind="stable")[:MOST_BARS]
+        return order[self.relevance[order] > 0] if len(self.relevance) > MOST_BARS and self.relevance.any() else order
 
     def _draw_relevance(self, ax: Axes) -> Any:
         from matplotlib.ticker import MaxNLocator
 
         shown, d = self._bars(), len(self.feature_names)
-        lengths = np.asarray(self.relevance)[shown]
+        lengths = self.relevance[shown]
         small = 0.9 * text_size(ax)
         bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
         ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize=small)
@@ -381,7 +381,7 @@ class MetricDisplay:
         ax.set_ylim(len(shown) - 0.4, -0.6)
         ax.set_xlim(0, 1.18 * (lengths.max(initial=0.0) or 1.0))
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        percent_ticks(ax.xaxis)
         ax.tick_params(axis="y", length=0)
         ax.set_xlabel("Share of the mean distance")
         some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
@@ -419,11 +419,10 @@ class MetricDisplay:
     def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
         from matplotlib.ticker import MaxNLocator
 
-        linear = np.asarray(self.linear)
-        r, q = linear.shape
-        limit = float(np.abs(linear).max()) or 1.0
+        r, q = self.linear.shape
+        limit = float(np.abs(self.linear).max()) or 1.0
         aspect: Any = "equal" if 0.5 <= r / q <= 2 else "auto"
-        image = ax.imshow(linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect=aspect)
+        image = ax.imshow(self.linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect=aspect)
         colorbar = add_colour_bar(image, ax, "Weight")
         names = self._map_names()
         if names:

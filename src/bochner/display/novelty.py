@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    PAGE,
-    VERMILION,
-    add_legend,
-    finish,
-    fitted_attribute,
-    panels,
-    shortened,
-    side_by_side,
-)
+from bochner.display.base import Array, Axes, Display, Panels, fitted_attribute, side_by_side
+from bochner.display.canvas import BLUE, GREY, NAME_WIDTH, VERMILION, add_legend, shortened
 from bochner.display.columns import sample
 from bochner.display.metric import table_units
 from bochner.display.points import Plane
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-POINTS, MARGIN, NAME_WIDTH = 60, 0.15, 30
+POINTS, MARGIN = 60, 0.15
 LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
 
 
-class NoveltyDisplay:
+@dataclass(eq=False, repr=False)
+class NoveltyDisplay(Display):
     """Rows in a plane, those that are told apart, the scores around them, and the histogram of the scores.
 
     The plane is that of the two columns, in their own units, where the detector sees two; else that of the first two
     principal components of the encoded rows, with the scores of the plane itself, where all other components are 0.
     `from_estimator` collects, and `plot` draws.
+
+    Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -72,22 +62,20 @@ class NoveltyDisplay:
     >>> display.figure_.savefig("novelty.png")
     """
 
-    def __init__(
-        self,
-        points: ArrayLike,
-        scores: ArrayLike,
-        offset: float,
-        axes: tuple[ArrayLike, ArrayLike],
-        surface: ArrayLike,
-        names: Sequence[str] = ("x0", "x1"),
-    ) -> None:
-        self.points, self.scores = np.asarray(points, np.float64), np.asarray(scores, np.float64)
-        self.offset, self.names = offset, list(names)
-        self.axes = tuple(np.asarray(axis, np.float64) for axis in axes)
-        self.surface = np.asarray(surface, np.float64)
+    points: Array
+    scores: Array
+    offset: float
+    axes: Sequence[Array]
+    surface: Array
+    names: Sequence[str] = ("x0", "x1")
+
+    def __post_init__(self) -> None:
+        self._to_arrays("points", "scores", "surface")
+        self.names = list(self.names)
+        self.axes = tuple(np.asarray(axis, np.float64) for axis in self.axes)
 
     @classmethod
-    def from_estimator(cls, detector: Any, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> NoveltyDisplay:
+    def from_estimator(cls, detector: Any, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> Self:
         """Collect rows and their scores.
 
         Parameters
@@ -125,33 +113,12 @@ class NoveltyDisplay:
         axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
         return cls(shift + scale * points, scores[kept], offset, (axes[0], axes[1]), surface, names)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> NoveltyDisplay:
-        """Draw.
+    def _panels(self) -> Panels:
+        return side_by_side([3, 2])
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes. None makes a figure.
-        **kwargs
-            Of all points, as `Axes.scatter` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-        axes = panels(ax, 2, PAGE, side_by_side([3, 2]))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self._draw_map(axes[0], kwargs)
         self._draw_histogram(axes[1])
-        finish(axes)
-        return self
 
     def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0

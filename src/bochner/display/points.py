@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    PAGE,
-    SINGLE,
-    add_colour_bar,
-    add_legend,
-    finish,
-    fitted_attribute,
-    look,
-    one_panel,
-    panels,
-    shortened,
-    side_by_side,
-)
+from bochner.display.base import Array, Axes, Display, Panels, fitted_attribute, side_by_side
+from bochner.display.canvas import BLUE, GREY, add_colour_bar, add_legend, look, shortened
 from bochner.display.columns import sample
 from bochner.display.metric import table_units
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_CATEGORIES, NAME_WIDTH = 20, 24
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
@@ -95,8 +79,11 @@ def categories(labels: ArrayLike) -> list[Category]:
     return found
 
 
-class EmbeddingDisplay:
+@dataclass(eq=False, repr=False)
+class EmbeddingDisplay(Display):
     """Rows as points by two of their scores; colours tell categories, or numbers along a scale.
+
+    Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -126,17 +113,14 @@ class EmbeddingDisplay:
     10
     """
 
-    def __init__(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike | None = None,
-        names: tuple[str, str] = ("Score 1", "Score 2"),
-        label: str = "",
-    ) -> None:
-        self.scores = np.asarray(scores, np.float64)
-        self.labels = None if labels is None else np.asarray(labels)
-        self.names = names
-        self.label = label
+    scores: Array
+    labels: Array = None
+    names: tuple[str, str] = ("Score 1", "Score 2")
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        self._to_arrays("scores")
+        self._to_arrays("labels", dtype=None)
         if self.scores.ndim != 2 or self.scores.shape[1] != 2:
             raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
         if self.labels is not None and self.labels.shape != (len(self.scores),):
@@ -145,7 +129,7 @@ class EmbeddingDisplay:
     @classmethod
     def from_estimator(
         cls, model: Any, X: Any, labels: ArrayLike | None = None, *, components: tuple[int, int] = (0, 1)
-    ) -> EmbeddingDisplay:
+    ) -> Self:
         """Transform rows; of more than 20,000 some of them, evenly spaced.
 
         Parameters
@@ -175,27 +159,7 @@ class EmbeddingDisplay:
         first, second = components
         return cls(scores[::step][:, [first, second]], some, (f"Score {first + 1}", f"Score {second + 1}"))
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> EmbeddingDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of all points, as `Axes.scatter` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        self.ax_: Any = one_panel(ax, SINGLE)
-        self.figure_ = self.ax_.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self.points_: list[Any] = []
         self.colorbar_: Any = None
         size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
@@ -209,8 +173,6 @@ class EmbeddingDisplay:
             self.colorbar_ = add_colour_bar(self.points_[0], self.ax_, self.label)
         self.ax_.set_xlabel(self.names[0])
         self.ax_.set_ylabel(self.names[1])
-        finish([self.ax_])
-        return self
 
     def _are_categories(self) -> bool:
         labels = self.labels
@@ -230,11 +192,13 @@ class EmbeddingDisplay:
         self.points_.append(self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points)))
 
 
-@dataclass
-class ClusterDisplay:
+@dataclass(eq=False)
+class ClusterDisplay(Display):
     """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in the two main coordinates, and sizes.
 
     Coordinates are the first two principal components of those in which the rows were clustered, where these are more.
+
+    Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -289,29 +253,10 @@ class ClusterDisplay:
         points, centers = plane.points(U[rows]), plane.points(centers)
         return cls(points, labels[rows], centers, np.bincount(labels, minlength=len(centers)))
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw.
+    def _panels(self) -> Panels:
+        return side_by_side([3, 2])
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes. None makes a figure.
-        **kwargs
-            Of the points, as `Axes.scatter` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-        axes = panels(ax, 2, PAGE, side_by_side([3, 2]))
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         left, right = axes
         self.points_ = []
         for k in range(len(self.sizes)):
@@ -329,12 +274,13 @@ class ClusterDisplay:
         right.set_xlabel("Cluster")
         right.set_ylabel("Rows")
         right.set_title("Sizes, and their mean", loc="left")
-        finish(axes)
-        return self
 
 
-class LabelDisplay:
+@dataclass(eq=False, repr=False)
+class LabelDisplay(Display):
     """Rows in two components: colours tell their classes, shades how certain these are, and large marks known labels.
+
+    Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
 
     Parameters
     ----------
@@ -368,16 +314,16 @@ class LabelDisplay:
     8
     """
 
-    def __init__(
-        self,
-        points: ArrayLike,
-        labels: ArrayLike,
-        certainty: ArrayLike,
-        known: ArrayLike,
-        names: tuple[str, str] = ("Component 1", "Component 2"),
-    ) -> None:
-        self.points, self.labels = np.asarray(points, np.float64), np.asarray(labels)
-        self.certainty, self.known, self.names = np.asarray(certainty, np.float64), np.asarray(known, bool), names
+    points: Array
+    labels: Array
+    certainty: Array
+    known: Array
+    names: tuple[str, str] = ("Component 1", "Component 2")
+
+    def __post_init__(self) -> None:
+        self._to_arrays("points", "certainty")
+        self._to_arrays("labels", dtype=None)
+        self.known = np.asarray(self.known, bool)
         n = len(self.points)
         if self.points.shape != (n, 2) or {a.shape for a in (self.labels, self.certainty, self.known)} != {(n,)}:
             raise ValueError("points must have two columns, and a label, certainty and mark for each row.")
@@ -385,7 +331,7 @@ class LabelDisplay:
     @classmethod
     def from_estimator(
         cls, model: Any, X: Any, y: ArrayLike | None = None, *, max_rows: int = 2000, random_state: int = 0
-    ) -> LabelDisplay:
+    ) -> Self:
         """Predict the classes of rows, in two columns in their own units, or else the main components of many.
 
         Parameters
@@ -433,29 +379,9 @@ class LabelDisplay:
         points = shift + scale * Plane.of(rows).points(rows[some])
         return cls(points, labels[some], certainty[some], known[some], (names[0], names[1]))
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LabelDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of all points, as `Axes.scatter` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        self.ax_: Any = one_panel(ax, SINGLE)  # which says what to install
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         from matplotlib.colors import to_rgba
 
-        self.figure_ = self.ax_.figure
         self.points_: dict[str, Any] = {}
         self.known_: dict[str, Any] = {}
         shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
@@ -472,8 +398,6 @@ class LabelDisplay:
             axis.set_label_text(shortened(name, NAME_WIDTH))
         labelled = f"{self.known.sum():,} of {len(self.known):,} rows with a label; shades: certainty"
         self.ax_.set_title(labelled, loc="left")
-        finish([self.ax_])
-        return self
 
     def _scatter(self, rows: NDArray, look: dict[str, Any]) -> Any:
         return self.ax_.scatter(*self.points[rows].T, **look)

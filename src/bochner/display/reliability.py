@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.display.canvas import GREY, LOOKS, add_legend, finish, panels, shortened
+from bochner.display.base import Array, Axes, Display, Panels, SubplotSpec
+from bochner.display.canvas import GREY, LOOKS, add_legend, draw_band, percent_ticks, shortened
 from bochner.scores import Reliability, judged_event, reliability
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.gridspec import SubplotSpec
 
 SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
 MOST_CLASSES, NAME_WIDTH, CELLS = len(LOOKS), 24, 50
 
 
-class ReliabilityDisplay:
+@dataclass(eq=False, repr=False)
+class ReliabilityDisplay(Display):
     """Frequency of an event against its predicted probability, in bins of about equal counts of rows.
 
     Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the frequencies; the title has the
     expected calibration error, the mean distance from the diagonal; below, how often which probability was predicted.
     `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -66,22 +67,19 @@ class ReliabilityDisplay:
     >>> display.figure_.savefig("reliability.png")
     """
 
-    def __init__(
-        self,
-        curves: Mapping[str, Reliability],
-        counts: Mapping[str, ArrayLike],
-        event: str = "event",
-        n_classes: int | None = None,
-    ) -> None:
-        self.curves = dict(curves)
-        self.counts = {name: np.asarray(own, np.float64) for name, own in counts.items()}
-        self.event = event
-        self.n_classes = n_classes
+    curves: Mapping[str, Reliability]
+    counts: Mapping[str, Array]
+    event: str = "event"
+    n_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        self.curves = dict(self.curves)
+        self.counts = {name: np.asarray(own, np.float64) for name, own in self.counts.items()}
 
     @classmethod
     def from_estimator(
         cls, model: Any, X: Any, y: Any, *, each: bool = False, n_bins: int = 15, sample_weight: Any = None
-    ) -> ReliabilityDisplay:
+    ) -> Self:
         """Predict probabilities, and count.
 
         Parameters
@@ -120,7 +118,7 @@ class ReliabilityDisplay:
         each: bool = False,
         n_bins: int = 15,
         sample_weight: ArrayLike | None = None,
-    ) -> ReliabilityDisplay:
+    ) -> Self:
         """Count what came of predicted probabilities.
 
         Parameters
@@ -167,54 +165,31 @@ class ReliabilityDisplay:
     @classmethod
     def _collected(
         cls, events: Mapping[str, tuple[NDArray, NDArray]], event: str, n_bins: int, sample_weight: Any
-    ) -> ReliabilityDisplay:
+    ) -> Self:
         curves = {name: reliability(*own, n_bins, sample_weight) for name, own in events.items()}
         counts = {name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0] for name, (_, p) in events.items()}
         return cls(curves, counts, event)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> ReliabilityDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or two Axes. None makes a figure.
-        **kwargs
-            Of all lines, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            For a number of Axes that does not fit.
-        """
-
+    def _panels(self) -> Panels:
         def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
             grid = place.subgridspec(2, 1, height_ratios=HEIGHTS, **({"hspace": 0.1} if spaced else {}))
             top = figure.add_subplot(grid[0])
             return [top, figure.add_subplot(grid[1], sharex=top)]
 
-        axes = panels(ax, 2, SIZE, build)
-        self.axes_, self.figure_ = np.array(axes, dtype=object), axes[0].figure
+        return Panels(2, SIZE, build)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         low, high = _span(list(self.curves.values()))
         (self.diagonal_,) = axes[0].plot([low, high], [low, high], "--", color=GREY, linewidth=1)
-        self.lines_: list[Any] = []
-        self.bands_: list[Any] = []
-        self.histograms_: list[Any] = []
+        self.lines_, self.bands_, self.histograms_ = list[Any](), list[Any](), list[Any]()
         for (name, curve), look in zip(self.curves.items(), cycle(LOOKS), strict=False):
-            self._draw(axes, name, curve, *look, kwargs)
+            self._draw_curve(axes, name, curve, *look, kwargs)
         for panel in axes:
             panel.set_xlim(low, high)
         axes[0].set_ylim(low, high)
         self._label(axes)
-        return self
 
-    def _draw(
+    def _draw_curve(
         self, axes: list[Axes], name: str, curve: Reliability, colour: str, marker: str, kwargs: dict[str, Any]
     ) -> None:
         ends = curve.interval
@@ -222,7 +197,7 @@ class ReliabilityDisplay:
         look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False, "label": label}
         self.lines_ += axes[0].plot(curve.probability, curve.frequency, **(look | kwargs))
         if len(ends) > 1:
-            band: Any = axes[0].fill_between(curve.probability, *ends.T, color=colour, alpha=0.18, linewidth=0)
+            band: Any = draw_band(axes[0], curve.probability, ends.T, colour)
         else:
             band = axes[0].vlines(curve.probability, *ends.T, color=colour, alpha=0.4, linewidth=4)
         self.bands_.append(band)
@@ -238,7 +213,7 @@ class ReliabilityDisplay:
         top.tick_params(labelbottom=False)
         below.set_xlabel(f"Predicted probability of {shortened(self.event, NAME_WIDTH)}")
         below.set_ylabel("Rows")
-        below.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+        percent_ticks(below.yaxis)
         below.set_ylim(bottom=0)
         below.locator_params(axis="y", nbins=3)
         curves = list(self.curves.values())
@@ -250,7 +225,6 @@ class ReliabilityDisplay:
             title = f"{some} classes against the rest" if some != "Each" else "Each class against the rest"
             add_legend(top, self.lines_, "Calibration error")
         top.set_title(title, loc="left")
-        finish(axes)
 
 
 def _percent(share: float) -> str:

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    LOOKS,
-    PAGE,
-    add_legend,
-    finish,
-    fitted_attribute,
-    inches_across,
-    panels,
-    shortened,
-    text_size,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.gridspec import SubplotSpec
+from bochner.display.base import PAGE, Axes, Display, Panels, SubplotSpec, fitted_attribute, inches_across
+from bochner.display.canvas import BLUE, GREY, LOOKS, add_legend, decade_ticks, shortened, text_size
 
 HEIGHT, LEGEND_HEIGHT, CANDIDATE_HEIGHT, MARGINS = 2.4, 0.17, 0.6, 1.2  # inches
 WIDE_ENOUGH = 7.5  # inches for two panels side by side
@@ -37,13 +22,16 @@ WIDE = 4.0  # largest over least loss, above which the axis is logarithmic
 UNITS = {"squared error": "squared error of standardised targets", "log loss": "log loss [nats]"}
 
 
-class SizeDisplay:
+@dataclass(eq=False, repr=False)
+class SizeDisplay(Display):
     """The search of sizes, and the candidates for a model, by their loss on rows held out.
 
     Two panels, each left out where there is nothing to show: the loss against the factor on the coordinates,
     one line for each name, with a star at its minimum; and the candidates at their final sizes, the best on top, with
     the standard errors of their losses, the chosen one in colour. `from_estimator` and `from_report` collect what
     it takes, and `plot` draws it.
+
+    Keywords of `plot` are those of the lines of the sizes, as `Axes.plot` takes them.
 
     Parameters
     ----------
@@ -83,24 +71,15 @@ class SizeDisplay:
     >>> display.figure_.savefig("sizes.png")
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[tuple[str, float, float]] = (),
-        candidates: Sequence[Any] = (),
-        chosen: str = "",
-        reason: str = "",
-        criterion: str = "loss",
-        rows_held_out: int = 0,
-    ) -> None:
-        self.sizes = sizes
-        self.candidates = candidates
-        self.chosen = chosen
-        self.reason = reason
-        self.criterion = criterion
-        self.rows_held_out = rows_held_out
+    sizes: Sequence[tuple[str, float, float]] = ()
+    candidates: Sequence[Any] = ()
+    chosen: str = ""
+    reason: str = ""
+    criterion: str = "loss"
+    rows_held_out: int = 0
 
     @classmethod
-    def from_report(cls, report: Any) -> SizeDisplay:
+    def from_report(cls, report: Any) -> Self:
         """Collect what is to be drawn of a report.
 
         Parameters
@@ -117,7 +96,7 @@ class SizeDisplay:
         )
 
     @classmethod
-    def from_estimator(cls, model: Any) -> SizeDisplay:
+    def from_estimator(cls, model: Any) -> Self:
         """Collect what is to be drawn of the report of a fitted model.
 
         Parameters
@@ -136,28 +115,7 @@ class SizeDisplay:
         """
         return cls.from_report(fitted_attribute(model, "report_"))
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> SizeDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or sequence or array of them, optional
-            A subplot whose place the panels take, or one Axes for each panel, as `axes_` of another display. None makes
-            a figure.
-        **kwargs
-            Of the lines of the sizes, as `Axes.plot` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        ValueError
-            Where there is nothing to draw, and for a number of Axes that does not fit.
-        """
+    def _panels(self) -> Panels:
         heights = [HEIGHT + LEGEND_HEIGHT * len(self._names)] * bool(self.sizes)
         heights += [MARGINS + CANDIDATE_HEIGHT * len(self.candidates)] * bool(self.candidates)
         if not heights:
@@ -170,12 +128,11 @@ class SizeDisplay:
             grid = place.subgridspec(*shape, height_ratios=None if beside else heights, **room)
             return [figure.add_subplot(grid[i]) for i in range(len(heights))]
 
-        axes = panels(ax, len(heights), (PAGE[0], sum(heights)), build)
-        self.axes_ = np.array(axes, dtype=object)
-        self.figure_ = axes[0].figure
+        return Panels(len(heights), (PAGE[0], sum(heights)), build)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         self.lines_, self.minima_ = self._draw_sizes(axes[0], kwargs) if self.sizes else ([], [])
         self.errorbars_ = self._draw_candidates(axes[-1]) if self.candidates else []
-        return self
 
     @property
     def _names(self) -> list[str]:
@@ -204,7 +161,6 @@ class SizeDisplay:
         ax.set_ylabel(self._loss)
         ax.set_title("Sizes tried, the best starred", loc="left")
         add_legend(ax, lines)
-        finish([ax])
         return lines, stars
 
     def _draw_candidates(self, ax: Axes) -> list[Any]:
@@ -226,7 +182,6 @@ class SizeDisplay:
         ax.set_xlabel(f"{self._loss} ± standard error")
         rows = f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
         ax.set_title(f"Candidates{rows}", loc="left")
-        finish([ax])
         if self.reason:
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
             small = 0.9 * text_size(ax)
@@ -247,10 +202,11 @@ def _loss_scale(losses: NDArray) -> str:
     return "log" if 0 < WIDE * low < high else "linear"
 
 
-def _few_ticks(axis: Axis) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+def _few_ticks(axis: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
 
-    logarithmic = axis.get_scale() == "log"
-    axis.set_major_locator(LogLocator(subs=[1, 2, 5]) if logarithmic else MaxNLocator(6))
-    axis.set_major_formatter(lambda loss, _: f"{loss:g}")
-    axis.set_minor_formatter(NullFormatter())
+    if axis.get_scale() == "log":
+        decade_ticks(axis, "{:g}".format)
+    else:
+        axis.set_major_locator(MaxNLocator(6))
+        axis.set_major_formatter(lambda loss, _: f"{loss:g}")

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-from bochner.display.canvas import BLUE, ORANGE, SINGLE, VERMILION, add_legend, finish, one_panel, shortened
+from bochner.display.base import Array, Axes, Display
+from bochner.display.canvas import BLUE, NAME_WIDTH, ORANGE, VERMILION, add_legend, shortened
 from bochner.display.maps import view
 from bochner.features.fourier import FourierFeatures
 from bochner.features.sampling import draw_frequencies
 from bochner.kernels import Kernel
 from bochner.kernels.measures import Drawn
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 NUMBERS, CHUNK = 2e7, 1 << 14  # coordinates drawn for a density, and frequencies at a time, a power of two
 MOST_SOBOL = 2000  # dimensions, up to which they fill the space more evenly than by chance
 CELLS, SMOOTHING, SPARE = 800, 3.0, 20  # cells of the axis; of the filter's deviation; beyond either end
 TAIL, REACH = 0.001, 8.0  # share left out at either end; else so many interquartile ranges from the median
 ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
-MOST_BARS, MOST_RUGS, NAME_WIDTH = 60, 2000, 30
+MOST_BARS, MOST_RUGS = 60, 2000
 
 
-class SpectrumDisplay:
+@dataclass(eq=False, repr=False)
+class SpectrumDisplay(Display):
     """The spectral density of a kernel in one coordinate, or of the frequencies' length, and the frequencies drawn.
 
     By Bochner's theorem the kernel is the characteristic function of this law. The density is the smoothed histogram of
     a large sample of it. Of laws with heavy tails the axis shows the middle; how much is beyond stands below. Laws of
     numbers that come again, as of periodic kernels, have bars of their own, of probability over the width of a cell of
     the histogram. `from_estimator` computes, and `plot` draws.
+
+    Keywords of `plot` are those of the histogram of the drawn frequencies, as `Axes.bar` takes them.
 
     Parameters
     ----------
@@ -72,28 +74,23 @@ class SpectrumDisplay:
     >>> display.figure_.savefig("spectrum.png")
     """
 
-    def __init__(
-        self,
-        grid: ArrayLike,
-        density: ArrayLike,
-        drawn: ArrayLike,
-        weights: ArrayLike | None = None,
-        atoms: ArrayLike = (),
-        atom_shares: ArrayLike = (),
-        label: str = "Frequency",
-    ) -> None:
-        self.grid = np.asarray(grid)
-        self.density = np.asarray(density)
-        self.drawn = np.asarray(drawn)
-        self.weights = np.full(len(self.drawn), 1 / len(self.drawn)) if weights is None else np.asarray(weights)
-        self.atoms = np.asarray(atoms)
-        self.atom_shares = np.asarray(atom_shares)
-        self.label = label
+    grid: Array
+    density: Array
+    drawn: Array
+    weights: Array = None
+    atoms: Array = ()
+    atom_shares: Array = ()
+    label: str = "Frequency"
+
+    def __post_init__(self) -> None:
+        self._to_arrays("grid", "density", "drawn", "weights", "atoms", "atom_shares")
+        if self.weights is None:
+            self.weights = np.full(len(self.drawn), 1 / len(self.drawn))
 
     @classmethod
     def from_estimator(
         cls, features: Any, X: Any = None, *, coordinate: int | str = 0, size: int = 300_000, random_state: int = 0
-    ) -> SpectrumDisplay:
+    ) -> Self:
         """Draw a sample of the law, and collect the frequencies of the map.
 
         Parameters
@@ -134,27 +131,8 @@ class SpectrumDisplay:
         label = f"Frequency in {name}  [rad per unit]" if name else "Length of the frequency  [rad per unit]"
         return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> SpectrumDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the histogram of the drawn frequencies, as `Axes.bar` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = one_panel(ax, SINGLE)
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
         cell = self.grid[1] - self.grid[0]
         low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
         bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
@@ -162,9 +140,8 @@ class SpectrumDisplay:
         width = edges[1] - edges[0]
         heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
         look: dict[str, Any] = {"align": "edge", "color": BLUE, "alpha": 0.35, "edgecolor": "white", "linewidth": 0.5}
-        look |= {"label": f"{len(self.drawn):,} drawn"} | kwargs
         self.histogram_ = ax.bar(
-            edges[:-1], heights, width, **({"label": f"{len(self.drawn):,} drawn"} | look | kwargs)
+            edges[:-1], heights, width, **(look | {"label": f"{len(self.drawn):,} drawn"} | kwargs)
         )
         place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
         tick: dict[str, Any] = {"color": BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
@@ -175,7 +152,6 @@ class SpectrumDisplay:
             shares, label = self.atom_shares / width, "probability / width of a bar"
             self.atom_lines_ = ax.vlines(self.atoms, 0, shares, color=ORANGE, linewidth=2, label=label)
         self._label(ax, low, high)
-        return self
 
     def _label(self, ax: Axes, low: float, high: float) -> None:
         ax.set_xlim(low, high)
@@ -185,7 +161,6 @@ class SpectrumDisplay:
         ax.set_xlabel(self.label + beyond)
         ax.set_ylabel("Density")
         add_legend(ax)
-        finish([ax])
 
 
 def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from bochner.display.canvas import BLUE, GREY, SINGLE, VERMILION, add_legend, few_ticks, finish, one_panel, short_number
+from bochner.display.base import Array, Axes, Display
+from bochner.display.canvas import BLUE, GREY, VERMILION, add_legend, decade_ticks, few_ticks, short_number
 from bochner.display.columns import interval_of, mean_of, sample, target_of
 from bochner.scores import equal_count_bins, interval_coverage, interval_width
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_DOTS, WIDE, SURE = 1000, 8.0, 0.95  # ratio of widths from which axes are logarithmic; of the bars
 
@@ -38,13 +37,16 @@ class WidthBin(NamedTuple):
     mean: float
 
 
-class WidthDisplay:
+@dataclass(eq=False, repr=False)
+class WidthDisplay(Display):
     """Absolute error against half the width of the prediction interval, by bins of width.
 
     Dots are rows: those below the line are within their intervals. Intervals of 90 % that know where errors are large
     have the 90 % quantile of each bin's errors on the line: above it they are too short, below it too long; where
     the quantiles are level, the widths tell nothing. Bars are distribution-free 95 % intervals of the quantiles.
     `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes them.
 
     Parameters
     ----------
@@ -82,26 +84,21 @@ class WidthDisplay:
     >>> display.figure_.savefig("width.png")
     """
 
-    def __init__(
-        self,
-        half_widths: ArrayLike,
-        errors: ArrayLike,
-        bins: Any,
-        coverage: float,
-        covered: float,
-        mean_width: float,
-    ) -> None:
-        self.half_widths = np.asarray(half_widths, np.float64)
-        self.errors = np.asarray(errors, np.float64)
-        self.bins = list(bins)
-        self.coverage = coverage
-        self.covered = covered
-        self.mean_width = mean_width
+    half_widths: Array
+    errors: Array
+    bins: Any
+    coverage: float
+    covered: float
+    mean_width: float
+
+    def __post_init__(self) -> None:
+        self._to_arrays("half_widths", "errors")
+        self.bins = list(self.bins)
 
     @classmethod
     def from_estimator(
         cls, model: Any, X: Any, y: Any, *, coverage: float = 0.9, n_bins: int = 10, target: int = 0
-    ) -> WidthDisplay:
+    ) -> Self:
         """Predict, and measure errors and widths.
 
         Parameters
@@ -134,7 +131,7 @@ class WidthDisplay:
     @classmethod
     def from_predictions(
         cls, y: ArrayLike, interval: ArrayLike, *, coverage: float, predicted: ArrayLike | None = None, n_bins: int = 10
-    ) -> WidthDisplay:
+    ) -> Self:
         """Measure errors and widths.
 
         Parameters
@@ -173,35 +170,15 @@ class WidthDisplay:
         bins = [_bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)]
         return cls(half, errors, bins, coverage, covered, interval_width(ends))
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> WidthDisplay:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            None makes a figure.
-        **kwargs
-            Of the line of the quantiles, as `Axes.errorbar` takes them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = one_panel(ax, SINGLE)
-        self.ax_, self.figure_ = ax, ax.figure
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
         low, high = self._span()
         dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
         dots[:, 1] = np.clip(dots[:, 1], *self._heights(low, high))
-        self.points_ = ax.scatter(*dots.T, s=9, color=GREY, alpha=0.35, linewidths=0)
+        self.points_ = ax.scatter(dots[:, 0], dots[:, 1], s=9, color=GREY, alpha=0.35, linewidths=0)
         ends = np.array([low, high])
         (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1.2, label="half the width")
         x, q, below, above, mean = np.array(self.bins).T
-        bars = np.array([q - below, above - q])
         look: dict[str, Any] = {
             "fmt": "o-",
             "color": BLUE,
@@ -210,11 +187,10 @@ class WidthDisplay:
             "linewidth": 1.5,
             "zorder": 3,
         }
-        name = f"{100 * self.coverage:g}% quantile of the errors"
-        self.quantiles_ = ax.errorbar(x, q, **({"yerr": bars, "label": name, "zorder": 3} | look | kwargs))
+        look |= {"yerr": np.array([q - below, above - q]), "label": f"{100 * self.coverage:g}% quantile of the errors"}
+        self.quantiles_ = ax.errorbar(x, q, **(look | kwargs))
         (self.means_,) = ax.plot(x, mean, "s-", color=VERMILION, markersize=4, linewidth=1, label="mean of the errors")
         self._label(ax, low, high)
-        return self
 
     def _span(self) -> tuple[float, float]:
         low, high = np.quantile(self.half_widths, [0.002, 0.998])
@@ -230,16 +206,12 @@ class WidthDisplay:
         return 0 < WIDE * low < high and min(one.mean for one in self.bins) > 0
 
     def _label(self, ax: Axes, low: float, high: float) -> None:
-        from matplotlib.ticker import LogLocator, NullFormatter
-
         heights = self._heights(low, high)
         if self._logarithmic(low, high):
             ax.set_xscale("log")
             ax.set_yscale("log")
             for axis in (ax.xaxis, ax.yaxis):
-                axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-                axis.set_major_formatter(lambda value, _: short_number(value))
-                axis.set_minor_formatter(NullFormatter())
+                decade_ticks(axis, short_number)
         else:
             few_ticks(ax.xaxis, np.array([low, high]), 6)
             few_ticks(ax.yaxis, np.array(heights), 6)
@@ -252,7 +224,6 @@ class WidthDisplay:
         )
         ax.set_title(measured, loc="left")
         add_legend(ax)
-        finish([ax])
 
 
 def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
