@@ -8,7 +8,7 @@ from bochner.settings import settings  # at once, lest the module of that name b
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
-    from bochner.estimators.streamed import merge
+    from bochner.estimators.machine import merge
     from bochner.features import (
         AnchorFeatures,
         BinningFeatures,
@@ -83,7 +83,7 @@ _HOMES = {
     "independence_test": "bochner.hypotheses",
     "learn_metric": "bochner.selection",
     "load": "bochner.persistence",
-    "merge": "bochner.estimators.streamed",
+    "merge": "bochner.estimators.machine",
     "open_source": "bochner.sources.opening",
     "save": "bochner.persistence",
     "two_sample_test": "bochner.hypotheses",

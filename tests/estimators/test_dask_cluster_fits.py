@@ -38,7 +38,7 @@ def client():
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=1500)
-    for module in ("bochner.inputs.training", "bochner.estimators.streamed"):
+    for module in ("bochner.inputs.training", "bochner.estimators.machine"):
         monkeypatch.setattr(f"{module}.POLICY", small)
 
 

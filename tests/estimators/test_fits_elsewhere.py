@@ -46,7 +46,7 @@ def engine(request):
 def streams(monkeypatch):
     """Tables of more than some rows are not gathered."""
     small = replace(policy.POLICY, gathered_rows=1000, sampled_rows=SAMPLE)
-    for module in ("bochner.inputs.training", "bochner.estimators.streamed"):
+    for module in ("bochner.inputs.training", "bochner.estimators.machine"):
         monkeypatch.setattr(f"{module}.POLICY", small)
     monkeypatch.setattr("bochner.sources.arrow_files.PART_ROWS", GROUP)
 

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.array_source import ArraySource
-from bochner.estimators.intervals import cross_fitted
+from bochner.estimators.cross_fitting import cross_fitted
 from bochner.inputs.targets import Standardised
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.budget import Budget

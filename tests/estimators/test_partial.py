@@ -166,7 +166,7 @@ def test_hashed_bins():
 
 
 def test_learned_bins_are_hashed(monkeypatch):
-    monkeypatch.setattr("bochner.estimators.base.HASHED_COLUMNS", 640)
+    monkeypatch.setattr("bochner.estimators.machine.HASHED_COLUMNS", 640)
     X, y, _ = rows()
     model = in_parts(KernelMachineRegressor(features="binning", random_state=0).prepare(X[:1500], y[:1500]), X, y)
     Z = model.features_.transform(model.encoder_.encode(X, np.float64)).toarray()

@@ -78,7 +78,7 @@ def test_nothing_is_chosen(monkeypatch):
     model = KernelMachineRegressor(**SOME).fit(X[:600], Y[:600])
     report = model.report_
     for name in ("choose", "choose_kernel"):
-        monkeypatch.setattr(f"bochner.estimators.base.{name}", None)
+        monkeypatch.setattr(f"bochner.estimators.machine.{name}", None)
     model.refit(X, Y)
     assert model.report_ is report
 

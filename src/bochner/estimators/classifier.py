@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -13,29 +12,28 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.data.weights import checked_weight
+from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.estimators.base import KernelMachine, Prepared
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
-from bochner.estimators.intervals import PredictionSets
+from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets
 from bochner.estimators.other_losses import Chosen, ClassFit, as_squared, fit_classes, fit_classes_again, largest_score
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
-from bochner.estimators.ridge import RidgeSolution, given_alphas, solve
-from bochner.estimators.streamed import StreamedMachine
+from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import caution_unlabelled, require_target
 from bochner.inputs.targets import Signs
-from bochner.inputs.training import ClassWeighted, Stream, column_units, encoded_source, given, given_batch
+from bochner.inputs.training import ClassWeighted, Stream, column_units
 from bochner.kernels import Kernel
 from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
-from bochner.selection.validation import HeldOutPredictions
+from bochner.solvers.conformal import mass_before, threshold
 from bochner.sources.base import Batch
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
@@ -43,197 +41,7 @@ from bochner.sources.scan import TableSummary
 FEW_ROWS = 20
 
 
-def choose_few(machine: KernelMachine, rows: Prepared) -> Choice | None:
-    """One lengthscale and ridge term by leave-one-out log loss; None where arguments or rows are not for that.
-
-    The map is the exact kernel with the rows, unless features, their number or their solver are asked for: of 100 and
-    200 images of digits, 784 columns, 2,048 Fourier features lose a percent of the rows, and take longer.
-    """
-    if isinstance(machine.kernel, Kernel) or machine.features not in ("auto", "fourier"):
-        return None
-    found = choose_for_few(rows.source, machine.kernel, column_units(machine.encoder_), given_alphas(machine.alpha))
-    if found is None:
-        return None
-    features: FeatureMap = KernelRows(found.kernel)
-    exact = _by_kernel(machine)
-    if not exact:
-        size = POLICY.few_features if isinstance(machine.n_components, str) else int(machine.n_components)
-        features = FourierFeatures(found.kernel, size, random_state=rows.seed)
-    model = Model(features, None, found.report, found.alpha_per_weight)
-    return Choice(model, predictions=found.predictions if exact else None)
-
-
-def _by_kernel(machine: KernelMachine) -> bool:
-    """Whether the exact kernel serves what the arguments ask for."""
-    if machine.solver != "auto":
-        return machine.solver == "exact"
-    if machine.loss not in ("auto", "squared"):
-        return False
-    criterion = isinstance(machine.alpha, str) and machine.alpha in CRITERIA
-    return machine.features == "auto" and isinstance(machine.n_components, str) and not criterion
-
-
-class ClassesInParts(StreamedMachine):
-    """What a classifier does with rows that come in parts."""
-
-    classes_: NDArray
-    class_weight: Any
-
-    @abstractmethod
-    def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:
-        """Labels and weights."""
-
-    @abstractmethod
-    def _take_classes(self, classes: NDArray, n_rows: int) -> None:
-        """Keep the classes; ValueError where each row has its own."""
-
-    @abstractmethod
-    def _keep_classes(self, found: ClassFit) -> None:
-        """Keep what the loss decides."""
-
-    @any_arrays
-    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
-        """Select everything but the coefficients on a sample of the rows, before `partial_fit` adds all rows.
-
-        The encoder, the classes, the kernel or learned metric and the draws of the map are then fixed. The features are
-        Fourier features, or hashed bins. At most 4,096 rows of the sample are kept to select alpha and to calibrate
-        probabilities; they are not part of the sums.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`; from a source that is larger than memory a sample is drawn.
-        classes : array of shape (K,), optional
-            All labels that may occur; by default those of y.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If the parameters need all rows at once: another loss than the squared one, class_weight="balanced",
-            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import KernelMachineClassifier
-        >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
-        >>> y = np.where(np.square(X).sum(axis=1) > 0.6, "out", "in")
-        >>> model = KernelMachineClassifier(random_state=0).prepare(X[:1000], y[:1000])
-        >>> for first in range(0, 3000, 500):
-        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
-        >>> bool(model.score(X, y) > 0.97)
-        True
-        """
-        self._begin()
-        self._refuse("rows that come in batches")
-        if isinstance(self.class_weight, str):
-            raise ValueError("class_weight='balanced' needs all rows at once: give a dict of label to weight.")
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            overview = self._look(stream)
-            if classes is not None:
-                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
-                overview = replace(overview, classes=named)
-            rows, _ = self._seen(stream, overview, "summed")
-        else:
-            X = self._rows(X, reset=True)
-            y, weight = self._checked_target(X, y, sample_weight)
-            self._take_classes(np.unique(y if classes is None else classes), len(y))
-            self._refuse_new(y)
-            rows = self._prepare(X, y, weight, Signs(self.classes_))._replace(way="summed")
-        self._prepare_sums(rows)
-        return self
-
-    @available_if(StreamedMachine._can_sum)
-    @any_arrays
-    @single_threaded_blas()
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to the fit, with the same result as if all had come at once.
-
-        On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
-        fewer than 256, again whenever the number of rows has doubled, until there are 256. A model that is saved before
-        then holds these rows. The coefficients are computed at first use.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, d)
-        y : array of shape (n,) or str
-        classes : array of shape (K,), optional
-            All labels that may occur; needed only on the first call, if `prepare` was not called.
-        sample_weight : array of shape (n,) or str, optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            As in `prepare`; if columns differ, or labels are not among the classes.
-
-        Warns
-        -----
-        UserWarning
-            After `fit`, which keeps no sums: the fit starts again with these rows.
-        """
-        self._started()
-        X, y, sample_weight = given_batch(X, y, sample_weight)
-        if self._sums is None:
-            classes = getattr(self, "classes_", None) if classes is None else classes
-            if classes is None:
-                raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
-        named = self.classes_ if classes is None else classes
-        X, y, sample_weight = self._with_first(X, y, sample_weight, classes=named)
-        X = self._rows(X, reset=False)
-        y, weight = self._checked_target(X, y, sample_weight)
-        self._refuse_new(y)
-        if self._first is None:
-            self._caution_ignored(X, weight, "prepare")
-        return self._add(encoded_source(self.encoder_, X, y, weight, np.float64, Signs(self.classes_)))
-
-    def _refuse_new(self, y: NDArray) -> None:
-        """Raise ValueError where there are labels that are none of the classes."""
-        if len(new := np.setdiff1d(y, self.classes_)):
-            raise ValueError(
-                f"y holds {new[:5].tolist()}, which are not among the classes {self.classes_[:20].tolist()}: name all "
-                "classes in the first call, with classes=."
-            )
-
-    def _targets_of(self, overview: TableSummary) -> Signs:
-        labels = list(overview.classes or {})
-        text = any(isinstance(label, str) for label in labels)
-        classes = np.array(labels, dtype=object if text else None)
-        check_classification_targets(np.repeat(classes, 2))  # which warns of a single row for each class
-        self._take_classes(np.sort(classes), overview.n_rows or 0)
-        return Signs(self.classes_)
-
-    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
-        """The rows with the weights of their classes."""
-        if self.class_weight is None or not overview.classes:
-            return super()._weighed(stream, overview)
-        labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
-        if isinstance(self.class_weight, str):
-            factors = totals.sum() / (len(totals) * totals)
-        else:
-            factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
-        order = np.argsort(labels)
-        weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        return replace(stream, roles=weighted), weighted.weighed(overview.sample), float(totals @ factors)
-
-    def _keep_solution(self, fitted: RidgeSolution, choice: Choice | None) -> None:
-        self._take(fitted, choice)
-        found = as_squared(fitted)._replace(reason="other losses need all rows in memory")
-        self._keep_classes(found)
-        self.coef_ = found.coef
-
-
-class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
+class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """Kernel classification in linear time, by random features.
 
     By default, as in the seed paper, the fit is least squares on targets of -1 and 1. K classes are K right-hand sides
@@ -441,43 +249,7 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         -------
         self
         """
-        self._begin()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            return self._fit_stream(stream)
-        X = self._rows(X, reset=True)
-        y, weight = self._labels(X, y, sample_weight)
-        if (stream := self._large(X, y, weight)) is not None:
-            return self._fit_stream(stream)
-        weight = self._class_weighted(X, y, weight)
-        self._take_classes(np.unique(y), len(y))
-        rows = self._prepare(X, y, weight, Signs(self.classes_))
-        choice = self._choose(rows) or choose_few(self, rows)
-        design, task = self._plan(rows, choice)
-        with self._progress(rows) as advance:
-            fitted = solve(self.solver_, design.telling(advance), task)
-            found = fit_classes(design, fitted, task, self._loss(rows), given_alphas(self.alpha))
-        self._take(fitted, choice)
-        self._keep_classes(found, choice.predictions if choice else None)
-        self.coef_ = found.coef
-        return self
-
-    def _loss(self, rows: Prepared) -> str:
-        """The loss as it is given; "auto" is the squared one where there is no time or reason to look for another."""
-        if self.loss != "auto":
-            return self.loss
-        given = given_alphas(self.alpha) is not None  # and means another thing by each loss
-        few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
-        return "squared" if given or few or not timely or self.solver_ == "exact" else "auto"
-
-    def _keep_classes(self, found: ClassFit, crossed: HeldOutPredictions | None = None) -> None:
-        """Keep what the loss decides; of few rows sets go by predictions of choices without the rows."""
-        self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
-        seen, largest = found.held_out_predictions, largest_score(found.loss)
-        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest)
-        self.set_thresholds_ = set_thresholds_of(crossed or seen, found.link, self.curve_, largest)
-        self.features_, self.intercept_ = found.features, found.intercept
-        self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
+        return self._fit(X, y, sample_weight)
 
     @any_arrays
     @single_threaded_blas()
@@ -517,46 +289,129 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         >>> bool(model.refit(X, y).alpha_ == alpha)
         True
         """
-        check_is_fitted(self)
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            return self._refit_stream(stream, Signs(self.classes_))
-        X = self._rows(X, reset=False)
-        y, weight = self._checked_target(X, y, sample_weight)
-        if len(new := np.setdiff1d(y, self.classes_)):
-            raise ValueError(f"The model was fitted to other classes than {new[:5].tolist()}: fit it again.")
-        source, seed = self._other_rows(X, y, weight, Signs(self.classes_))
-        features, alpha = self.features_, self._start.alpha
-        inner = features.but_last() if self._start.linear else features
-        design, task, fitted = self._solve_again(source, seed, inner, alpha)
-        if self.loss_ != "squared":
-            chosen = Chosen(self.loss_, self.alpha_, self.n_steps_ or 0, self._start, features)
-            self.features_, coef, intercept = fit_classes_again(design, fitted, task, chosen)
-            fitted = replace(fitted, coef=coef, intercept=intercept)
-        self.coef_, self.intercept_ = fitted.coef, fitted.intercept
-        return self
+        return self._refit(X, y, sample_weight)
 
-    def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:
-        """Labels and weights, those of the classes included."""
-        y, weight = self._labels(X, y, sample_weight)
-        return y, self._class_weighted(X, y, weight)
+    @any_arrays
+    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
+        """Select everything but the coefficients on a sample of the rows, before `partial_fit` adds all rows.
 
-    def _labels(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray, NDArray[np.float64] | None]:
-        """Labels and weights as they are given."""
+        The encoder, the classes, the kernel or learned metric and the draws of the map are then fixed. The features are
+        Fourier features, or hashed bins. At most 4,096 rows of the sample are kept to select alpha and to calibrate
+        probabilities; they are not part of the sums.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`; from a source that is larger than memory a sample is drawn.
+        classes : array of shape (K,), optional
+            All labels that may occur; by default those of y.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the parameters need all rows at once: another loss than the squared one, class_weight="balanced",
+            solver="exact", alpha="loo", or a map whose columns are sparse and too many.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineClassifier
+        >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
+        >>> y = np.where(np.square(X).sum(axis=1) > 0.6, "out", "in")
+        >>> model = KernelMachineClassifier(random_state=0).prepare(X[:1000], y[:1000])
+        >>> for first in range(0, 3000, 500):
+        ...     model = model.partial_fit(X[first : first + 500], y[first : first + 500])
+        >>> bool(model.score(X, y) > 0.97)
+        True
+        """
+        return self._prepare_parts(X, y, sample_weight, classes)
+
+    @available_if(KernelMachine._can_sum)
+    @any_arrays
+    @single_threaded_blas()
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows to the fit, with the same result as if all had come at once.
+
+        On the first call everything else is selected on these rows, unless `prepare` has been called; where they are
+        fewer than 256, again whenever the number of rows has doubled, until there are 256. A model that is saved before
+        then holds these rows. The coefficients are computed at first use.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : array of shape (n,) or str
+        classes : array of shape (K,), optional
+            All labels that may occur; needed only on the first call, if `prepare` was not called.
+        sample_weight : array of shape (n,) or str, optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As in `prepare`; if columns differ, or labels are not among the classes.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, which keeps no sums: the fit starts again with these rows.
+        """
+        X, y, sample_weight = self._batch(X, y, sample_weight)
+        if self._sums is None:
+            classes = getattr(self, "classes_", None) if classes is None else classes
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit: name all labels.")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
+        return self._add_part(X, y, sample_weight, classes=self.classes_ if classes is None else classes)
+
+    def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         require_target(self, y)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)
-        return y, checked_weight(sample_weight, X)
+        return Target(y, checked_weight(sample_weight, X))
 
-    def _class_weighted(self, X: Any, y: NDArray, weight: NDArray | None) -> NDArray[np.float64] | None:
-        """Weights times those of the classes."""
+    def _weighted(self, X: Any, target: Target) -> Target:
         if self.class_weight is None:
-            return weight
-        factor = compute_sample_weight(self.class_weight, y)
-        return checked_weight(factor if weight is None else weight * factor, X)
+            return target
+        factor = compute_sample_weight(self.class_weight, target.y)
+        weight = checked_weight(factor if target.weight is None else target.weight * factor, X)
+        return target._replace(weight=weight)
 
-    def _take_classes(self, classes: NDArray, n_rows: int) -> None:
+    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
+        """The rows with the weights of their classes."""
+        if self.class_weight is None or not overview.classes:
+            return super()._weighed(stream, overview)
+        labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
+        if isinstance(self.class_weight, str):
+            factors = totals.sum() / (len(totals) * totals)
+        else:
+            factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
+        order = np.argsort(labels)
+        weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
+        return replace(stream, roles=weighted), weighted.weighed(overview.sample), float(totals @ factors)
+
+    def _learn_target(self, target: Target, classes: Any = None) -> Targets:
+        self._store_classes(np.unique(target.y if classes is None else classes), len(target.y))
+        self._refuse_other_targets(target, in_parts=True)
+        return self._known_targets()
+
+    def _learn_summary(self, overview: TableSummary) -> Targets:
+        labels = list(overview.classes or {})
+        text = any(isinstance(label, str) for label in labels)
+        classes = np.array(labels, dtype=object if text else None)
+        check_classification_targets(np.repeat(classes, 2))  # which warns of a single row for each class
+        self._store_classes(np.sort(classes), overview.n_rows or 0)
+        return self._known_targets()
+
+    def _store_classes(self, classes: NDArray, n_rows: int) -> None:
         """Keep the classes; ValueError where each row has its own."""
         self.classes_ = classes
         caution_unlabelled(classes)
@@ -564,6 +419,65 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
             raise ValueError(
                 f"The target has a different label in each of the {n_rows} rows: it looks like an identifier."
             )
+
+    def _known_targets(self) -> Signs:
+        return Signs(self.classes_)
+
+    def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
+        new = np.setdiff1d(target.y, self.classes_)[:5].tolist()
+        if new and in_parts:
+            raise ValueError(
+                f"y holds {new}, which are not among the classes {self.classes_[:20].tolist()}: name all classes in "
+                "the first call, with classes=."
+            )
+        if new:
+            raise ValueError(f"The model was fitted to other classes than {new}: fit it again.")
+
+    def _choose(self, rows: Prepared) -> Choice | None:
+        """The model learned from the data, or of few rows the one that their leave-one-out errors choose."""
+        choice = super()._choose(rows)
+        return _choose_few(self, rows) if choice is None and rows.way == "whole" else choice
+
+    def _by_loss(
+        self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
+    ) -> ClassFit:
+        alphas, loss = given_alphas(self.alpha), self.loss
+        if loss == "auto":  # where there is time and reason to compare; a given alpha means another thing by each loss
+            few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
+            compares = alphas is None and not few and timely and self.solver_ != "exact"
+            loss = "auto" if compares else "squared"
+        return fit_classes(design, solution, problem, loss, alphas)
+
+    def _store(
+        self,
+        solution: RidgeSolution,
+        choice: Choice | None,
+        found: ClassFit | None = None,
+        rows: Prepared | None = None,
+        design: Design | None = None,
+    ) -> None:
+        super()._store(solution, choice)
+        if found is None:
+            found = as_squared(solution)._replace(reason="other losses need all rows in memory")
+        self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
+        seen, largest = found.held_out_predictions, largest_score(found.loss)
+        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest)
+        few = None if choice is None else choice.predictions  # by choices without the rows
+        self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
+        self.features_, self.intercept_ = found.features, found.intercept
+        self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
+        self.coef_ = found.coef
+
+    def _solve_other_rows(self, X: Any, target: Target) -> None:
+        source, seed = self._other_rows(X, target, self._known_targets()), self._seed()
+        features, alpha = self.features_, self._start.alpha
+        inner = features.but_last() if self._start.linear else features
+        design, problem, solution = self._solve_again(source, seed, inner, alpha)
+        if self.loss_ != "squared":
+            chosen = Chosen(self.loss_, self.alpha_, self.n_steps_ or 0, self._start, features)
+            self.features_, coef, intercept = fit_classes_again(design, solution, problem, chosen)
+            solution = replace(solution, coef=coef, intercept=intercept)
+        self.coef_, self.intercept_ = solution.coef, solution.intercept
 
     @rowwise()
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
@@ -629,3 +543,91 @@ class KernelMachineClassifier(ClassifierMixin, PredictionSets, ClassesInParts):
         scores = per_class(scores) if len(self.classes_) == 2 else scores
         curve = getattr(self, "curve_", None)  # models of earlier files have none, and the squared loss
         return probabilities(scores, self.link_, curve, largest_score(getattr(self, "loss_", "squared")))
+
+    @rowwise()
+    def predict_set(self, X: Any, coverage: float = 0.9, n_jobs: int | None = None) -> NDArray[np.bool_]:
+        """Predict sets of classes that contain the true class with a given probability.
+
+        A set has the most probable class, and the next ones until their total probability exceeds a threshold: one
+        class for rows that are certain, more for rows in doubt. The threshold comes from the rows that calibrate the
+        probabilities: validation rows, cross-validation, or leave-one-out. Of up to 250 distinct rows it comes from
+        leave-one-out scores by choices of the kernel and penalty without a tenth of the rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+        coverage : float, default=0.9
+            Between 0 and 1, exclusive.
+        n_jobs : int or None, default=None
+            Maximum number of threads. None and -1 use all that the process may use. The result does not depend on it.
+
+        Returns
+        -------
+        bool array of shape (n, K)
+            In the order of `classes_`; at least one in each row.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range, or needs more calibration rows: 9 are needed for 0.9, 99 for 0.99.
+
+        Notes
+        -----
+        For new rows from the same distribution, sets of the model *without the calibration rows* contain the true class
+        with a probability of at least `coverage`, over draws of all rows (split conformal prediction; Vovk, Gammerman
+        and Shafer 2005), as far as these rows did not select the model. The fitted model has seen them too. This keeps
+        the coverage as far as a few rows do not change its scores (Barber, Candes, Ramdas and Tibshirani, "Predictive
+        inference with the jackknife+", 2021, Theorem 5). The coverage holds on average over all rows, not within each
+        class. If the most probable class is right more often than `coverage`, sets contain it alone, and cover as
+        often. The scores are the adaptive ones of Romano, Sesia and Candes, "Classification with Valid and Adaptive
+        Coverage", 2020, without their random part (see `bochner.solvers.conformal`).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.utils import shuffle
+        >>> from bochner import KernelMachineClassifier
+        >>> X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+        >>> model = KernelMachineClassifier(metric="isotropic", random_state=0).fit(X[:300], y[:300])
+        >>> sets = model.predict_set(X[300:], coverage=0.98)
+        >>> bool(sets[range(len(sets)), y[300:]].mean() > 0.97), bool(1 < sets.sum(axis=1).mean() < 1.2)
+        (True, True)
+        """
+        probability = self.predict_proba(X, n_jobs)
+        thresholds = getattr(self, "set_thresholds_", None)
+        if thresholds is None:
+            raise ValueError(
+                "This model has no validation rows to calibrate sets of classes: fit it again, on more distinct rows "
+                "unless an earlier version saved it."
+            )
+        return mass_before(probability) <= threshold(thresholds, coverage)
+
+
+def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | None:
+    """One lengthscale and ridge term by leave-one-out log loss; None where arguments or rows are not for that.
+
+    The map is the exact kernel with the rows, unless features, their number or their solver are asked for: of 100 and
+    200 images of digits, 784 columns, 2,048 Fourier features lose a percent of the rows, and take longer.
+    """
+    if isinstance(machine.kernel, Kernel) or machine.features not in ("auto", "fourier"):
+        return None
+    found = choose_for_few(rows.source, machine.kernel, column_units(machine.encoder_), given_alphas(machine.alpha))
+    if found is None:
+        return None
+    features: FeatureMap = KernelRows(found.kernel)
+    exact = _by_kernel(machine)
+    if not exact:
+        size = POLICY.few_features if isinstance(machine.n_components, str) else int(machine.n_components)
+        features = FourierFeatures(found.kernel, size, random_state=rows.seed)
+    model = Model(features, None, found.report, found.alpha_per_weight)
+    return Choice(model, predictions=found.predictions if exact else None)
+
+
+def _by_kernel(machine: KernelMachine) -> bool:
+    """Whether the exact kernel serves what the arguments ask for."""
+    if machine.solver != "auto":
+        return machine.solver == "exact"
+    if machine.loss not in ("auto", "squared"):
+        return False
+    criterion = isinstance(machine.alpha, str) and machine.alpha in CRITERIA
+    return machine.features == "auto" and isinstance(machine.n_components, str) and not criterion

@@ -1,0 +1,975 @@
+"""The machine behind the regressor and the classifier: one fit for rows in memory, in passes and in parts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.data.array_source import ArraySource, Source
+from bochner.data.checkpoint import Checkpoint
+from bochner.data.table import TableEncoder
+from bochner.design.design import Design
+from bochner.design.reductions import factor_bytes, require_factor_memory
+from bochner.devices.conversion import any_arrays
+from bochner.engines.blas import single_threaded_blas
+from bochner.engines.costs import COSTS
+from bochner.engines.local import at_most
+from bochner.engines.progress import log, progress
+from bochner.estimators import interpretation
+from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
+from bochner.estimators.parameters import BINNED, CRITERIA, NUMBER_LOSSES, check_parameters
+from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.features import BinningFeatures, FourierFeatures
+from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.binning import hashed, require_hashed
+from bochner.features.device_features import current_device, device_for_fit
+from bochner.features.leaves import fixed, is_dense, resized, seeded
+from bochner.features.transformer import as_map
+from bochner.inputs.checks import checked_rows, threads_of
+from bochner.inputs.training import (
+    Stream,
+    column_units,
+    draw,
+    encode,
+    encoded_source,
+    encoder_of,
+    engine_of,
+    given,
+    given_batch,
+    large,
+    rows_to_map,
+    sampled_rows,
+)
+from bochner.kernels import Kernel
+from bochner.notices import warn
+from bochner.planning.plan import Plan, Rows, described, plan_fit, refuse_limit
+from bochner.planning.solver import Task, plan, plan_stream
+from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
+from bochner.selection.choose import Choice, choose
+from bochner.selection.lengthscale import choose_kernel
+from bochner.selection.policy import POLICY
+from bochner.selection.problem import Problem, SearchSpace, prepare
+from bochner.settings import current
+from bochner.sources.base import Batch
+from bochner.sources.scan import TableSummary, scan
+from bochner.sources.stream import StreamSource
+
+Targets = Callable[[NDArray], NDArray]
+MAPS: dict[str, Callable[..., FeatureMap]] = {
+    "auto": FourierFeatures,
+    "fourier": FourierFeatures,
+    "binning": BinningFeatures,
+    "hybrid": FourierFeatures,  # where there is too little to learn from
+}
+NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
+SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
+SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
+FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
+HASHED_A_ROW = 8  # columns for each row that they are chosen by
+BINNED_WORK_COLUMNS = 1000
+FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
+SOLVED = (
+    *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
+    *("loss_", "loss_reason_", "link_", "curve_", "set_thresholds_", "n_steps_"),
+)
+
+
+class Target(NamedTuple):
+    """Checked targets of rows in memory.
+
+    Attributes
+    ----------
+    y : array of shape (n,) or (n, K)
+        Numbers or labels.
+    weight : array of shape (n,) or None
+    mean, scale : arrays of shape (K,)
+        Of numbers.
+    """
+
+    y: NDArray
+    weight: NDArray[np.float64] | None
+    mean: Any = None
+    scale: Any = None
+
+
+class Prepared(NamedTuple):
+    """Rows to fit, or a sample of them, encoded.
+
+    Attributes
+    ----------
+    source : ArraySource
+    dtype : dtype
+        Of their features.
+    seed : int
+    budget : Budget
+    n_rows : int
+        Of all rows, as their weight.
+    weight : float
+    way : {"whole", "streamed", "summed"}
+        Whether the source has all rows; if not, whether the others are read in passes, or summed once as they come.
+    """
+
+    source: ArraySource
+    dtype: np.dtype
+    seed: int
+    budget: Budget
+    n_rows: int
+    weight: float
+    way: str = "whole"
+
+
+class KernelMachine(IgnoresColumns, KernelParameter):
+    """Ridge regression on random features; everything that is not given is selected from the data.
+
+    Subclasses say what targets are and which losses there are, by the methods that are abstract here.
+    """
+
+    losses: ClassVar[tuple[str, ...]]
+    encoder_: TableEncoder
+    features_: FeatureMap
+    uncertainty: bool | str = False
+    class_weight: Any = None
+    _sums: Sums | None = None
+    _first: tuple[Any, Any, Any, int] | None = None  # rows so far, while they are too few to fix the encodings for good
+
+    def __init__(
+        self,
+        kernel: Kernel | str = "auto",
+        features: FeatureMap | str = "auto",
+        n_components: int | str = "auto",
+        metric: str = "auto",
+        alpha: Any = "auto",
+        loss: str = "squared",
+        solver: str = "auto",
+        tol: float = 1e-2,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.features = features
+        self.n_components = n_components
+        self.metric = metric
+        self.alpha = alpha
+        self.loss = loss
+        self.solver = solver
+        self.tol = tol
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # What subclasses say of targets and losses
+
+    @abstractmethod
+    def prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fix everything but the coefficients."""
+
+    @abstractmethod
+    def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
+        """Targets of checked rows X; TypeError or ValueError, which says what to do, where they are none."""
+
+    @abstractmethod
+    def _learn_target(self, target: Target, classes: Any = None) -> Targets:
+        """Store the scale of the targets, or the classes; return how the solver's targets are made of them."""
+
+    @abstractmethod
+    def _learn_summary(self, overview: TableSummary) -> Targets:
+        """The same by a summary of all rows."""
+
+    @abstractmethod
+    def _known_targets(self) -> Targets:
+        """How the solver's targets are made, as stored."""
+
+    @abstractmethod
+    def _refuse_other_targets(self, target: Target, in_parts: bool = False) -> None:
+        """Raise ValueError where targets are of another kind than those of the fit."""
+
+    @abstractmethod
+    def _by_loss(
+        self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
+    ) -> Any:
+        """The solution by the loss that is wanted, from that by the squared loss; None where these are the same."""
+
+    @abstractmethod
+    def _solve_other_rows(self, X: Any, target: Target) -> None:
+        """Solve for other rows with all that was chosen."""
+
+    def _weighted(self, X: Any, target: Target) -> Target:
+        """Targets with the weights that parameters give them."""
+        return target
+
+    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
+        """The same of rows in passes: the rows, their sample, and the sum of the weights."""
+        return stream, overview.sample, overview.weight
+
+    def _cross_fit(self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget) -> Any:
+        """Predictions for all rows by machines without their fold; None where none are wanted."""
+        return None
+
+    # Fits
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit rows of any kind: in memory where they fit, else in passes."""
+        self._begin()
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            return self._fit_stream(stream)
+        X = self._rows(X, reset=True)
+        target = self._checked_target(X, y, sample_weight)
+        if (stream := self._large(X, target)) is not None:
+            return self._fit_stream(stream)
+        target = self._weighted(X, target)
+        rows = self._prepare(X, target, self._learn_target(target))
+        choice = self._choose(rows)
+        design, problem = self._plan(rows, choice)
+        crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
+        if crossed is not None:
+            problem = replace(problem, needs=Needs())
+        with self._progress(rows) as advance:
+            solution = solve(self.solver_, design.telling(advance), problem)
+            found = self._by_loss(design, solution, problem, rows, target)
+        if crossed is not None:
+            solution = replace(solution, **crossed._asdict())
+        self._store(solution, choice, found, rows, design)
+        return self
+
+    def _fit_stream(self, stream: Stream) -> Self:
+        """Look at all rows once, choose on a sample of them, and solve for all in passes."""
+        if self._needs_all is not None and stream.is_small:
+            return self._fit(*stream.gather())
+        self._refuse("rows that are read in passes")
+        engine = engine_of(stream)
+        check_checkpoint(engine)
+        overview = self._look(stream)
+        if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
+            return self._fit(*overview.sample)
+        rows, source = self._seen(stream, overview, "streamed")
+        choice = self._choose(rows)
+        design, problem = self._plan(rows, choice)
+        keep = self._keep_of(stream)
+        with self._progress(rows) as advance:
+            passes = design.telling(advance).of(source).by(engine)
+            ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
+            passes = passes.of(replace(source, ahead=ahead))
+            if self.solver_ == "direct":
+                sums = self._summed(design, problem, choice)
+                with keep(sums.digest) as keeper:
+                    solution = sums.plus(passes, keeper).solve(design.features, design.place)
+            else:
+                solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
+        self._store(solution, choice)
+        return self
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Solve for other rows of any kind, with all that was chosen."""
+        check_is_fitted(self)
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            return self._refit_stream(stream)
+        X = self._rows(X, reset=False)
+        target = self._weighted(X, self._checked_target(X, y, sample_weight))
+        self._refuse_other_targets(target)
+        self._solve_other_rows(X, target)
+        return self
+
+    def _refit_stream(self, stream: Stream) -> Self:
+        """The same for rows that are read in passes; bins have the columns that they had."""
+        whole = self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared"
+        if whole and stream.is_small:
+            return self._refit(*stream.gather())
+        if whole:
+            raise ValueError(
+                "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
+            )
+        engine = engine_of(stream)
+        check_checkpoint(engine)
+        dtype, seed, targets = self.coef_.dtype, self._seed(), self._known_targets()
+        first = stream.table.sample or FIRST_ROWS
+        overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
+        stream, (X, y, weight), _ = self._weighed(stream, overview)
+        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
+        encode = partial(self.encoder_.encode, dtype=dtype)
+        source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets)
+        stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
+        problem = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
+        with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
+            device = device_for_fit(self.features_, self.solver_, "squared", dtype)
+            design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
+            solution = solve(self.solver_, design, problem, start=self.coef_, keep=self._keep_of(stream))
+        self._store_solution(solution)
+        self.coef_ = solution.coef
+        return self
+
+    def _prepare_parts(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Select everything but the coefficients on some rows, and begin to sum others."""
+        self._begin()
+        self._refuse("rows that come in batches")
+        if isinstance(self.class_weight, str):
+            raise ValueError("class_weight='balanced' needs all rows at once: give a dict of label to weight.")
+        X, y, sample_weight, stream = given(X, y, sample_weight)
+        if stream is not None:
+            overview = self._look(stream)
+            if classes is not None:
+                named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
+                overview = replace(overview, classes=named)
+            rows, _ = self._seen(stream, overview, "summed")
+        else:
+            X = self._rows(X, reset=True)
+            target = self._weighted(X, self._checked_target(X, y, sample_weight))
+            rows = self._prepare(X, target, self._learn_target(target, classes))._replace(way="summed")
+        self._refuse_unsummed()
+        choice = self._choose(rows)
+        if choice is not None and not is_dense(choice.model.features):
+            features = hashed(choice.model.features, hashed_columns(rows.n_rows))
+            choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
+        design, problem = self._plan(rows, choice)
+        if self.solver_ != "direct":
+            raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
+        self.features_, self._sums = design.features, self._summed(design, problem, choice)
+        return self
+
+    def _add_part(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Self:
+        """Add rows to the sums; the first ones, with options of `prepare`, fix all else while they are few."""
+        if self._sums is None or self._first is not None:
+            X = self._rows(X, reset=self._first is None)
+            first = FirstRows.after(self._first, X, y, sample_weight)
+            if first.are_due:
+                self.prepare(first.X, first.y, first.weight, **options)
+                X, y, sample_weight = first[:3]
+            self._first = first.settled()
+        X = self._rows(X, reset=False)
+        target = self._weighted(X, self._checked_target(X, y, sample_weight))
+        self._refuse_other_targets(target, in_parts=True)
+        if self._first is None:
+            self._caution_ignored(X, target.weight, "prepare")
+        return self._add(encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets()))
+
+    def _batch(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Rows of a part, in memory; a warning where a fit has kept no sums that they could be added to."""
+        if self._sums is None and "coef_" in vars(self):
+            warn(
+                "partial_fit starts again, because fit keeps no sums to add rows to. To fit in parts, call prepare "
+                "with a sample of the rows, then partial_fit with all of them."
+            )
+        return given_batch(X, y, sample_weight)
+
+    def _store(
+        self,
+        solution: RidgeSolution,
+        choice: Choice | None,
+        found: Any = None,
+        rows: Prepared | None = None,
+        design: Design | None = None,
+    ) -> None:
+        """Keep what a fit has found; subclasses set the coefficients last, which make the model a fitted one.
+
+        Parameters
+        ----------
+        solution : RidgeSolution
+            By the squared loss.
+        choice : Choice or None
+            What was learned before.
+        found : object, optional
+            The solution by another loss, see `_by_loss`.
+        rows : Prepared, optional
+            The rows, where all are in memory.
+        design : Design, optional
+            The same, mapped.
+        """
+        self._store_solution(solution)
+        if choice is None:  # else rows that are held out have judged the bins
+            self.features_.check_occupancy()
+        self.alpha_, self.alphas_, self.alpha_scores_ = solution.alpha, solution.alphas, solution.scores
+        alphas = given_alphas(self.alpha)
+        if choice is not None and alphas is not None:
+            self.alphas_ = alphas
+
+    def _store_solution(self, solution: RidgeSolution) -> None:
+        """Keep what the rows alone decide, all but the coefficients."""
+        self.features_, self.intercept_ = solution.features, solution.intercept
+        self.n_iter_, self.residual_ = solution.n_iter, solution.residual
+
+    # From rows to a solution
+
+    def _prepare(self, X: Any, target: Target, targets: Targets) -> Prepared:
+        """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
+        seed, budget = self._seed(), Budget(self.time_limit)
+        self.encoder_ = encode(X, target.weight, with_std=self._is_named)
+        dtype = self._dtype(len(target.y), target.weight)
+        source = encoded_source(self.encoder_, X, target.y, target.weight, dtype, targets)
+        return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
+
+    def _look(self, stream: Stream) -> TableSummary:
+        """Look at all rows once."""
+        size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
+        with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
+            return scan(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
+
+    def _seen(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
+        """A sample of the rows, from which all is learned, and all of them in passes."""
+        seed, budget = self._seed(), Budget(self.time_limit)
+        stream, (X, y, weight), total = self._weighed(stream, overview)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        self.encoder_ = encoder_of(overview.table, self._is_named)
+        n_rows = overview.n_rows or stream.table.expected or POLICY.gathered_rows  # many, if nobody knows
+        targets, dtype = self._learn_summary(overview), self._dtype(n_rows, None)
+        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
+        total *= n_rows / overview.n_seen
+        rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
+        encode, held = partial(self.encoder_.encode, dtype=dtype), sample.encoded(dtype)
+        return rows, StreamSource.of(stream.table, stream.roles, overview, encode, held, targets, total)
+
+    def _choose(self, rows: Prepared) -> Choice | None:
+        """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
+        features = self._wanted_features(rows.way == "summed")
+        if features is None:
+            return None
+        columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
+        fewest, choice = self._fewest_learned(features), None
+        if self._may_learn(features, n_rows, columns):
+            with progress("Selecting the model", None, bool(self.verbose)):
+                problem = self._problem(rows, features, fewest)
+                choice = None if problem is None else choose(problem)
+        if choice is None and self._asks_to_learn(features):
+            raise ValueError(
+                f"metric={self.metric!r} with features={self.features!r} needs at least {fewest} distinct training "
+                f"rows and a fifth more for validation, at most {POLICY.most_learned_columns:,} encoded columns, and a "
+                f"target that varies; there are {n_rows:,} rows (duplicates included) and {columns:,} columns. Use "
+                "metric='isotropic' and features='fourier' or 'binning'."
+            )
+        unmapped = None if choice is None else choice.model.unmapped
+        if unmapped is not None:
+            warn(
+                f"metric='full' learned no linear map: {unmapped}. Lengthscales of the columns were learned instead, "
+                "as with metric='ard'."
+            )
+        return choice
+
+    def _problem(self, rows: Prepared, features: str, fewest: int) -> Problem | None:
+        """The search for a model; None where too few distinct rows are left to learn from."""
+        n_components = None if isinstance(self.n_components, str) else int(self.n_components)
+        alphas = given_alphas(self.alpha)
+        n_rows = rows.n_rows if rows.way == "streamed" else 0
+        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest, n_rows)
+        encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
+        return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
+
+    def _wanted_features(self, summed: bool = False) -> str | None:
+        """The maps that the arguments allow to be learned; None for none."""
+        if not self._is_named or self.metric == "isotropic":
+            return None
+        direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
+        if self.features in BINNED:
+            return self.features if self.kernel in ("auto", "laplacian") and not direct else None
+        return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
+
+    def _asks_to_learn(self, features: str) -> bool:
+        """Whether the arguments leave no other choice than a learned map."""
+        return self.metric != "auto" or features == "hybrid"
+
+    def _fewest_learned(self, features: str) -> int:
+        """Rows by which a map is learned at the least."""
+        return POLICY.fewest_asked_rows if self._asks_to_learn(features) else POLICY.fewest_rows
+
+    def _may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
+        """Whether a map is learned by so many rows of so many columns, if they differ."""
+        return n_columns <= POLICY.most_learned_columns and n_rows >= self._fewest_learned(features)
+
+    def _features(self, rows: Prepared) -> FeatureMap:
+        """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
+        if not isinstance(self.features, str):
+            return seeded(self.features, rows.seed)
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
+        size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
+        features = MAPS[self.features](kernel, size, random_state=rows.seed)
+        if rows.way == "summed" and not features.is_dense:
+            return hashed(features, hashed_columns(rows.n_rows))
+        return features
+
+    def _choose_kernel(self, rows: Prepared) -> Kernel:
+        with progress("Selecting the kernel", None, bool(self.verbose)):
+            alphas, binned = given_alphas(self.alpha), self.features == "binning"
+            units, quick = column_units(self.encoder_), rows.budget.limit is not None
+            return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
+
+    def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
+        """Draw the map, and decide how to solve for its coefficients."""
+        source, dtype, seed = rows.source, rows.dtype, rows.seed
+        self.report_ = None if choice is None else choice.model.report
+        features = self._features(rows) if choice is None else choice.model.features
+        self.metric_ = interpretation.metric_of(features, draw(features, self.encoder_, source, seed), seed)
+        self.kernel_ = getattr(features, "kernel", None)
+        alpha, held_out, chosen = self.alpha, None, False
+        if choice is not None:
+            held_out = None if choice.verdict is None else choice.verdict.split.held_out
+            if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
+                alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
+        size, wide = (rows.n_rows, source.n_outputs, rows.weight), dtype.itemsize == 8
+        problem_size = self._problem_size(*size, alpha, wide, chosen, self.encoder_.n_features_out_)
+        chooser = plan if rows.way == "whole" else plan_stream
+        self.solver_, self.solver_reason_ = chooser(self._solver(features), features, problem_size)
+        needs = Needs(self._is_calibrated, not is_classifier(self), self._wants("intervals"))
+        merges = self.loss not in NUMBER_LOSSES
+        problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges)
+        if choice is not None and choice.model.alpha is not None:
+            dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
+            problem = replace(problem, alpha=choice.model.alpha, stopping=choice.verdict, penalty_selected=False)
+        log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
+        if self.solver_ == "direct":
+            D = features.n_features_out
+            require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
+        return Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype)), problem
+
+    def _problem_size(
+        self, n_rows: int, n_outputs: int, weight: float, alpha: Any, wide: bool, chosen: bool, n_columns: int
+    ) -> Task:
+        """The size of the ridge problem, by which the solver is chosen and a fit is planned."""
+        return Task(n_rows, n_outputs, weight, given_alphas(alpha), self._is_calibrated, wide, chosen, n_columns)
+
+    def _solve_again(
+        self, source: ArraySource, seed: int, features: FeatureMap, alpha: float, uncertain: bool = False
+    ) -> tuple[Design, RidgeProblem, RidgeSolution]:
+        """Ridge regression on other rows with all that was chosen; the spread of the errors is found again too."""
+        features = fixed(features)
+        draw(features, self.encoder_, source, seed)
+        n_iter = None if features.is_dense else self.n_iter_
+        stopping = None if n_iter is None else Iterations(n_iter, bool(n_iter and self.report_))
+        needs, merges = Needs(uncertain, not is_classifier(self), uncertain), self.loss not in NUMBER_LOSSES
+        problem = RidgeProblem(alpha, self.tol, seed, None, stopping, needs, merges=merges)
+        dtype = self.coef_.dtype
+        design = Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype))
+        with progress("Fitting", None, bool(self.verbose)) as advance:
+            solution = solve(self.solver_, design.telling(advance), problem)
+        self._store_solution(solution)
+        return design, problem, solution
+
+    def _other_rows(self, X: Any, target: Target, targets: Targets) -> ArraySource:
+        """Rows as the fit encoded its own."""
+        return encoded_source(self.encoder_, X, target.y, target.weight, self.coef_.dtype, targets)
+
+    def _seed(self) -> int:
+        """Seed of a fit."""
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
+        return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
+
+    def _keep_of(self, stream: Stream) -> Callable[[str], AbstractContextManager[Checkpoint | None]]:
+        """What keeps the work on a stream, by the settings."""
+        return partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
+
+    # What the parameters ask for
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether neither a map nor a kernel is given."""
+        return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
+
+    @property
+    def _is_calibrated(self) -> bool:
+        """Whether the fit needs predictions for rows that it has not seen."""
+        return is_classifier(self) or bool(self.uncertainty) or self.loss != "squared"
+
+    def _wants(self, kind: str) -> bool:
+        """Whether the fit is to keep what deviations ("std") or "intervals" need."""
+        return self.uncertainty in (True, kind)
+
+    def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
+        """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
+        if self.solver == "exact":
+            return np.dtype(np.float64)
+        given = given_alphas(self.alpha)
+        lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
+        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows and self._may_be_binned
+        if self.tol < SINGLE_TOL or lost or binned:
+            return np.dtype(np.float64)
+        binned = not (isinstance(self.features, str) and self.features != "binning")
+        columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)
+        return np.dtype(np.float64 if n_rows * columns**2 <= COSTS.gram_work(POLICY.double_seconds) else np.float32)
+
+    @property
+    def _may_be_binned(self) -> bool:
+        """Whether there may be bins, whose sums in single precision more rows make less exact."""
+        return self.features != "fourier" if isinstance(self.features, str) else not is_dense(as_map(self.features))
+
+    def _n_components(self, n_rows: int, weight: NDArray | None) -> int:
+        if not isinstance(self.n_components, str):
+            return int(self.n_components)
+        if self.time_limit is not None and self.features != "binning":
+            affordable = int(np.sqrt(COSTS.gram_work(POLICY.direct_share * self.time_limit) / n_rows))
+            return min(choose_n_components(n_rows, weight), max(affordable, POLICY.n_components[0]))
+        return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
+
+    def _solver(self, features: FeatureMap) -> str:
+        """The solver as given, or the only one that the criterion for alpha or the weights of the maps allow."""
+        criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
+        if criteria and (self.solver == "cg" or not features.is_dense):
+            why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
+            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
+        return "cg" if self.solver == "auto" and features.learns_weights else self._asked_solver
+
+    @property
+    def _asked_solver(self) -> str:
+        """The solver as given, or the only one that the criterion for alpha allows."""
+        criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
+        return "direct" if criteria and self.solver == "auto" else self.solver
+
+    @property
+    def _needs_all(self) -> str | None:
+        """A parameter that asks for what needs all rows in memory; None where there is none."""
+        asked = {
+            f"loss={self.loss!r}": self.loss not in ("auto", "squared"),
+            "solver='exact'": self.solver == "exact",
+            "uncertainty with standard deviations ('intervals' does not)": self._wants("std"),
+            "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",
+        }
+        return next((what for what, wanted in asked.items() if wanted), None)
+
+    def _large(self, X: Any, target: Target) -> Stream | None:
+        """Checked rows as a stream, where they are more than a sample; MemoryError where not even these fit."""
+        stream = large(X, target.y, target.weight) if self._needs_all is None else None
+        if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
+            return stream
+        if current().memory_limit is not None:
+            refuse_limit(self, described(X, target.y, is_classifier(self)))
+        return None
+
+    def _refuse(self, rows: str) -> None:
+        """Raise ValueError where parameters ask for what needs all rows in memory."""
+        if (what := self._needs_all) is not None:
+            raise ValueError(
+                f"{what} needs all rows in memory, and these are {rows}: leave it out, or use at most "
+                f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit that holds them."
+            )
+
+    def _refuse_unsummed(self) -> None:
+        """Raise ValueError where the parameters do not allow partial fits."""
+        maps = self.features if isinstance(self.features, str) else as_map(self.features)
+        for name, value in (("solver", self.solver), ("features", maps)):
+            if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
+                raise ValueError(f"partial_fit sums moments of features, which {name}={value!r} does not support.")
+        if not (isinstance(maps, str) or is_dense(maps)):
+            require_hashed(maps, POLICY.hashed_columns)
+
+    def _can_sum(self) -> bool:
+        """Whether the parameters allow partial fits; AttributeError, which says why, where they do not."""
+        try:
+            self._refuse_unsummed()
+        except ValueError as error:
+            raise AttributeError(str(error)) from error
+        return True
+
+    # Sums over parts
+
+    def _summed(self, design: Design, task: RidgeProblem, choice: Choice | None) -> Sums:
+        """Sums over no rows yet; the rows of the design judge."""
+        per_weight = None
+        if task.penalty_selected and choice is not None:
+            per_weight = choice.model.alpha_per_weight
+        return Sums.empty(design, task, per_weight)
+
+    def _add(self, source: Source) -> Self:
+        """Add the rows of a source; what was solved before is forgotten."""
+        assert self._sums is not None
+        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
+        self._forget()
+        return self
+
+    def _forget(self) -> None:
+        for name in [name for name in SOLVED if name in vars(self)]:
+            delattr(self, name)
+
+    def _solve_if_needed(self) -> None:
+        """Solve for the rows that are summed so far, where these have changed since."""
+        if self._sums is None or "coef_" in vars(self):
+            return
+        if not self._sums.n_rows:
+            raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
+        self._store(self._sums.solve(self.features_, current_device()), None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Solve for the rows so far where a result is asked for."""
+        if name in SOLVED and vars(self).get("_sums") is not None:
+            self._solve_if_needed()
+            if name in vars(self):
+                return vars(self)[name]
+        return object.__getattribute__(self, name)  # which says what is missing
+
+    def finalize(self) -> Self:
+        """Solve for the rows so far and drop the sums, so that the model is smaller but accepts no more rows.
+
+        Returns
+        -------
+        self
+        """
+        self._solve_if_needed()
+        self._sums = self._first = None
+        return self
+
+    def _without_sums(self) -> Self:
+        """A copy, solved for, that takes no more rows."""
+        self._solve_if_needed()
+        return copy(self).finalize()
+
+    def __add__(self, other: Any) -> Self:
+        """The model of the rows of both; see `bochner.merge`."""
+        if type(other) is not type(self):
+            return NotImplemented
+        if self._sums is None or other._sums is None:
+            raise ValueError("Only models that prepare and partial_fit have made can be merged.")
+        merged = copy(self)
+        merged._sums, merged._first = self._sums + other._sums, None
+        merged._forget()
+        return merged
+
+    def _state_of_file(self) -> dict[str, Any]:
+        """The state, without first rows that a file cannot hold."""
+        state = dict(super().__getstate__())
+        return state if self._first is None else state | {"_first": kept_by_file(self._first)}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "coef_" in vars(self) or self._sums is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _begin(self) -> None:
+        """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
+        check_parameters(self)
+        self._sums = self._first = None
+        self._has_cautioned = False
+
+    # Answers
+
+    def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+        """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
+        check_is_fitted(self)
+        return self._mapped(X, self.coef_, self.intercept_, n_jobs)
+
+    @single_threaded_blas()
+    def _mapped(
+        self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None, features: FeatureMap | None = None
+    ) -> NDArray[np.float64]:
+        """Any coefficients of the features, or of other ones, (D, K), at the rows of X, shape (n, K)."""
+        threads = threads_of(n_jobs)
+        X = self._rows(X, reset=False)
+        source = rows_to_map(self.encoder_, X, self.coef_.dtype)
+        with at_most(threads):
+            own = features or self.features_
+            return Design(source, own, self.coef_.dtype, place=current_device()).predict(coef, intercept)
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""
+        return checked_rows(self, X, reset=reset)
+
+    @any_arrays
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Estimate what `fit` would read, hold and compute, without fitting.
+
+        Only the names of columns and the numbers of rows are read; where a file does not store them, they are estimated
+        from its size. Parameters that are selected from the data ("auto") are planned as their usual values for so many
+        rows and columns.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d), or whatever `bochner.open_source` takes
+        y : array of shape (n,) or (n, K), or str or list of str, optional
+            Targets; for a source the names of their columns.
+
+        Returns
+        -------
+        Plan
+            With `passes`, `block_rows`, `sample_rows`, `peak_bytes` in bytes, `flops`, `seconds`, `solver`, `gathered`,
+            `reason` and `cures`. It prints as a small table.
+
+        Raises
+        ------
+        MemoryError
+            If no way to fit needs so little memory as is free, or as ``bochner.settings(memory_limit=...)`` allows. The
+            message names what would fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> plan = KernelMachineRegressor(features="fourier", n_components=500).plan(np.zeros((10_000, 20)))
+        >>> plan.solver, plan.gathered, plan.n_passes
+        ('direct', True, 1)
+        """
+        return self.plan_rows(described(X, y, is_classifier(self)))
+
+    def plan_rows(self, rows: Rows) -> Plan:
+        """Plan a fit of a table that is described."""
+        return plan_fit(self, rows)
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Share of each input column in the mean distance of two rows, by the metric: shape (d,), summing to 1."""
+        check_is_fitted(self)
+        return interpretation.column_shares(self)
+
+    @any_arrays
+    def average_gradient(self, X: Any) -> NDArray[np.float64]:
+        """Mean absolute gradient of the fitted function, by finite differences.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows at which gradients are computed; from more than 1,000 rows 1,000 are drawn at random.
+
+        Returns
+        -------
+        array of shape (d,)
+            Change of a prediction (for classes, of a score) when a column changes by its standard deviation in these
+            rows: the mean over rows and outputs. For a column of text, the sum over its categories.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import KernelMachineRegressor
+        >>> X = np.random.default_rng(0).uniform(size=(150, 2))
+        >>> model = KernelMachineRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]))
+        >>> steep, flat = model.average_gradient(X)
+        >>> bool(steep > 10 * flat)
+        True
+        """
+        check_is_fitted(self)
+        return interpretation.average_gradient(self, self._rows(X, reset=False))
+
+    @any_arrays
+    def report_html(self, X: Any, y: Any, out: str | Path | None = None) -> str | Path:
+        """Write an HTML page about the fitted model: its scores, selection, learned metric and errors.
+
+        The page is one file without scripts or external resources. It shows the scores on the given rows and those of a
+        baseline, the candidates, the learned metric, the error against the number of rows and of features, the
+        calibration or the residuals, the worst rows, partial dependence, the error of the kernel approximation, costs
+        and versions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, d)
+            Rows that the model has not seen; otherwise the scores are too good. From more rows 50,000 are drawn.
+        y : array of shape (n,)
+            Targets (one column), or labels.
+        out : path-like, optional
+            File to write.
+
+        Returns
+        -------
+        str or Path
+            The page, or the path of the file.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If there are several targets, labels that the model does not know, or fewer than 20 rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(random_state=0).fit(X[:350], y[:350])
+        >>> page = model.report_html(X[350:], y[350:])
+        >>> page.startswith("<!DOCTYPE html>"), "http" in page
+        (True, False)
+        """
+        from bochner.report import write_report
+
+        check_is_fitted(self)
+        return write_report(self, X, y, out)
+
+    def resized(self, factor: float = 1.0) -> Self:
+        """Return a copy of the fitted model with a map of another size, to be fitted by `refit`.
+
+        All that was chosen stays but the number of features, or of grids. Intervals and deviations are left out.
+
+        Parameters
+        ----------
+        factor : float, default=1.0
+            Of the size.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from bochner import KernelMachineRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KernelMachineRegressor(features="fourier", n_components=64, random_state=0).fit(X, y)
+        >>> model.resized(2).refit(X, y).features_.n_features_out
+        128
+        """
+        check_is_fitted(self)
+        other = copy(self)
+        other.verbose = 0
+        if factor != 1:
+            other.features_ = resized(self.features_, factor).draw(self.features_.n_features_in_)
+        for name in ("spread_", "posterior_"):
+            vars(other).pop(name, None)
+        return other
+
+    def _html_repr(self) -> str:
+        """The diagram of scikit-learn, and below it what was learned."""
+        return estimator_html_repr(self) + (interpretation.learned_table(self) if hasattr(self, "coef_") else "")
+
+
+def hashed_columns(n_rows: int) -> int:
+    """Columns of hashed bins that are chosen by so many rows: a large Gram matrix of few rows costs minutes."""
+    return min(max(HASHED_A_ROW * n_rows, FEWEST_HASHED), HASHED_COLUMNS)
+
+
+def merge(models: Any) -> Any:
+    """Merge models that were fitted in parts into one model of all their rows.
+
+    Parameters
+    ----------
+    models : sequence of KernelMachineRegressor or KernelMachineClassifier
+        Copies of one prepared model (see `prepare`), each after `partial_fit` on its own rows.
+
+    Returns
+    -------
+    A new model; its coefficients are computed at first use.
+
+    Raises
+    ------
+    ValueError
+        If there is no model, or the models are not copies of one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from copy import deepcopy
+    >>> from bochner import KernelMachineRegressor, merge
+    >>> X = np.random.default_rng(0).uniform(size=(3000, 2))
+    >>> y = np.sin(4 * X[:, 0]) + X[:, 1]
+    >>> first = KernelMachineRegressor(random_state=0).prepare(X[:1000], y[:1000])
+    >>> parts = [deepcopy(first).partial_fit(X[rows], y[rows]) for rows in (slice(0, 2000), slice(2000, 3000))]
+    >>> bool(merge(parts).score(X, y) > 0.99)
+    True
+    """
+    models = list(models)
+    if not models:
+        raise ValueError("There is no model to merge.")
+    total = models[0]
+    for model in models[1:]:
+        total = total + model
+    return total if len(models) > 1 else copy(total)
