@@ -11,7 +11,7 @@ from bochner.engines import local
 from bochner.kernels import Gaussian
 from bochner.loops import bins, metric, trig
 
-MOST_CALLS = 6
+MOST_CALLS = 9
 rng = np.random.default_rng(0)
 X = rng.standard_normal((300, 3))
 LABELS = X[:, 0] * X[:, 1] > 0

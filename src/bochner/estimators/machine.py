@@ -140,6 +140,8 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     losses: ClassVar[tuple[str, ...]]
     encoder_: TableEncoder
     features_: FeatureMap
+    coef_: NDArray
+    intercept_: NDArray
     uncertainty: bool | str = False
     class_weight: Any = None
     _sums: Sums | None = None
@@ -924,7 +926,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         if factor != 1:
             other.features_ = resized(self.features_, factor).draw(self.features_.n_features_in_)
         for name in ("spread_", "posterior_"):
-            vars(other).pop(name, None)
+            other.__dict__.pop(name, None)
         return other
 
     def _html_repr(self) -> str:
