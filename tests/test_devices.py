@@ -234,7 +234,7 @@ def test_numpy_on_the_device_of_the_settings(place, monkeypatch):
     """In single precision, as where there are many rows."""
     place = place_or_skip(place)
     X, y, _ = data(np.float32, 3000)
-    monkeypatch.setattr("bochner.estimators.machine.POLICY", replace(POLICY, double_seconds=0.0))
+    monkeypatch.setattr("bochner.planning.request.POLICY", replace(POLICY, double_seconds=0.0))
     for kind in (KernelMachineRegressor, KernelMachineClassifier):
         target = y if kind is KernelMachineRegressor else np.where(y > 0.7, "high", "low")
         model = machine(kind, **WAYS["given"]).fit(X, target)

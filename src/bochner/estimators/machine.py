@@ -25,19 +25,17 @@ from bochner.design.design import Design
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.costs import COSTS
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
 from bochner.estimators import interpretation
 from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
-from bochner.estimators.parameters import BINNED, CRITERIA, NUMBER_LOSSES, check_parameters
+from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap, KernelParameter
-from bochner.features.binning import hashed, require_hashed
+from bochner.features.binning import hashed
 from bochner.features.device_features import current_device, device_for_fit
 from bochner.features.leaves import fixed, is_dense, resized, seeded
-from bochner.features.transformer import as_map
 from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.training import (
     Stream,
@@ -56,8 +54,9 @@ from bochner.inputs.training import (
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.planning.plan import Plan, Rows, described, plan_fit, refuse_limit
-from bochner.planning.solver import Task, plan, plan_stream
-from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
+from bochner.planning.request import FitRequest
+from bochner.planning.solver import plan, plan_stream
+from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
 from bochner.selection.policy import POLICY
@@ -75,11 +74,8 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {
     "hybrid": FourierFeatures,  # where there is too little to learn from
 }
 NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the kernel matrix of all rows"}
-SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
-SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
-BINNED_WORK_COLUMNS = 1000
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
 SOLVED = (
     *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
@@ -250,7 +246,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
 
     def _fit_stream(self, stream: Stream) -> Self:
         """Look at all rows once, choose on a sample of them, and solve for all in passes."""
-        if self._needs_all is not None and stream.is_small:
+        if self._request.needs_all is not None and stream.is_small:
             return self._fit(*stream.gather())
         self._refuse("rows that are read in passes")
         engine = engine_of(stream)
@@ -332,7 +328,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
             X = self._rows(X, reset=True)
             target = self._weighted(X, self._checked_target(X, y, sample_weight))
             rows = self._prepare(X, target, self._learn_target(target, classes))._replace(way="summed")
-        self._refuse_unsummed()
+        self._request.refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
             features = hashed(choice.model.features, hashed_columns(rows.n_rows))
@@ -409,8 +405,8 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     def _prepare(self, X: Any, target: Target, targets: Targets) -> Prepared:
         """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
         seed, budget = self._seed(), Budget(self.time_limit)
-        self.encoder_ = encode(X, target.weight, with_std=self._is_named)
-        dtype = self._dtype(len(target.y), target.weight)
+        self.encoder_ = encode(X, target.weight, with_std=self._request.is_named)
+        dtype = self._request.dtype(len(target.y), target.weight)
         source = encoded_source(self.encoder_, X, target.y, target.weight, dtype, targets)
         return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
 
@@ -425,9 +421,9 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         seed, budget = self._seed(), Budget(self.time_limit)
         stream, (X, y, weight), total = self._weighed(stream, overview)
         validate_data(self, X, reset=True, skip_check_array=True)
-        self.encoder_ = encoder_of(overview.table, self._is_named)
+        self.encoder_ = encoder_of(overview.table, self._request.is_named)
         n_rows = overview.n_rows or stream.table.expected or POLICY.gathered_rows  # many, if nobody knows
-        targets, dtype = self._learn_summary(overview), self._dtype(n_rows, None)
+        targets, dtype = self._learn_summary(overview), self._request.dtype(n_rows, None)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
         total *= n_rows / overview.n_seen
         rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
@@ -436,16 +432,16 @@ class KernelMachine(IgnoresColumns, KernelParameter):
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
-        features = self._wanted_features(rows.way == "summed")
+        features = self._request.learnable(rows.way == "summed")
         if features is None:
             return None
         columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
-        fewest, choice = self._fewest_learned(features), None
-        if self._may_learn(features, n_rows, columns):
+        fewest, choice = self._request.fewest_rows(features), None
+        if self._request.may_learn(features, n_rows, columns):
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
                 choice = None if problem is None else choose(problem)
-        if choice is None and self._asks_to_learn(features):
+        if choice is None and self._request.must_learn(features):
             raise ValueError(
                 f"metric={self.metric!r} with features={self.features!r} needs at least {fewest} distinct training "
                 f"rows and a fifth more for validation, at most {POLICY.most_learned_columns:,} encoded columns, and a "
@@ -469,33 +465,12 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
         return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
 
-    def _wanted_features(self, summed: bool = False) -> str | None:
-        """The maps that the arguments allow to be learned; None for none."""
-        if not self._is_named or self.metric == "isotropic":
-            return None
-        direct = self.solver in ("direct", "exact") or (isinstance(self.alpha, str) and self.alpha != "auto")
-        if self.features in BINNED:
-            return self.features if self.kernel in ("auto", "laplacian") and not direct else None
-        return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
-
-    def _asks_to_learn(self, features: str) -> bool:
-        """Whether the arguments leave no other choice than a learned map."""
-        return self.metric != "auto" or features == "hybrid"
-
-    def _fewest_learned(self, features: str) -> int:
-        """Rows by which a map is learned at the least."""
-        return POLICY.fewest_asked_rows if self._asks_to_learn(features) else POLICY.fewest_rows
-
-    def _may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
-        """Whether a map is learned by so many rows of so many columns, if they differ."""
-        return n_columns <= POLICY.most_learned_columns and n_rows >= self._fewest_learned(features)
-
     def _features(self, rows: Prepared) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
         if not isinstance(self.features, str):
             return seeded(self.features, rows.seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
-        size = self._n_components(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
+        size = self._request.size(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
         features = MAPS[self.features](kernel, size, random_state=rows.seed)
         if rows.way == "summed" and not features.is_dense:
             return hashed(features, hashed_columns(rows.n_rows))
@@ -519,11 +494,11 @@ class KernelMachine(IgnoresColumns, KernelParameter):
             held_out = None if choice.verdict is None else choice.verdict.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
                 alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
-        size, wide = (rows.n_rows, source.n_outputs, rows.weight), dtype.itemsize == 8
-        problem_size = self._problem_size(*size, alpha, wide, chosen, self.encoder_.n_features_out_)
+        size = rows.n_rows, source.n_outputs, rows.weight, self.encoder_.n_features_out_
+        problem_size = self._request.problem_size(*size, alpha, dtype.itemsize == 8, chosen)
         chooser = plan if rows.way == "whole" else plan_stream
-        self.solver_, self.solver_reason_ = chooser(self._solver(features), features, problem_size)
-        needs = Needs(self._is_calibrated, not is_classifier(self), self._wants("intervals"))
+        self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, problem_size)
+        needs = Needs(self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals"))
         merges = self.loss not in NUMBER_LOSSES
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges)
         if choice is not None and choice.model.alpha is not None:
@@ -534,12 +509,6 @@ class KernelMachine(IgnoresColumns, KernelParameter):
             D = features.n_features_out
             require_factor_memory(factor_bytes(rows.n_rows, D, source.n_outputs, dtype), D)
         return Design(source, features, dtype, place=device_for_fit(features, self.solver_, self.loss, dtype)), problem
-
-    def _problem_size(
-        self, n_rows: int, n_outputs: int, weight: float, alpha: Any, wide: bool, chosen: bool, n_columns: int
-    ) -> Task:
-        """The size of the ridge problem, by which the solver is chosen and a fit is planned."""
-        return Task(n_rows, n_outputs, weight, given_alphas(alpha), self._is_calibrated, wide, chosen, n_columns)
 
     def _solve_again(
         self, source: ArraySource, seed: int, features: FeatureMap, alpha: float, uncertain: bool = False
@@ -577,100 +546,31 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     # What the parameters ask for
 
     @property
-    def _is_named(self) -> bool:
-        """Whether neither a map nor a kernel is given."""
-        return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
-
-    @property
-    def _is_calibrated(self) -> bool:
-        """Whether the fit needs predictions for rows that it has not seen."""
-        return is_classifier(self) or bool(self.uncertainty) or self.loss != "squared"
-
-    def _wants(self, kind: str) -> bool:
-        """Whether the fit is to keep what deviations ("std") or "intervals" need."""
-        return self.uncertainty in (True, kind)
-
-    def _dtype(self, n_rows: int, weight: NDArray | None) -> np.dtype:
-        """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
-        if self.solver == "exact":
-            return np.dtype(np.float64)
-        given = given_alphas(self.alpha)
-        lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
-        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows and self._may_be_binned
-        if self.tol < SINGLE_TOL or lost or binned:
-            return np.dtype(np.float64)
-        binned = not (isinstance(self.features, str) and self.features != "binning")
-        columns = BINNED_WORK_COLUMNS if binned else self._n_components(n_rows, weight)
-        return np.dtype(np.float64 if n_rows * columns**2 <= COSTS.gram_work(POLICY.double_seconds) else np.float32)
-
-    @property
-    def _may_be_binned(self) -> bool:
-        """Whether there may be bins, whose sums in single precision more rows make less exact."""
-        return self.features != "fourier" if isinstance(self.features, str) else not is_dense(as_map(self.features))
-
-    def _n_components(self, n_rows: int, weight: NDArray | None) -> int:
-        if not isinstance(self.n_components, str):
-            return int(self.n_components)
-        if self.time_limit is not None and self.features != "binning":
-            affordable = int(np.sqrt(COSTS.gram_work(POLICY.direct_share * self.time_limit) / n_rows))
-            return min(choose_n_components(n_rows, weight), max(affordable, POLICY.n_components[0]))
-        return choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight)
-
-    def _solver(self, features: FeatureMap) -> str:
-        """The solver as given, or the only one that the criterion for alpha or the weights of the maps allow."""
-        criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
-        if criteria and (self.solver == "cg" or not features.is_dense):
-            why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
-            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
-        return "cg" if self.solver == "auto" and features.learns_weights else self._asked_solver
-
-    @property
-    def _asked_solver(self) -> str:
-        """The solver as given, or the only one that the criterion for alpha allows."""
-        criteria = isinstance(self.alpha, str) and self.alpha in CRITERIA
-        return "direct" if criteria and self.solver == "auto" else self.solver
-
-    @property
-    def _needs_all(self) -> str | None:
-        """A parameter that asks for what needs all rows in memory; None where there is none."""
-        asked = {
-            f"loss={self.loss!r}": self.loss not in ("auto", "squared"),
-            "solver='exact'": self.solver == "exact",
-            "uncertainty with standard deviations ('intervals' does not)": self._wants("std"),
-            "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",
-        }
-        return next((what for what, wanted in asked.items() if wanted), None)
+    def _request(self) -> FitRequest:
+        """The parameters, by which a fit and its plan decide alike."""
+        return FitRequest.of(self)
 
     def _large(self, X: Any, target: Target) -> Stream | None:
         """Checked rows as a stream, where they are more than a sample; MemoryError where not even these fit."""
-        stream = large(X, target.y, target.weight) if self._needs_all is None else None
+        stream = large(X, target.y, target.weight) if self._request.needs_all is None else None
         if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
             return stream
         if current().memory_limit is not None:
-            refuse_limit(self, described(X, target.y, is_classifier(self)))
+            refuse_limit(self._request, described(X, target.y, is_classifier(self)))
         return None
 
     def _refuse(self, rows: str) -> None:
         """Raise ValueError where parameters ask for what needs all rows in memory."""
-        if (what := self._needs_all) is not None:
+        if (what := self._request.needs_all) is not None:
             raise ValueError(
                 f"{what} needs all rows in memory, and these are {rows}: leave it out, or use at most "
                 f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit that holds them."
             )
 
-    def _refuse_unsummed(self) -> None:
-        """Raise ValueError where the parameters do not allow partial fits."""
-        maps = self.features if isinstance(self.features, str) else as_map(self.features)
-        for name, value in (("solver", self.solver), ("features", maps)):
-            if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
-                raise ValueError(f"partial_fit sums moments of features, which {name}={value!r} does not support.")
-        if not (isinstance(maps, str) or is_dense(maps)):
-            require_hashed(maps, POLICY.hashed_columns)
-
     def _can_sum(self) -> bool:
         """Whether the parameters allow partial fits; AttributeError, which says why, where they do not."""
         try:
-            self._refuse_unsummed()
+            self._request.refuse_unsummed()
         except ValueError as error:
             raise AttributeError(str(error)) from error
         return True
@@ -820,7 +720,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
 
     def plan_rows(self, rows: Rows) -> Plan:
         """Plan a fit of a table that is described."""
-        return plan_fit(self, rows)
+        return plan_fit(self._request, rows)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

@@ -437,7 +437,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super()._store(solution, choice)
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_spread(solution.calibration, budget)
-        if rows is not None and design is not None and self._wants("std"):
+        if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget))
         self.coef_ = solution.coef if found is None else self._store_loss(solution, found)
 
@@ -472,7 +472,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _fit_spread(self, rows: CalibrationRows | None, budget: Budget, former: Spread | None = None) -> Spread | None:
         """The spread by predictions for rows, where intervals are wanted and there are such, with a former map."""
-        if rows is None or not self._wants("intervals"):
+        if rows is None or not self._request.wants("intervals"):
             return None
         return fit_spread(rows, self.encoder_.column_groups(), budget, None if former is None else former.features)
 

@@ -21,6 +21,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.inputs.training import AROUND, GATHERED_SHARE, gathers, row_bytes, sampled_rows
 from bochner.markup import table
+from bochner.planning.request import FitRequest
 from bochner.planning.solver import (
     AGAIN_SHARE,
     USUAL_RATIO,
@@ -462,8 +463,7 @@ class Planner:
 
     Parameters
     ----------
-    model : KernelMachine
-        Asked for what it would select; it is not fitted.
+    request : FitRequest
     table : Rows
     limit : int or None
         Bytes that the fit may take.
@@ -483,9 +483,9 @@ class Planner:
         Bytes beside those of the solver.
     """
 
-    def __init__(self, model: Any, table: Rows, limit: int | None) -> None:
+    def __init__(self, request: FitRequest, table: Rows, limit: int | None) -> None:
         remote = not table.held and current_engine().is_remote
-        self.model, self.table, self.limit = model, table, limit
+        self.request, self.table, self.limit = request, table, limit
         self.gathered = table.sample is None and gathers(table.n_rows, table.n_columns, limit, remote)
         sample = table.n_rows if self.gathered else table.sample or sampled_rows(table.n_columns, limit)
         self.sample = min(sample, table.n_rows)
@@ -530,33 +530,31 @@ class Planner:
 
     def _ways(self, features: Map) -> list[Way]:
         """The ways to solve, the better ones first."""
-        model, table = self.model, self.table
-        wide = model._dtype(table.n_rows, None).itemsize == 8
-        task = model._problem_size(
-            table.n_rows, table.n_outputs, float(table.n_rows), model.alpha, wide, self.learned, table.n_columns
-        )
+        request, table = self.request, self.table
+        n, wide = table.n_rows, request.dtype(table.n_rows).itemsize == 8
+        task = request.problem_size(n, table.n_outputs, float(n), table.n_columns, request.alpha, wide, self.learned)
         if not self.gathered:
-            return streamed_ways(table, features, task, model._asked_solver, self.sample)
-        return [held_way(table, features, task, model._asked_solver)]
+            return streamed_ways(table, features, task, request.asked_solver, self.sample)
+        return [held_way(table, features, task, request.asked_solver)]
 
     def _map(self) -> tuple[Map, bool, str]:
         """The map that the arguments and the numbers of rows lead to; whether it is learned; why."""
-        model, table = self.model, self.table
-        if not isinstance(model.features, str):
-            return _given(model.features, table.n_columns), False, ""
-        wanted = model._wanted_features()
-        learned = wanted is not None and model._may_learn(wanted, self.sample, table.n_columns)
-        wanted = wanted if learned else model.features
+        request, table = self.request, self.table
+        if not isinstance(request.features, str):
+            return _given(request.features, table.n_columns), False, ""
+        wanted = request.learnable()
+        learned = wanted is not None and request.may_learn(wanted, self.sample, table.n_columns)
+        wanted = wanted if learned else request.features
         many = self.sample > POLICY.rows_for_bins_alone
         if wanted in ("binning", "hybrid") or (wanted == "auto" and learned and many):
-            P = int(model._n_components(table.n_rows, None))
-            if learned and isinstance(model.n_components, str):
+            P = request.size(table.n_rows)
+            if learned and isinstance(request.n_components, str):
                 outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
                 P = int(np.clip(POLICY.final_entries / self.sample / outputs, *POLICY.final_grids))
             text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
             why = f"bins are used beyond {POLICY.rows_for_bins_alone:,} rows" if wanted == "auto" else ""
             return Map(text, P, False, steps=POLICY.final_steps if learned else BIN_STEPS), learned, why
-        D = int(model._n_components(table.n_rows, None))
+        D = request.size(table.n_rows)
         return Map(f"{D:,} Fourier features", D, True), learned, COMPARED if wanted == "auto" and learned else ""
 
     def _row_bytes(self) -> int:
@@ -576,7 +574,7 @@ class Planner:
                 cures.append(f"n_components={smaller.size} fits")
                 break
         if self.limit is not None:
-            cures.append(f"memory_limit='{least_limit(self.model, self.table, room)}' does")
+            cures.append(f"memory_limit='{least_limit(self.request, self.table, room)}' does")
         cure = " and ".join(cures) or "use fewer columns, or a machine with more memory"
         here = f"{as_size(room)} are free" if self.limit is None else f"memory_limit allows {as_size(room)}"
         what = f"{self.features.text} of {self.table.n_rows:,} rows"
@@ -597,25 +595,25 @@ class Planner:
         return tuple(cures)
 
 
-def plan_fit(model: Any, table: Rows) -> Plan:
+def plan_fit(request: FitRequest, table: Rows) -> Plan:
     """Plan a fit of a table that is described, by the memory limit of the settings or the memory that is free."""
     limit = current().memory_limit
-    return Planner(model, table, limit).plan(available_memory() if limit is None else limit)
+    return Planner(request, table, limit).plan(available_memory() if limit is None else limit)
 
 
-def least_limit(model: Any, table: Rows, room: int) -> str:
+def least_limit(request: FitRequest, table: Rows, room: int) -> str:
     """The least memory limit that works, in steps of a tenth from what is too little, as settings take it."""
     enough = max(room, LEAST_LIMIT)
     with settings(memory_limit=None):  # lest the plan itself be refused
-        while enough < LARGEST_LIMIT and Planner(model, table, enough).within(enough) is None:
+        while enough < LARGEST_LIMIT and Planner(request, table, enough).within(enough) is None:
             enough = int(MORE * enough)
     return as_size(MORE * enough)
 
 
-def refuse_limit(model: Any, table: Rows) -> None:
+def refuse_limit(request: FitRequest, table: Rows) -> None:
     """Raise MemoryError for a limit that does not even hold so few rows that all of them are the sample."""
     limit, held = current().memory_limit or 0, GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns)
-    least = least_limit(model, table, int(held) + POLICY.loaded_bytes)
+    least = least_limit(request, table, int(held) + POLICY.loaded_bytes)
     raise MemoryError(
         f"{table.n_rows:,} rows of {table.n_columns:,} columns need {as_size(held)} of memory for a fit, and "
         f"memory_limit allows {as_size(limit)}: memory_limit='{least}' is the least "

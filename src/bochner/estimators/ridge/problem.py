@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from bochner.estimators.ridge.error_scale import CalibrationRows
 from bochner.features.base import FeatureMap
+from bochner.planning.request import given_alphas
 from bochner.selection.choose import Verdict
 from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.factors import Factor
@@ -164,11 +164,6 @@ class RidgeSolution:
     residual: float | None = None
     calibration: CalibrationRows | None = None
     stored: StoredProblem | None = None
-
-
-def given_alphas(alpha: object) -> NDArray | None:
-    """Ridge penalties as the user gives them, ascending; None where they are to be chosen."""
-    return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
 
 
 def choose_penalty_by(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:

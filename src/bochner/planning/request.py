@@ -1,0 +1,165 @@
+"""What the parameters of a kernel machine ask for, before any row is seen: a fit and its plan decide by it alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from bochner.engines.costs import COSTS
+from bochner.features.base import FeatureMap
+from bochner.features.binning import require_hashed
+from bochner.features.leaves import is_dense
+from bochner.features.transformer import as_map
+from bochner.kernels import Kernel
+from bochner.planning.solver import Task
+from bochner.selection.budget import choose_n_components, choose_n_grids
+from bochner.selection.policy import POLICY
+
+SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
+SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
+BINNED_WORK_COLUMNS = 1000
+
+
+def given_alphas(alpha: object) -> NDArray | None:
+    """Ridge terms as the user gives them, ascending; None where they are to be chosen."""
+    return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class FitRequest:
+    """Parameters of a kernel machine, checked.
+
+    Attributes
+    ----------
+    kernel, features, n_components, metric, alpha, loss, solver, tol, uncertainty, time_limit
+        As of the estimators.
+    classes : bool
+        Whether targets are labels.
+    """
+
+    kernel: Any
+    features: Any
+    n_components: Any
+    metric: str
+    alpha: Any
+    loss: str
+    solver: str
+    tol: float
+    uncertainty: bool | str
+    time_limit: float | None
+    classes: bool
+
+    @classmethod
+    def of(cls, model: Any) -> FitRequest:
+        """What a model asks for."""
+        names = [name for name in cls.__dataclass_fields__ if name != "classes"]
+        return cls(**{name: getattr(model, name) for name in names}, classes=is_classifier(model))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether neither a map nor a kernel is given."""
+        return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
+
+    @property
+    def needs_unseen(self) -> bool:
+        """Whether the fit needs predictions for rows that it has not seen."""
+        return self.classes or bool(self.uncertainty) or self.loss != "squared"
+
+    def wants(self, kind: str) -> bool:
+        """Whether the fit is to keep what deviations ("std") or "intervals" need."""
+        return self.uncertainty in (True, kind)
+
+    @property
+    def criterion(self) -> bool:
+        """Whether alpha is chosen by a criterion of the direct solver, "gcv" or "loo"."""
+        return isinstance(self.alpha, str) and self.alpha != "auto"
+
+    @property
+    def needs_all(self) -> str | None:
+        """A parameter that asks for what needs all rows in memory; None where there is none."""
+        asked = {
+            f"loss={self.loss!r}": self.loss not in ("auto", "squared"),
+            "solver='exact'": self.solver == "exact",
+            "uncertainty with standard deviations ('intervals' does not)": self.wants("std"),
+            "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",
+        }
+        return next((what for what, wanted in asked.items() if wanted), None)
+
+    def refuse_unsummed(self) -> None:
+        """Raise ValueError where the parameters do not allow partial fits."""
+        maps = self.features if isinstance(self.features, str) else as_map(self.features)
+        for name, value in (("solver", self.solver), ("features", maps)):
+            if isinstance(value, str) and value in ("cg", "exact", "hybrid"):
+                raise ValueError(f"partial_fit sums moments of features, which {name}={value!r} does not support.")
+        if not (isinstance(maps, str) or is_dense(maps)):
+            require_hashed(maps, POLICY.hashed_columns)
+
+    def learnable(self, summed: bool = False) -> str | None:
+        """The maps that may be learned ("fourier", "binning", "hybrid", or "auto" for all); None for none."""
+        if not self.is_named or self.metric == "isotropic":
+            return None
+        direct = self.solver in ("direct", "exact") or self.criterion
+        if self.features in ("binning", "hybrid"):
+            return self.features if self.kernel in ("auto", "laplacian") and not direct else None
+        return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
+
+    def must_learn(self, features: str) -> bool:
+        """Whether the parameters leave no other choice than a learned map."""
+        return self.metric != "auto" or features == "hybrid"
+
+    def fewest_rows(self, features: str) -> int:
+        """Rows by which a map is learned at the least."""
+        return POLICY.fewest_asked_rows if self.must_learn(features) else POLICY.fewest_rows
+
+    def may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
+        """Whether a map is learned by so many rows of so many columns, if they differ."""
+        return n_columns <= POLICY.most_learned_columns and n_rows >= self.fewest_rows(features)
+
+    def size(self, n_rows: int, weight: NDArray | None = None) -> int:
+        """Number of features, or of grids, where no map is learned."""
+        if not isinstance(self.n_components, str):
+            return int(self.n_components)
+        if self.time_limit is not None and self.features != "binning":
+            affordable = int(np.sqrt(COSTS.gram_work(POLICY.direct_share * self.time_limit) / n_rows))
+            return min(choose_n_components(n_rows, weight), max(affordable, POLICY.n_components[0]))
+        return int(choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight))
+
+    def dtype(self, n_rows: int, weight: NDArray | None = None) -> np.dtype:
+        """Double precision where that costs a fraction of a second, or where single precision does not reach `tol`."""
+        if self.solver == "exact":
+            return np.dtype(np.float64)
+        given = given_alphas(self.alpha)
+        lost = given is not None and given[0] < SINGLE_ALPHA_A_ROW * n_rows
+        binned = given is not None and self.tol < SINGLE_TOL_A_ROW * n_rows and self._may_be_binned
+        if self.tol < SINGLE_TOL or lost or binned:
+            return np.dtype(np.float64)
+        binned = not (isinstance(self.features, str) and self.features != "binning")
+        columns = BINNED_WORK_COLUMNS if binned else self.size(n_rows, weight)
+        return np.dtype(np.float64 if n_rows * columns**2 <= COSTS.gram_work(POLICY.double_seconds) else np.float32)
+
+    @property
+    def _may_be_binned(self) -> bool:
+        """Whether there may be bins, whose sums in single precision more rows make less exact."""
+        return self.features != "fourier" if isinstance(self.features, str) else not is_dense(as_map(self.features))
+
+    @property
+    def asked_solver(self) -> str:
+        """The solver as given, or the only one that the criterion for alpha allows."""
+        return "direct" if self.criterion and self.solver == "auto" else self.solver
+
+    def solver_for(self, features: FeatureMap) -> str:
+        """The same, or the only one that the weights of the maps allow."""
+        if self.criterion and (self.solver == "cg" or not features.is_dense):
+            why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
+            raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
+        return "cg" if self.solver == "auto" and features.learns_weights else self.asked_solver
+
+    def problem_size(
+        self, n_rows: int, n_outputs: int, weight: float, n_columns: int, alpha: Any, wide: bool, chosen: bool
+    ) -> Task:
+        """The size of the ridge problem, by which a solver is chosen and its time foretold."""
+        return Task(n_rows, n_outputs, weight, given_alphas(alpha), self.needs_unseen, wide, chosen, n_columns)
