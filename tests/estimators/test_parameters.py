@@ -114,4 +114,4 @@ def test_conflicts_in_python_and_as_options(options, at_fault):
 
 
 def test_rules_name_parameters():
-    assert {name for name, _ in RULES} <= set(PARAMETERS)
+    assert {rule.parameter for rule in RULES} <= set(PARAMETERS)

@@ -67,8 +67,49 @@ class Conflict(NamedTuple):
 
 def conflict(given: Given) -> Conflict | None:
     """Return the first conflict of the parameters that are given, None where they go together."""
-    found = (Conflict(name, message) for name, rule in RULES if (message := rule(given)) is not None)
-    return next(found, None)
+    found = next((rule for rule in RULES if rule.excludes(given)), None)
+    return None if found is None else Conflict(found.parameter, found.message.format_map(Fields(given)))
+
+
+class Rule(NamedTuple):
+    """What excludes one another.
+
+    Attributes
+    ----------
+    parameter : str
+        Which is at fault.
+    excludes : callable (Given) -> bool
+    message : str
+        What to do: "{solver}" writes a parameter with its value as the user does, "{solver:auto}" with another one.
+    """
+
+    parameter: str
+    excludes: Callable[[Given], bool]
+    message: str
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Parameters as messages write them."""
+
+    given: Given
+
+    def __getitem__(self, name: Any) -> Any:
+        if name == "kernels with bins":
+            *most, last = kernels_with_bins()
+            return f"auto, {', '.join(most)} or {last}"
+        return Field(self.given, name)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A parameter in a message."""
+
+    given: Given
+    name: str
+
+    def __format__(self, value: str) -> str:
+        return self.given.write(self.name, value or None)
 
 
 def named_kernels() -> dict[str, Any]:
@@ -88,124 +129,83 @@ def kernels_with_bins() -> tuple[str, ...]:
     return tuple(names)
 
 
-def _kernel_beside_a_map(given: Given) -> str | None:
-    if not given.own_map or given.kernel == "auto":
-        return None
-    return f"features is a map with its own kernel: keep {given.write('kernel', 'auto')}."
-
-
-def _kernel_rows(given: Given) -> str | None:
+def _has_kernel_rows(features: Any) -> bool:
     from bochner.features.nystroem import has_kernel_rows
 
-    if given.solver == "exact" or not has_kernel_rows(given.features):
-        return None
-    return "KernelRows belong to solver='exact', which makes them of a kernel: use solver='exact', or kernel=."
+    return has_kernel_rows(features)
 
 
-def _own_lengthscales(given: Given) -> str | None:
-    if given.metric not in LEARNED or not (given.own_kernel or given.own_map):
-        return None
-    return (
-        f"{given.write('metric')} learns lengthscales, but the kernel or map given has its own: keep "
-        f"{given.write('metric', 'auto')}, or give the kernel by name."
-    )
+def _has_learned_bins(given: Given) -> bool:
+    return given.binned and (given.features == "hybrid" or given.metric in LEARNED)
 
 
-def _exact_bins(given: Given) -> str | None:
-    if given.solver != "exact" or not given.binned:
-        return None
-    return (
-        f"{given.write('solver')} computes the kernel itself, without {given.write('features')}: keep "
-        f"{given.write('features', 'auto')}; the kernel of bins is {given.write('kernel', 'laplacian')}."
-    )
-
-
-def _direct_bins(given: Given) -> str | None:
-    if given.solver != "direct" or not given.binned:
-        return None
-    return (
-        f"{given.write('solver')} needs dense features; bins are solved by conjugate gradients: use "
-        f"{given.write('solver', 'auto')} or {given.write('solver', 'cg')}."
-    )
-
-
-def _criterion_of_bins(given: Given) -> str | None:
-    if not given.criterion or not given.binned:
-        return None
-    return (
-        f"{given.write('alpha')} needs the direct solver; bins are solved by conjugate gradients: use "
-        f"{given.write('alpha', 'auto')} or numbers, or {given.write('features', 'fourier')}."
-    )
-
-
-def _criterion_by_iterations(given: Given) -> str | None:
-    if not given.criterion or given.solver != "cg":
-        return None
-    return (
-        f"{given.write('alpha')} needs the direct solver: use {given.write('solver', 'direct')}, or "
-        f"{given.write('alpha', 'auto')} or numbers."
-    )
-
-
-def _learned_bins(given: Given) -> str | None:
-    learned = given.binned and (given.features == "hybrid" or given.metric in LEARNED)
-    if not learned or (not given.own_kernel and given.kernel in ("auto", "laplacian")):
-        return None
-    return (
-        f"{given.write('features')} with a learned metric needs the Laplacian kernel: use "
-        f"{given.write('kernel', 'auto')}, or {given.write('features', 'fourier')}."
-    )
-
-
-def _kernel_without_bins(given: Given) -> str | None:
-    if not given.binned or given.own_kernel or given.kernel in ("auto", *(names := kernels_with_bins())):
-        return None
-    return (
-        f"{given.write('kernel')} has no bins: use auto, {', '.join(names[:-1])} or {names[-1]}, or "
-        f"{given.write('features', 'fourier')}."
-    )
-
-
-def _one_lengthscale_of_hybrids(given: Given) -> str | None:
-    if given.features != "hybrid" or given.metric != "isotropic":
-        return None
-    return (
-        f"{given.write('features')} learns its metrics: use {given.write('metric', 'auto')}, ard or full, or, in "
-        "Python, ConcatenatedFeatures."
-    )
-
-
-def _loss_of_all_rows(given: Given) -> str | None:
-    if given.solver != "exact" or given.loss in ("auto", "squared"):
-        return None
-    return (
-        f"{given.write('solver')} minimises squared errors: use {given.write('solver', 'auto')}, or "
-        f"{given.write('loss', 'squared')}."
-    )
-
-
-def _uncertainty_by_loss(given: Given) -> str | None:
-    if not given.uncertainty or given.loss in ("auto", "squared"):
-        return None
-    return (
-        f"Standard deviations and intervals need the squared loss: use {given.write('loss', 'squared')}, or leave "
-        "uncertainty out; for a single quantile use the quantile loss."
-    )
-
-
-RULES: tuple[tuple[str, Callable[[Given], str | None]], ...] = (
-    ("kernel", _kernel_beside_a_map),
-    ("features", _kernel_rows),
-    ("metric", _own_lengthscales),
-    ("solver", _exact_bins),
-    ("solver", _direct_bins),
-    ("alpha", _criterion_of_bins),
-    ("alpha", _criterion_by_iterations),
-    ("kernel", _learned_bins),
-    ("kernel", _kernel_without_bins),
-    ("metric", _one_lengthscale_of_hybrids),
-    ("loss", _loss_of_all_rows),
-    ("uncertainty", _uncertainty_by_loss),
+RULES = (
+    Rule(
+        "kernel",
+        lambda given: given.own_map and given.kernel != "auto",
+        "features is a map with its own kernel: keep {kernel:auto}.",
+    ),
+    Rule(
+        "features",
+        lambda given: given.solver != "exact" and _has_kernel_rows(given.features),
+        "KernelRows belong to solver='exact', which makes them of a kernel: use solver='exact', or kernel=.",
+    ),
+    Rule(
+        "metric",
+        lambda given: given.metric in LEARNED and (given.own_kernel or given.own_map),
+        "{metric} learns lengthscales, but the kernel or map given has its own: keep {metric:auto}, or give the kernel "
+        "by name.",
+    ),
+    Rule(
+        "solver",
+        lambda given: given.solver == "exact" and given.binned,
+        "{solver} computes the kernel itself, without {features}: keep {features:auto}; the kernel of bins is "
+        "{kernel:laplacian}.",
+    ),
+    Rule(
+        "solver",
+        lambda given: given.solver == "direct" and given.binned,
+        "{solver} needs dense features; bins are solved by conjugate gradients: use {solver:auto} or {solver:cg}.",
+    ),
+    Rule(
+        "alpha",
+        lambda given: given.criterion and given.binned,
+        "{alpha} needs the direct solver; bins are solved by conjugate gradients: use {alpha:auto} or numbers, or "
+        "{features:fourier}.",
+    ),
+    Rule(
+        "alpha",
+        lambda given: given.criterion and given.solver == "cg",
+        "{alpha} needs the direct solver: use {solver:direct}, or {alpha:auto} or numbers.",
+    ),
+    Rule(
+        "kernel",
+        lambda given: _has_learned_bins(given) and (given.own_kernel or given.kernel not in ("auto", "laplacian")),
+        "{features} with a learned metric needs the Laplacian kernel: use {kernel:auto}, or {features:fourier}.",
+    ),
+    Rule(
+        "kernel",
+        lambda given: (
+            given.binned and not given.own_kernel and given.kernel != "auto" and given.kernel not in kernels_with_bins()
+        ),
+        "{kernel} has no bins: use {kernels with bins}, or {features:fourier}.",
+    ),
+    Rule(
+        "metric",
+        lambda given: given.features == "hybrid" and given.metric == "isotropic",
+        "{features} learns its metrics: use {metric:auto}, ard or full, or, in Python, ConcatenatedFeatures.",
+    ),
+    Rule(
+        "loss",
+        lambda given: given.solver == "exact" and given.loss not in ("auto", "squared"),
+        "{solver} minimises squared errors: use {solver:auto}, or {loss:squared}.",
+    ),
+    Rule(
+        "uncertainty",
+        lambda given: bool(given.uncertainty) and given.loss not in ("auto", "squared"),
+        "Standard deviations and intervals need the squared loss: use {loss:squared}, or leave uncertainty out; for a "
+        "single quantile use the quantile loss.",
+    ),
 )
 
 
