@@ -55,8 +55,8 @@ def foretold_and_taken(data: str, case: Case, solver: str) -> tuple[float, float
     from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
     from bochner.engines.local import n_threads
     from bochner.kernels import Gaussian
+    from bochner.planning.cost_model import ProblemSize, direct_seconds, iterative_seconds
     from bochner.planning.measured_costs import machine_costs
-    from bochner.planning.solver import Task, direct_seconds, iterative_seconds
 
     rows, n = load(data), size(case.n_rows)
     X, labels = rows.X.to_numpy(np.float32)[:n], rows.y[:n]
@@ -72,7 +72,7 @@ def foretold_and_taken(data: str, case: Case, solver: str) -> tuple[float, float
     busy, taken = (time.process_time() - busy) / n_threads(), time.perf_counter() - start
     alphas = None if case.alpha is None else np.array([case.alpha])
     sizes, wide = (n, model.coef_.shape[1], float(n)), model.coef_.dtype == np.float64
-    task = Task(*sizes, alphas, case.classes, wide, n_columns=X.shape[1])
+    task = ProblemSize(*sizes, alphas, case.classes, wide, n_columns=X.shape[1])
     foretell = direct_seconds if solver == "direct" else iterative_seconds
     return foretell(case.D, task, costs), taken, busy, model.n_iter_
 

@@ -49,14 +49,14 @@ def test_are_the_usual_ones_where_the_clock_stands_still(file, monkeypatch):
 
 def test_decide_on_the_solver_alone(monkeypatch):
     """The map, its size and the precision are the same on every machine."""
-    monkeypatch.setattr("bochner.planning.solver.WORTH_MEASURING", 0)
-    monkeypatch.setattr("bochner.planning.solver.WORTH_ROUNDING", 0)
+    monkeypatch.setattr("bochner.planning.cost_model.WORTH_MEASURING", 0)
+    monkeypatch.setattr("bochner.planning.cost_model.WORTH_ROUNDING", 0)
     options, models = {"metric": "isotropic", "features": "fourier", "alpha": 1.0, "random_state": 0}, []
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 3))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600)
     for machine in (replace(COSTS, product=1.0), replace(COSTS, float_pass=1.0)):
-        monkeypatch.setattr("bochner.planning.solver.machine_costs", lambda machine=machine: machine)
+        monkeypatch.setattr("bochner.planning.cost_model.machine_costs", lambda machine=machine: machine)
         models.append(KernelMachineRegressor(**options).fit(X, y))
     one, two = models
     assert (one.solver_, two.solver_) == ("cg", "direct")

@@ -9,7 +9,14 @@ from sklearn.base import clone
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
 from bochner.engines.costs import COSTS
 from bochner.kernels import Gaussian, Laplacian
-from bochner.planning.solver import Task, by_leverage, direct_seconds, iterations, iterative_seconds, plan
+from bochner.planning.cost_model import (
+    ProblemSize,
+    by_leverage,
+    choose_solver,
+    direct_seconds,
+    iterations,
+    iterative_seconds,
+)
 
 FOURIER = FourierFeatures(Gaussian(2.0), 40, random_state=0)
 BINS = BinningFeatures(Laplacian(8.0), 30, random_state=1)
@@ -17,7 +24,7 @@ MIXED = ConcatenatedFeatures([FOURIER, BINS])
 
 
 def task(n, searched=False, calibrated=False, alpha=1.0, K=1):
-    return Task(n, K, float(n), None if searched else np.array([alpha]), calibrated)
+    return ProblemSize(n, K, float(n), None if searched else np.array([alpha]), calibrated)
 
 
 class TestPlan:
@@ -27,33 +34,33 @@ class TestPlan:
     @pytest.mark.parametrize("n", [1, 1000, 20_000])
     @pytest.mark.parametrize("searched", [False, True])
     def test_small_problems_are_solved_directly(self, n, searched):
-        solver, reason = plan("auto", self.drawn(2000), task(n, searched))
+        solver, reason = choose_solver("auto", self.drawn(2000), task(n, searched))
         assert solver == "direct"
         assert "with conjugate gradients" in reason
         assert "with the Gram matrix" in reason
 
     def test_large_ones_are_not(self, monkeypatch):
-        monkeypatch.setattr("bochner.planning.solver.available_memory", lambda: None)
-        assert plan("auto", self.drawn(20_000), task(522_000, True), COSTS).solver == "cg"
-        assert plan("auto", self.drawn(2048), task(60_000, True), COSTS).solver == "direct"
+        monkeypatch.setattr("bochner.planning.cost_model.available_memory", lambda: None)
+        assert choose_solver("auto", self.drawn(20_000), task(522_000, True), COSTS).solver == "cg"
+        assert choose_solver("auto", self.drawn(2048), task(60_000, True), COSTS).solver == "direct"
 
     def test_the_machine_decides(self, monkeypatch):
         """Where its products cost ten times as much, or its passes; problems of less than half a second do not ask."""
-        monkeypatch.setattr("bochner.planning.solver.available_memory", lambda: None)
+        monkeypatch.setattr("bochner.planning.cost_model.available_memory", lambda: None)
         machines = {"cg": replace(COSTS, gram=1e-10), "direct": replace(COSTS, byte_pass=2e-9)}
         for solver, costs in machines.items():
-            monkeypatch.setattr("bochner.planning.solver.machine_costs", lambda costs=costs: costs)
-            assert plan("auto", self.drawn(5000), task(100_000)).solver == solver
-        monkeypatch.delattr("bochner.planning.solver.machine_costs")
-        assert plan("auto", self.drawn(1000), task(90_000)).solver == "direct"
+            monkeypatch.setattr("bochner.planning.cost_model.machine_costs", lambda costs=costs: costs)
+            assert choose_solver("auto", self.drawn(5000), task(100_000)).solver == solver
+        monkeypatch.delattr("bochner.planning.cost_model.machine_costs")
+        assert choose_solver("auto", self.drawn(1000), task(90_000)).solver == "direct"
 
     def test_memory_decides_first(self, monkeypatch):
         features = self.drawn(2000)
-        monkeypatch.setattr("bochner.planning.solver.available_memory", lambda: 44 * 2000**2)
-        solver, reason = plan("auto", features, task(5000, True))
+        monkeypatch.setattr("bochner.planning.cost_model.available_memory", lambda: 44 * 2000**2)
+        solver, reason = choose_solver("auto", features, task(5000, True))
         assert solver == "cg"
         assert "2,000 features does not fit in the free memory" in reason
-        assert plan("direct", features, task(1000, True)).solver == "direct"
+        assert choose_solver("direct", features, task(1000, True)).solver == "direct"
 
     def test_every_run_is_counted(self):
         """That for rows left out, at which the last one begins; the search as a run on fewer rows."""
@@ -79,18 +86,18 @@ class TestPlan:
         assert not by_leverage(2000, task(261_000, calibrated=True, alpha=0.1))
 
     def test_double_precision_costs_more(self):
-        one, two = (Task(20_000, 1, 2e4, np.array([1.0]), True, wide) for wide in (False, True))
+        one, two = (ProblemSize(20_000, 1, 2e4, np.array([1.0]), True, wide) for wide in (False, True))
         for seconds in (direct_seconds, iterative_seconds):
             assert 1.2 < seconds(2000, two) / seconds(2000, one) < 2.5
 
     def test_what_is_asked_for(self):
         for solver in ("direct", "cg"):
-            assert plan(solver, self.drawn(20), task(1000, True)) == (solver, "as requested")
+            assert choose_solver(solver, self.drawn(20), task(1000, True)) == (solver, "as requested")
 
     def test_bins(self):
         for features in (BINS, MIXED):
             drawn = self.drawn(0, features)
             for solver in ("auto", "cg"):
-                assert plan(solver, drawn, task(1000, True)) == ("cg", "the features are sparse")
+                assert choose_solver(solver, drawn, task(1000, True)) == ("cg", "the features are sparse")
             with pytest.raises(ValueError, match="solver='direct' needs dense features"):
-                plan("direct", drawn, task(1000, True))
+                choose_solver("direct", drawn, task(1000, True))

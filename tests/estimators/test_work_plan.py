@@ -11,7 +11,7 @@ from pyarrow import csv, parquet
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, settings
 from bochner.inputs.training import FEWEST_SAMPLED, gathers, sampled_rows
 from bochner.kernels import Gaussian, Laplacian
-from bochner.planning.plan import described, duration, estimated_rows
+from bochner.planning.plan import duration, estimated_rows, table_shape
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size
 from bochner.sources.base import TableSource
@@ -123,14 +123,14 @@ def test_rows_of_text_are_estimated(tmp_path, suffix):
     text = (tmp_path / "t.csv").read_bytes()
     path.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
     assert estimated_rows(path) == pytest.approx(rows, rel=0.15)
-    found = described(path, "y")
+    found = table_shape(path, "y")
     assert (found.estimated, found.n_columns, found.what) == (True, 1, "1 CSV file")
     assert str(fourier(100).plan(path, "y")).startswith("data     1 CSV file: about ")
 
 
 def test_paths_tell_their_rows(tmp_path):
     parquet.write_table(pa.table({"x": np.zeros(700), "y": np.zeros(700)}), tmp_path / "rows.parquet")
-    assert described(tmp_path, "y").n_rows == 700
+    assert table_shape(tmp_path, "y").n_rows == 700
     assert "700 rows x 1 columns" in fourier(100).plan(str(tmp_path / "*.parquet"), "y").data
 
 

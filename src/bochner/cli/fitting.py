@@ -32,7 +32,7 @@ from bochner.data.table import TableEncoder
 from bochner.estimators.parameters import CLASS_LOSSES, NUMBER_LOSSES
 from bochner.loops.clock import CLOCK
 from bochner.persistence import describe, load, save
-from bochner.planning.plan import described
+from bochner.planning.plan import table_shape
 from bochner.settings import peak_bytes, settings
 from bochner.sources.base import TableSource
 from bochner.sources.hash_split import HashSplit, filter_rows
@@ -393,7 +393,7 @@ def plan(arguments: Fit) -> dict[str, Any]:
     """Plan one fit of all rows, without a look at any."""
     path, run = arguments.data, arguments.run
     with run.limited(), errors_of(path):
-        rows = described(path, arguments.target, sample=run.sample, exclude=arguments.exclude)
+        rows = table_shape(path, arguments.target, sample=run.sample, exclude=arguments.exclude)
         if rows.names is not None and arguments.target not in rows.names:
             raise missing_column(arguments.target, list(rows.names), path)
         task, notes = asked_task(arguments), list[str]()

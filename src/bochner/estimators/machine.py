@@ -53,9 +53,9 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.planning.plan import Plan, Rows, described, plan_fit, refuse_limit
+from bochner.planning.cost_model import choose_solver, choose_streamed_solver
+from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
 from bochner.planning.request import FitRequest
-from bochner.planning.solver import plan, plan_stream
 from bochner.selection.budget import Budget
 from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
@@ -496,7 +496,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
                 alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
         size = rows.n_rows, source.n_outputs, rows.weight, self.encoder_.n_features_out_
         problem_size = self._request.problem_size(*size, alpha, dtype.itemsize == 8, chosen)
-        chooser = plan if rows.way == "whole" else plan_stream
+        chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, problem_size)
         needs = Needs(self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals"))
         merges = self.loss not in NUMBER_LOSSES
@@ -556,7 +556,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
             return stream
         if current().memory_limit is not None:
-            refuse_limit(self._request, described(X, target.y, is_classifier(self)))
+            refuse_limit(self._request, table_shape(X, target.y, is_classifier(self)))
         return None
 
     def _refuse(self, rows: str) -> None:
@@ -716,9 +716,9 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         >>> plan.solver, plan.gathered, plan.n_passes
         ('direct', True, 1)
         """
-        return self.plan_rows(described(X, y, is_classifier(self)))
+        return self.plan_rows(table_shape(X, y, is_classifier(self)))
 
-    def plan_rows(self, rows: Rows) -> Plan:
+    def plan_rows(self, rows: TableShape) -> Plan:
         """Plan a fit of a table that is described."""
         return plan_fit(self._request, rows)
 

@@ -21,17 +21,17 @@ from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.inputs.training import AROUND, GATHERED_SHARE, gathers, row_bytes, sampled_rows
 from bochner.markup import table
-from bochner.planning.request import FitRequest
-from bochner.planning.solver import (
+from bochner.planning.cost_model import (
     AGAIN_SHARE,
     USUAL_RATIO,
-    Task,
+    ProblemSize,
     costs_for,
     direct_seconds,
     iterations,
     iterative_seconds,
     solver_in_memory,
 )
+from bochner.planning.request import FitRequest
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import GRAM_LIMIT
@@ -73,7 +73,7 @@ class Pass(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableShape:
     """The table that is to be fitted.
 
     Attributes
@@ -108,7 +108,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Way:
+class SolverPlan:
     """One way to solve.
 
     Attributes
@@ -230,7 +230,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, exclude: Collection[str] = ()) -> Rows:
+def table_shape(
+    X: Any, y: Any, classes: bool = False, sample: int | None = None, exclude: Collection[str] = ()
+) -> TableShape:
     """What there is to fit, by the schema and the numbers of rows alone.
 
     Parameters
@@ -253,13 +255,13 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
     apart = is_collection(y) or is_delayed(y) or isinstance(y, np.ndarray)
     targets = [y] if isinstance(y, str) else [] if y is None or apart else list(y)
     wanted = Selection(exclude=tuple(exclude), named=tuple(targets))
-    found = X if isinstance(X, TableSource) else _glance(X, exclude) or open_selected(X, wanted, sample=sample)
+    found = X if isinstance(X, TableSource) else _csv_shape(X, exclude) or open_selected(X, wanted, sample=sample)
     schema = found.schema
     names = None if isinstance(schema, int) else tuple(schema.names)
     left_out = set(names or ()) & {*targets, *exclude}
     n_rows, estimated = (_n_rows(found), False) if isinstance(found, TableSource) else (found.n_rows, True)
     known = isinstance(schema, pa.Schema) and targets and targets[0] in schema.names
-    return Rows(
+    return TableShape(
         found.what,
         n_rows,
         (schema if isinstance(schema, int) else len(schema)) - len(left_out),
@@ -273,7 +275,7 @@ def described(X: Any, y: Any, classes: bool = False, sample: int | None = None, 
     )
 
 
-def _held(X: Any, y: Any, classes: bool) -> Rows:
+def _held(X: Any, y: Any, classes: bool) -> TableShape:
     shape = np.shape(X)
     if len(shape) != 2:
         raise ValueError(f"X must have rows and columns, and has shape {shape}.")
@@ -282,7 +284,7 @@ def _held(X: Any, y: Any, classes: bool) -> Rows:
     if classes and n_outputs == 1 and y is not None and not named:
         n_classes = len(np.unique(np.asarray(y)))
         n_outputs = 1 if n_classes <= 2 else n_classes
-    return Rows(f"{type(X).__name__} in memory", shape[0], shape[1] - named, n_outputs)
+    return TableShape(f"{type(X).__name__} in memory", shape[0], shape[1] - named, n_outputs)
 
 
 def _n_outputs(y: Any) -> int:
@@ -291,7 +293,7 @@ def _n_outputs(y: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Glance:
+class CsvShape:
     """What the first lines and the sizes of CSV files tell."""
 
     schema: pa.Schema
@@ -300,7 +302,7 @@ class Glance:
     sparse: bool = False
 
 
-def _glance(data: Any, exclude: Collection[str]) -> Glance | None:
+def _csv_shape(data: Any, exclude: Collection[str]) -> CsvShape | None:
     """What is seen of CSV files without reading them; None of all else."""
     if not isinstance(data, str | os.PathLike | list | tuple) or is_delayed(data):
         return None
@@ -310,7 +312,7 @@ def _glance(data: Any, exclude: Collection[str]) -> Glance | None:
     what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
     schemas = [whole_span(file).schema([], {}) for file in (files if exclude else files[:1])]
     require(dict.fromkeys(name for schema in schemas for name in schema.names), exclude)
-    return Glance(schemas[0], sum(map(estimated_rows, files)), what)
+    return CsvShape(schemas[0], sum(map(estimated_rows, files)), what)
 
 
 def _n_rows(source: TableSource) -> int:
@@ -334,13 +336,13 @@ def estimated_rows(path: str | os.PathLike[str]) -> int:
     return max(round(total * lines / max(read, 1)) - 1, 1)
 
 
-def _entry_seconds(source: TableSource | Glance) -> float:
+def _entry_seconds(source: TableSource | CsvShape) -> float:
     if source.sparse:
         return SPARSE_ENTRY
     return TEXT_ENTRY if any(kind in source.what for kind in ("CSV", "TSV")) else ENTRY
 
 
-class Map(NamedTuple):
+class MapSize(NamedTuple):
     """The features that are planned with.
 
     Attributes
@@ -363,7 +365,7 @@ class Map(NamedTuple):
     steps: int = BIN_STEPS
 
 
-def block_rows(rows: Rows, features: Map, limit: int | None) -> int:
+def block_rows(rows: TableShape, features: MapSize, limit: int | None) -> int:
     """Rows that are mapped at once: they and their features take 64 MB at most, or a sixteenth of a limit."""
     n_bytes = BLOCK_BYTES if limit is None else min(BLOCK_BYTES, limit // 16)
     entry = 4 if features.dense else 12
@@ -376,7 +378,7 @@ def working_bytes(limit: int | None) -> int:
     return n_bytes if limit is None else min(n_bytes, limit // 4)
 
 
-def held_way(rows: Rows, features: Map, task: Task, solver: str) -> Way:
+def plan_in_memory(rows: TableShape, features: MapSize, task: ProblemSize, solver: str) -> SolverPlan:
     """The way to fit rows in memory."""
     n, D, K = rows.n_rows, features.size, rows.n_outputs
     costs = costs_for(n, D)
@@ -384,18 +386,22 @@ def held_way(rows: Rows, features: Map, task: Task, solver: str) -> Way:
     if not features.dense:
         one = _bin_seconds(rows, features)
         passes = Pass("iterations on the stored bins", features.steps, features.steps * one)
-        return Way("cg", (passes,), 0.0, 12 * n * D, 4.0 * features.steps * n * D * K, reason)
+        return SolverPlan("cg", (passes,), 0.0, 12 * n * D, 4.0 * features.steps * n * D * K, reason)
     if solver == "direct":
         N, passes = min(n, D), Pass("the moments of the features", 1, direct_seconds(D, task, costs))
-        return Way(solver, (passes,), 0.0, factor_bytes(n, D, K, np.float32), float(n * D * N + N**3 / 3), reason)
+        return SolverPlan(
+            solver, (passes,), 0.0, factor_bytes(n, D, K, np.float32), float(n * D * N + N**3 / 3), reason
+        )
     if solver == "exact":
-        return Way(solver, (Pass("all kernel values", 1, costs.gram * n**3),), 0.0, 12 * n * n, n**3 / 3, reason)
+        return SolverPlan(solver, (Pass("all kernel values", 1, costs.gram * n**3),), 0.0, 12 * n * n, n**3 / 3, reason)
     steps = round(iterations(USUAL_RATIO * task.weight, task.weight))
     passes = Pass("iterations on the stored features", steps, iterative_seconds(D, task, costs))
-    return Way(solver, (passes,), 0.0, n * D, 4.0 * steps * n * D * K, reason)
+    return SolverPlan(solver, (passes,), 0.0, n * D, 4.0 * steps * n * D * K, reason)
 
 
-def streamed_ways(rows: Rows, features: Map, task: Task, solver: str, sample: int) -> list[Way]:
+def plans_in_passes(
+    rows: TableShape, features: MapSize, task: ProblemSize, solver: str, sample: int
+) -> list[SolverPlan]:
     """The ways to fit rows that are read again in every pass, the better ones first; a sample of them is in memory."""
     costs = costs_for(rows.n_rows, features.size)
     if features.dense:
@@ -407,14 +413,14 @@ def streamed_ways(rows: Rows, features: Map, task: Task, solver: str, sample: in
     return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
 
 
-def _dense_direct(rows: Rows, features: Map, task: Task, costs: Costs) -> Way:
+def _dense_direct(rows: TableShape, features: MapSize, task: ProblemSize, costs: Costs) -> SolverPlan:
     n, D = rows.n_rows, features.size
     sums = Pass("the moments of the features", 1, direct_seconds(D, task, costs) + _per_entry(rows, rows.entry_seconds))
     n_bytes = factor_bytes(n, D, rows.n_outputs, np.float32)
-    return Way("direct", (sums,), 0.0, n_bytes, float(n * D * (D + 2 * rows.n_columns) + D**3 / 3), "one pass")
+    return SolverPlan("direct", (sums,), 0.0, n_bytes, float(n * D * (D + 2 * rows.n_columns) + D**3 / 3), "one pass")
 
 
-def _dense_iterations(rows: Rows, features: Map, task: Task, costs: Costs) -> Way:
+def _dense_iterations(rows: TableShape, features: MapSize, task: ProblemSize, costs: Costs) -> SolverPlan:
     n, D, K = rows.n_rows, features.size, rows.n_outputs
     m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
     held = 4 * D * min(4 * D, n) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
@@ -423,19 +429,19 @@ def _dense_iterations(rows: Rows, features: Map, task: Task, costs: Costs) -> Wa
     passes = (Pass("iterations, which compute the features again", steps, steps * one),)
     flops = steps * float(n) * D * (2 * rows.n_columns + 4 * K) + float(m) ** 2 * D
     reason = f"the Gram matrix of {D:,} features does not fit"
-    return Way("cg", passes, m**2 * D * costs.gram, held + 2 * BLOCK_BYTES + 40 * D * K, flops, reason)
+    return SolverPlan("cg", passes, m**2 * D * costs.gram, held + 2 * BLOCK_BYTES + 40 * D * K, flops, reason)
 
 
-def _hashed_direct(rows: Rows, features: Map, costs: Costs) -> Way:
+def _hashed_direct(rows: TableShape, features: MapSize, costs: Costs) -> SolverPlan:
     n, P, C = rows.n_rows, features.size, features.size * features.n_buckets
     one = n * HASHED_PAIR * P * P / n_threads() + _per_entry(rows, rows.entry_seconds)
     flops = float(n) * P * (P + rows.n_columns) + C**3 / 3
     n_bytes = factor_bytes(n, C, rows.n_outputs, np.float32, binned=True)
     sums = Pass("the moments of the bins in buckets", 1, one)
-    return Way("direct", (sums,), C**3 / 2 * costs.product, n_bytes, flops, "one pass")
+    return SolverPlan("direct", (sums,), C**3 / 2 * costs.product, n_bytes, flops, "one pass")
 
 
-def _bin_iterations(rows: Rows, features: Map, sample: int) -> Way:
+def _bin_iterations(rows: TableShape, features: MapSize, sample: int) -> SolverPlan:
     n, P, K = rows.n_rows, features.size, rows.n_outputs
     columns = P * features.n_buckets or P * OCCUPIED * sample
     steps = max(features.steps // 2, 2)  # from the solution for the sample
@@ -445,15 +451,17 @@ def _bin_iterations(rows: Rows, features: Map, sample: int) -> Way:
     )
     n_bytes = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * BLOCK_BYTES
     flops, first = steps * float(n) * P * (rows.n_columns + 4 * K), features.steps * bins * sample / max(n, 1)
-    return Way("cg", (passes,), first, n_bytes, flops, "bins are fitted on a sample first, whose table of bins is kept")
+    return SolverPlan(
+        "cg", (passes,), first, n_bytes, flops, "bins are fitted on a sample first, whose table of bins is kept"
+    )
 
 
-def _bin_seconds(rows: Rows, features: Map) -> float:
+def _bin_seconds(rows: TableShape, features: MapSize) -> float:
     """Seconds to look up all bins of all rows, on all threads."""
     return rows.n_rows * BIN * features.size * (0.5 + 0.5 * rows.n_outputs) / n_threads()
 
 
-def _per_entry(rows: Rows, seconds: float) -> float:
+def _per_entry(rows: TableShape, seconds: float) -> float:
     """Seconds for all entries, on all threads, where one takes so many."""
     return rows.n_rows * rows.n_columns * seconds / n_threads()
 
@@ -483,7 +491,7 @@ class Planner:
         Bytes beside those of the solver.
     """
 
-    def __init__(self, request: FitRequest, table: Rows, limit: int | None) -> None:
+    def __init__(self, request: FitRequest, table: TableShape, limit: int | None) -> None:
         remote = not table.held and current_engine().is_remote
         self.request, self.table, self.limit = request, table, limit
         self.gathered = table.sample is None and gathers(table.n_rows, table.n_columns, limit, remote)
@@ -523,21 +531,21 @@ class Planner:
             else "",
         )
 
-    def within(self, room: int | None, features: Map | None = None) -> Way | None:
+    def within(self, room: int | None, features: MapSize | None = None) -> SolverPlan | None:
         """The best way, with other features where some are given, that takes no more memory; None where none does."""
-        ways = self._ways(features or self.features)
+        ways = self._solver_plans(features or self.features)
         return next((way for way in ways if room is None or self.base + way.n_bytes <= room), None)
 
-    def _ways(self, features: Map) -> list[Way]:
+    def _solver_plans(self, features: MapSize) -> list[SolverPlan]:
         """The ways to solve, the better ones first."""
         request, table = self.request, self.table
         n, wide = table.n_rows, request.dtype(table.n_rows).itemsize == 8
         task = request.problem_size(n, table.n_outputs, float(n), table.n_columns, request.alpha, wide, self.learned)
         if not self.gathered:
-            return streamed_ways(table, features, task, request.asked_solver, self.sample)
-        return [held_way(table, features, task, request.asked_solver)]
+            return plans_in_passes(table, features, task, request.asked_solver, self.sample)
+        return [plan_in_memory(table, features, task, request.asked_solver)]
 
-    def _map(self) -> tuple[Map, bool, str]:
+    def _map(self) -> tuple[MapSize, bool, str]:
         """The map that the arguments and the numbers of rows lead to; whether it is learned; why."""
         request, table = self.request, self.table
         if not isinstance(request.features, str):
@@ -553,9 +561,9 @@ class Planner:
                 P = int(np.clip(POLICY.final_entries / self.sample / outputs, *POLICY.final_grids))
             text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
             why = f"bins are used beyond {POLICY.rows_for_bins_alone:,} rows" if wanted == "auto" else ""
-            return Map(text, P, False, steps=POLICY.final_steps if learned else BIN_STEPS), learned, why
+            return MapSize(text, P, False, steps=POLICY.final_steps if learned else BIN_STEPS), learned, why
         D = request.size(table.n_rows)
-        return Map(f"{D:,} Fourier features", D, True), learned, COMPARED if wanted == "auto" and learned else ""
+        return MapSize(f"{D:,} Fourier features", D, True), learned, COMPARED if wanted == "auto" and learned else ""
 
     def _row_bytes(self) -> int:
         """Of the rows in memory: all, but for what is there already, or the sample."""
@@ -566,7 +574,7 @@ class Planner:
 
     def _refusal(self, room: int) -> str:
         """That nothing fits, and what would."""
-        need = self.base + min(way.n_bytes for way in self._ways(self.features))
+        need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
         size, cures = float(self.features.size), []
         while (size := size / MORE) >= LEAST_SIZE:
             smaller = self.features._replace(size=int(float(f"{size:.2g}")))
@@ -580,7 +588,7 @@ class Planner:
         what = f"{self.features.text} of {self.table.n_rows:,} rows"
         return f"{what} need {as_size(need)} of memory, and {here}: {cure}."
 
-    def _cures(self, way: Way) -> tuple[str, ...]:
+    def _cures(self, way: SolverPlan) -> tuple[str, ...]:
         """What would take less time, where rows are read in each pass."""
         cures, table = [], self.table
         n_passes = sum(one.times for one in way.passes)
@@ -595,13 +603,13 @@ class Planner:
         return tuple(cures)
 
 
-def plan_fit(request: FitRequest, table: Rows) -> Plan:
+def plan_fit(request: FitRequest, table: TableShape) -> Plan:
     """Plan a fit of a table that is described, by the memory limit of the settings or the memory that is free."""
     limit = current().memory_limit
     return Planner(request, table, limit).plan(available_memory() if limit is None else limit)
 
 
-def least_limit(request: FitRequest, table: Rows, room: int) -> str:
+def least_limit(request: FitRequest, table: TableShape, room: int) -> str:
     """The least memory limit that works, in steps of a tenth from what is too little, as settings take it."""
     enough = max(room, LEAST_LIMIT)
     with settings(memory_limit=None):  # lest the plan itself be refused
@@ -610,7 +618,7 @@ def least_limit(request: FitRequest, table: Rows, room: int) -> str:
     return as_size(MORE * enough)
 
 
-def refuse_limit(request: FitRequest, table: Rows) -> None:
+def refuse_limit(request: FitRequest, table: TableShape) -> None:
     """Raise MemoryError for a limit that does not even hold so few rows that all of them are the sample."""
     limit, held = current().memory_limit or 0, GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns)
     least = least_limit(request, table, int(held) + POLICY.loaded_bytes)
@@ -621,14 +629,14 @@ def refuse_limit(request: FitRequest, table: Rows) -> None:
     )
 
 
-def _given(features: FeatureMap, n_columns: int) -> Map:
+def _given(features: FeatureMap, n_columns: int) -> MapSize:
     """A map that was given."""
     drawn = clone(features).draw(n_columns)
     maps = [leaf.features for leaf in leaves(drawn)]
     bins = [one for one in maps if isinstance(one, BinningFeatures)]
     if drawn.is_dense:
-        return Map(f"{drawn.n_features_out:,} features of {type(features).__name__}", drawn.n_features_out, True)
+        return MapSize(f"{drawn.n_features_out:,} features of {type(features).__name__}", drawn.n_features_out, True)
     buckets = int(bins[0].n_buckets or 0) if len(maps) == len(bins) == 1 else 0
     grids = sum(int(one.n_grids) for one in bins)
     text = f"bins of {grids:,} grids" + (f" in {buckets:,} buckets each" if buckets else "")
-    return Map(text + (" beside other features" if len(maps) > len(bins) else ""), grids, False, buckets)
+    return MapSize(text + (" beside other features" if len(maps) > len(bins) else ""), grids, False, buckets)

@@ -15,7 +15,7 @@ from bochner.features.binning import require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
-from bochner.planning.solver import Task
+from bochner.planning.cost_model import ProblemSize
 from bochner.selection.budget import choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
@@ -160,6 +160,6 @@ class FitRequest:
 
     def problem_size(
         self, n_rows: int, n_outputs: int, weight: float, n_columns: int, alpha: Any, wide: bool, chosen: bool
-    ) -> Task:
+    ) -> ProblemSize:
         """The size of the ridge problem, by which a solver is chosen and its time foretold."""
-        return Task(n_rows, n_outputs, weight, given_alphas(alpha), self.needs_unseen, wide, chosen, n_columns)
+        return ProblemSize(n_rows, n_outputs, weight, given_alphas(alpha), self.needs_unseen, wide, chosen, n_columns)

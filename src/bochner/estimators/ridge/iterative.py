@@ -24,7 +24,7 @@ from bochner.estimators.ridge.error_scale import LEARNED_ROWS, Affine, Calibrati
 from bochner.estimators.ridge.problem import Iterations, RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
-from bochner.planning.solver import Task, by_leverage
+from bochner.planning.cost_model import ProblemSize, by_leverage
 from bochner.selection.choose import Verdict
 from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_held_out
@@ -174,7 +174,7 @@ def _by_leverage(ridge: IterativeRidge, penalty: Penalty, problem: RidgeProblem)
         return False
     source, selected = ridge.design.source, problem.penalty_selected or problem.is_open
     size = source.n_rows, source.n_outputs, source.total_weight
-    task = Task(*size, penalty.of_maps, problem.needs.out_of_sample, chosen=selected)
+    task = ProblemSize(*size, penalty.of_maps, problem.needs.out_of_sample, chosen=selected)
     return by_leverage(int(ridge.edges[-1]), task)
 
 

@@ -1,4 +1,4 @@
-"""Direct solution or conjugate gradients, by what each would cost."""
+"""What each way to solve a ridge problem costs, and which solver is therefore chosen."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SolverChoice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task:
+class ProblemSize:
     """What is to be solved.
 
     Attributes
@@ -82,7 +82,7 @@ class Task:
         return self.alphas is None or len(self.alphas) > 1
 
 
-def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = None) -> SolverChoice:
+def choose_solver(solver: str, features: FeatureMap, task: ProblemSize, costs: Costs | None = None) -> SolverChoice:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
     Answers of the first are exact for every ridge term, so that the second must be twice as fast on a problem of some
@@ -93,7 +93,7 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     solver : {"auto", "direct", "cg", "exact"}
     features : FeatureMap
         Drawn.
-    task : Task
+    task : ProblemSize
     costs : Costs, optional
         By default the usual ones, and for larger problems those of this machine.
 
@@ -107,7 +107,7 @@ def plan(solver: str, features: FeatureMap, task: Task, costs: Costs | None = No
     return solver_in_memory(solver, features.is_dense, features.n_features_out, task, costs)
 
 
-def solver_in_memory(solver: str, dense: bool, D: int, task: Task, costs: Costs | None = None) -> SolverChoice:
+def solver_in_memory(solver: str, dense: bool, D: int, task: ProblemSize, costs: Costs | None = None) -> SolverChoice:
     """The same for D features of which only that is known, and whether they are dense."""
     if solver == "exact":
         return SolverChoice(solver, "as requested")
@@ -133,7 +133,7 @@ def costs_for(n_rows: int, D: int) -> Costs:
     return machine_costs() if n_rows * D**2 > WORTH_MEASURING else COSTS
 
 
-def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
+def choose_streamed_solver(solver: str, features: FeatureMap, task: ProblemSize) -> SolverChoice:
     """Choose for rows that are read again in every pass: sums in a single one, wherever there is memory for them.
 
     Parameters
@@ -142,7 +142,7 @@ def plan_stream(solver: str, features: FeatureMap, task: Task) -> SolverChoice:
         As it is given.
     features : FeatureMap
         Drawn.
-    task : Task
+    task : ProblemSize
     """
     D = features.n_features_out
     if not features.is_dense and (hashed_bins(features) is None or POLICY.hashed_columns < D):
@@ -167,7 +167,7 @@ def iterations(alpha: float, weight: float) -> float:
     return float(np.clip(many, LEAST_ITERATIONS, POLICY.most_iterations))
 
 
-def direct_seconds(D: int, task: Task, costs: Costs = COSTS) -> float:
+def direct_seconds(D: int, task: ProblemSize, costs: Costs = COSTS) -> float:
     """Seconds of the smaller matrix, of its factors, and of the leave-one-out errors that are looked at."""
     precision, N = costs.double if task.wide else 1.0, min(task.n_rows, D)
     product = costs.product * precision
@@ -180,7 +180,7 @@ def direct_seconds(D: int, task: Task, costs: Costs = COSTS) -> float:
     return sums + walk * (N**3 / 2 * product + (2 * seen if looked else 0.0))
 
 
-def iterative_seconds(D: int, task: Task, costs: Costs = COSTS) -> float:
+def iterative_seconds(D: int, task: ProblemSize, costs: Costs = COSTS) -> float:
     """Seconds of all runs of conjugate gradients: for the ridge term, for rows left out, and for the solution.
 
     The last begins at what the others found, where there are such.
@@ -206,7 +206,7 @@ def iterative_seconds(D: int, task: Task, costs: Costs = COSTS) -> float:
     return AROUND * (total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, task, costs))
 
 
-def by_leverage(D: int, task: Task) -> bool:
+def by_leverage(D: int, task: ProblemSize) -> bool:
     """Whether rows of the preconditioner drawn by their leverage save more time than they cost, by the usual costs.
 
     The solution depends on them, so that the machine at hand must not decide.
@@ -219,14 +219,14 @@ def by_leverage(D: int, task: Task) -> bool:
     return saved > LEVERAGE_GAIN * _leverage_seconds(n, D, COSTS)
 
 
-def _steps(task: Task) -> float:
+def _steps(task: ProblemSize) -> float:
     """Iterations of the run for a middle ridge term."""
     middle = USUAL_RATIO * task.weight if task.alphas is None else float(np.median(task.alphas))
     settled = task.calibrated and (task.chosen or task.searched)
     return iterations(middle, task.weight) * (SETTLED_SHARE if settled else 1.0)
 
 
-def _feature_seconds(task: Task, costs: Costs) -> float:
+def _feature_seconds(task: ProblemSize, costs: Costs) -> float:
     """Of a feature of a row: a pair of cosine and sine takes a product of the columns."""
     return (costs.feature + max(task.n_columns - 16, 0) / 2 * costs.product) * (costs.double if task.wide else 1.0)
 
@@ -249,7 +249,7 @@ def _factor_seconds(D: int, costs: Costs) -> float:
     return 0.0 if D <= GRAM_LIMIT else sampled_rows(D) ** 3 / 2 * costs.product
 
 
-def _step_seconds(rows: int, D: int, columns: int, task: Task, costs: Costs) -> float:
+def _step_seconds(rows: int, D: int, columns: int, task: ProblemSize, costs: Costs) -> float:
     """Of an iteration for so many right-hand sides at once."""
     entry = costs.float_pass + (columns - 1) * costs.float_column
     entry *= costs.double if task.wide else 1.0
