@@ -362,7 +362,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         UserWarning
             After `fit`, which keeps no sums: the fit starts again with these rows.
         """
-        X, y, sample_weight = self._batch(X, y, sample_weight)
+        X, y, sample_weight = self._open_part(X, y, sample_weight)
         if self._sums is None:
             classes = getattr(self, "classes_", None) if classes is None else classes
             if classes is None:
@@ -378,17 +378,17 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         check_consistent_length(X, y)
         return Target(y, checked_weight(sample_weight, X))
 
-    def _weighted(self, X: Any, target: Target) -> Target:
+    def _with_class_weights(self, X: Any, target: Target) -> Target:
         if self.class_weight is None:
             return target
         factor = compute_sample_weight(self.class_weight, target.y)
         weight = checked_weight(factor if target.weight is None else target.weight * factor, X)
         return target._replace(weight=weight)
 
-    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
+    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
         """The rows with the weights of their classes."""
         if self.class_weight is None or not overview.classes:
-            return super()._weighed(stream, overview)
+            return super()._stream_with_class_weights(stream, overview)
         labels, totals = np.array(list(overview.classes)), np.array(list(overview.classes.values()))
         if isinstance(self.class_weight, str):
             factors = totals.sum() / (len(totals) * totals)
@@ -403,7 +403,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self._refuse_other_targets(target, in_parts=True)
         return self._known_targets()
 
-    def _learn_summary(self, overview: TableSummary) -> Targets:
+    def _learn_target_of(self, overview: TableSummary) -> Targets:
         labels = list(overview.classes or {})
         text = any(isinstance(label, str) for label in labels)
         classes = np.array(labels, dtype=object if text else None)

@@ -184,7 +184,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         """Store the scale of the targets, or the classes; return how the solver's targets are made of them."""
 
     @abstractmethod
-    def _learn_summary(self, overview: TableSummary) -> Targets:
+    def _learn_target_of(self, overview: TableSummary) -> Targets:
         """The same by a summary of all rows."""
 
     @abstractmethod
@@ -205,11 +205,11 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         """Solve for other rows with all that was chosen."""
 
-    def _weighted(self, X: Any, target: Target) -> Target:
+    def _with_class_weights(self, X: Any, target: Target) -> Target:
         """Targets with the weights that parameters give them."""
         return target
 
-    def _weighed(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
+    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
         """The same of rows in passes: the rows, their sample, and the sum of the weights."""
         return stream, overview.sample, overview.weight
 
@@ -229,10 +229,10 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         target = self._checked_target(X, y, sample_weight)
         if (stream := self._large(X, target)) is not None:
             return self._fit_stream(stream)
-        target = self._weighted(X, target)
-        rows = self._prepare(X, target, self._learn_target(target))
+        target = self._with_class_weights(X, target)
+        rows = self._encode_rows(X, target, self._learn_target(target))
         choice = self._choose(rows)
-        design, problem = self._plan(rows, choice)
+        design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
         if crossed is not None:
             problem = replace(problem, needs=Needs())
@@ -251,13 +251,13 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         self._refuse("rows that are read in passes")
         engine = engine_of(stream)
         check_checkpoint(engine)
-        overview = self._look(stream)
+        overview = self._scan(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
             return self._fit(*overview.sample)
-        rows, source = self._seen(stream, overview, "streamed")
+        rows, source = self._open_stream(stream, overview, "streamed")
         choice = self._choose(rows)
-        design, problem = self._plan(rows, choice)
-        keep = self._keep_of(stream)
+        design, problem = self._draw_and_plan(rows, choice)
+        keep = self._checkpoint_of(stream)
         with self._progress(rows) as advance:
             passes = design.telling(advance).of(source).by(engine)
             ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
@@ -278,7 +278,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         if stream is not None:
             return self._refit_stream(stream)
         X = self._rows(X, reset=False)
-        target = self._weighted(X, self._checked_target(X, y, sample_weight))
+        target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
         self._solve_other_rows(X, target)
         return self
@@ -297,7 +297,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         dtype, seed, targets = self.coef_.dtype, self._seed(), self._known_targets()
         first = stream.table.sample or FIRST_ROWS
         overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
-        stream, (X, y, weight), _ = self._weighed(stream, overview)
+        stream, (X, y, weight), _ = self._stream_with_class_weights(stream, overview)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
         encode = partial(self.encoder_.encode, dtype=dtype)
         source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets)
@@ -306,7 +306,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
-            solution = solve(self.solver_, design, problem, start=self.coef_, keep=self._keep_of(stream))
+            solution = solve(self.solver_, design, problem, start=self.coef_, keep=self._checkpoint_of(stream))
         self._store_solution(solution)
         self.coef_ = solution.coef
         return self
@@ -319,21 +319,21 @@ class KernelMachine(IgnoresColumns, KernelParameter):
             raise ValueError("class_weight='balanced' needs all rows at once: give a dict of label to weight.")
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
-            overview = self._look(stream)
+            overview = self._scan(stream)
             if classes is not None:
                 named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
                 overview = replace(overview, classes=named)
-            rows, _ = self._seen(stream, overview, "summed")
+            rows, _ = self._open_stream(stream, overview, "summed")
         else:
             X = self._rows(X, reset=True)
-            target = self._weighted(X, self._checked_target(X, y, sample_weight))
-            rows = self._prepare(X, target, self._learn_target(target, classes))._replace(way="summed")
+            target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
+            rows = self._encode_rows(X, target, self._learn_target(target, classes))._replace(way="summed")
         self._request.refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
             features = hashed(choice.model.features, hashed_columns(rows.n_rows))
             choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
-        design, problem = self._plan(rows, choice)
+        design, problem = self._draw_and_plan(rows, choice)
         if self.solver_ != "direct":
             raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
         self.features_, self._sums = design.features, self._summed(design, problem, choice)
@@ -349,13 +349,13 @@ class KernelMachine(IgnoresColumns, KernelParameter):
                 X, y, sample_weight = first[:3]
             self._first = first.settled()
         X = self._rows(X, reset=False)
-        target = self._weighted(X, self._checked_target(X, y, sample_weight))
+        target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target, in_parts=True)
         if self._first is None:
             self._caution_ignored(X, target.weight, "prepare")
         return self._add(encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets()))
 
-    def _batch(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Rows of a part, in memory; a warning where a fit has kept no sums that they could be added to."""
         if self._sums is None and "coef_" in vars(self):
             warn(
@@ -402,7 +402,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
 
     # From rows to a solution
 
-    def _prepare(self, X: Any, target: Target, targets: Targets) -> Prepared:
+    def _encode_rows(self, X: Any, target: Target, targets: Targets) -> Prepared:
         """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
         seed, budget = self._seed(), Budget(self.time_limit)
         self.encoder_ = encode(X, target.weight, with_std=self._request.is_named)
@@ -410,20 +410,20 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         source = encoded_source(self.encoder_, X, target.y, target.weight, dtype, targets)
         return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
 
-    def _look(self, stream: Stream) -> TableSummary:
+    def _scan(self, stream: Stream) -> TableSummary:
         """Look at all rows once."""
         size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
         with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
             return scan(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
 
-    def _seen(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
+    def _open_stream(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
         seed, budget = self._seed(), Budget(self.time_limit)
-        stream, (X, y, weight), total = self._weighed(stream, overview)
+        stream, (X, y, weight), total = self._stream_with_class_weights(stream, overview)
         validate_data(self, X, reset=True, skip_check_array=True)
         self.encoder_ = encoder_of(overview.table, self._request.is_named)
         n_rows = overview.n_rows or stream.table.expected or POLICY.gathered_rows  # many, if nobody knows
-        targets, dtype = self._learn_summary(overview), self._request.dtype(n_rows, None)
+        targets, dtype = self._learn_target_of(overview), self._request.dtype(n_rows, None)
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
         total *= n_rows / overview.n_seen
         rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
@@ -482,7 +482,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
             units, quick = column_units(self.encoder_), rows.budget.limit is not None
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
-    def _plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
+    def _draw_and_plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
         """Draw the map, and decide how to solve for its coefficients."""
         source, dtype, seed = rows.source, rows.dtype, rows.seed
         self.report_ = None if choice is None else choice.model.report
@@ -539,7 +539,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
         return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
 
-    def _keep_of(self, stream: Stream) -> Callable[[str], AbstractContextManager[Checkpoint | None]]:
+    def _checkpoint_of(self, stream: Stream) -> Callable[[str], AbstractContextManager[Checkpoint | None]]:
         """What keeps the work on a stream, by the settings."""
         return partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
 

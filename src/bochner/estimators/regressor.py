@@ -365,7 +365,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         UserWarning
             After `fit`, which keeps no sums: the fit starts again with these rows.
         """
-        return self._add_part(*self._batch(X, y, sample_weight))
+        return self._add_part(*self._open_part(X, y, sample_weight))
 
     def _checked_target(self, X: Any, y: Any, sample_weight: Any) -> Target:
         """Targets, weights, and the targets' means and deviations."""
@@ -384,7 +384,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._store_scale(target.y, target.mean, target.scale)
         return self._solver_targets(target)
 
-    def _learn_summary(self, overview: TableSummary) -> Targets:
+    def _learn_target_of(self, overview: TableSummary) -> Targets:
         assert overview.targets is not None
         self._store_scale(overview.sample.y, *mean_and_scale(overview.targets))
         return self._known_targets()
