@@ -59,7 +59,7 @@ def check_checkpoint(engine: Engine) -> None:
 
 
 @contextmanager
-def kept(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | None]:
+def fit_checkpoint(identity: Mapping[str, str], choices: str) -> Iterator[Checkpoint | None]:
     """A checkpoint, if the settings have one, which is removed when the fit is done.
 
     Parameters
@@ -144,7 +144,7 @@ def _frames_as_one(frames: Sequence[nw.DataFrame[Any]]) -> Any:
         raise ValueError(f"The columns of the batches differ ({error}); give all batches the same types.") from error
 
 
-def kept_by_file(rows: Any) -> Any:
+def savable_first_rows(rows: Any) -> Any:
     """First rows as a file can hold them, else None and a warning."""
     if rows is None or isinstance(rows[0], np.ndarray):
         return None if rows is None else (rows[0], np.asarray(rows[1]), *rows[2:])

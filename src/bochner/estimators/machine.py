@@ -28,7 +28,14 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.engines.progress import log, progress
 from bochner.estimators import interpretation
-from bochner.estimators.incremental import FirstRows, IgnoresColumns, Sums, check_checkpoint, kept, kept_by_file
+from bochner.estimators.incremental import (
+    FirstRows,
+    IgnoresColumns,
+    Sums,
+    check_checkpoint,
+    fit_checkpoint,
+    savable_first_rows,
+)
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
@@ -541,7 +548,9 @@ class KernelMachine(IgnoresColumns, KernelParameter):
 
     def _checkpoint_of(self, stream: Stream) -> Callable[[str], AbstractContextManager[Checkpoint | None]]:
         """What keeps the work on a stream, by the settings."""
-        return partial(kept, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))})
+        return partial(
+            fit_checkpoint, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))}
+        )
 
     # What the parameters ask for
 
@@ -641,7 +650,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     def _state_of_file(self) -> dict[str, Any]:
         """The state, without first rows that a file cannot hold."""
         state = dict(super().__getstate__())
-        return state if self._first is None else state | {"_first": kept_by_file(self._first)}
+        return state if self._first is None else state | {"_first": savable_first_rows(self._first)}
 
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sums is not None

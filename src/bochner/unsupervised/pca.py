@@ -26,7 +26,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import LOCAL, require_memory
 from bochner.engines.progress import progress
-from bochner.estimators.incremental import FirstRows, IgnoresColumns, kept_by_file
+from bochner.estimators.incremental import FirstRows, IgnoresColumns, savable_first_rows
 from bochner.features import NystroemFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median_gaussian
@@ -241,7 +241,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
     def _state_of_file(self) -> dict[str, Any]:
         """The state, without first rows that a file cannot hold."""
         state = dict(super().__getstate__())
-        return state if self._first is None else state | {"_first": kept_by_file(self._first)}
+        return state if self._first is None else state | {"_first": savable_first_rows(self._first)}
 
     @rowwise()
     def transform(self, X: Any) -> NDArray[np.float64]:
