@@ -11,7 +11,8 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from bochner.engines.base import EngineError
-from bochner.engines.remote import Call, at, begun, itself, name_of, pack, unpack, within
+from bochner.engines.packing import pack, unpack
+from bochner.engines.remote import Call, at, begun, itself, name_of, within
 from bochner.settings import as_size
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ class RayEngine:
             import ray
         except ImportError as error:
             raise ImportError("engine='ray' needs Ray: pip install 'bochner[ray]'.") from error
-        from bochner.engines.remote import pack
+        from bochner.engines.packing import pack
 
         if not ray.is_initialized():
             ray.init()
@@ -99,7 +99,7 @@ class RayEngine:
 def _do(data: bytes, *values: Any) -> Any:
     import ray
 
-    from bochner.engines.remote import unpack
+    from bochner.engines.packing import unpack
 
     with at(f"Ray node {ray.get_runtime_context().get_node_id()}"):
         return unpack(data, values).do()
