@@ -65,4 +65,4 @@ def test_clusters_of_files_by_workers(tmp_path):
     here, there = models
     assert_array_equal(here.eigenvalues_, there.eigenvalues_)
     assert_array_equal(here.labels_, there.labels_)
-    assert any(b"SumGraph" in work for work in farm.works)
+    assert any(b"SumOverRows" in work for work in farm.works)

@@ -85,7 +85,7 @@ def test_bits_depend_neither_on_threads_nor_on_what_is_read_at_once(kernel, weig
         monkeypatch.setattr(local, "n_threads", lambda threads=threads: threads)
         for binned, held in ((1 << 16, 64 << 20), (500, 64 << 20), (250, 64 << 20)):
             monkeypatch.setattr("bochner.design.design.BINNED_ROWS", binned)
-            monkeypatch.setattr("bochner.design.reductions.BLOCK_BYTES", held)
+            monkeypatch.setattr("bochner.design.moments.BIN_BYTES", held)
             found.append(Design(ArraySource(X, y, weight), features, np.float64).moments().matrix)
     for matrix in found[1:]:
         np.testing.assert_array_equal(matrix, found[0])
@@ -98,7 +98,7 @@ def test_what_is_held_until_it_is_added(kernel, weighted, monkeypatch):
     X, y, weight = rows(weighted)
     features = map_of(kernel)
     monkeypatch.setattr("bochner.design.design.BINNED_ROWS", 300)
-    monkeypatch.setattr("bochner.design.reductions.BLOCK_BYTES", 100_000)
+    monkeypatch.setattr("bochner.design.moments.BIN_BYTES", 100_000)
     moments = Design(ArraySource(X, y, weight), features, np.float64).moments()
     assert_moments(moments, features.transform(X).toarray(), y, weight)
 

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 
 from bochner.data.array_source import ArraySource
-from bochner.design.reductions import SumMoments
+from bochner.design.reductions import sum_of_moments
 from bochner.engines.local import _allowed
 from bochner.features import FourierFeatures
 from bochner.inputs.targets import Standardised
@@ -18,7 +18,7 @@ def rows():
     X = np.random.default_rng(0).standard_normal((1100, 3))
     features = FourierFeatures(n_components=20, random_state=0).fit(X)
     source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-    return [source.span(k, k + 1) for k in range(source.n_parts)], SumMoments(20, 2, np.dtype(float), 256), features
+    return [source.span(k, k + 1) for k in range(source.n_parts)], sum_of_moments(20, 2, np.dtype(float), 256), features
 
 
 def found(part, shared):

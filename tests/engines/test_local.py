@@ -15,7 +15,7 @@ import pytest
 
 from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
-from bochner.design.reductions import SumMoments
+from bochner.design.reductions import sum_of_moments
 from bochner.engines import local
 from bochner.engines.base import reduce
 from bochner.engines.local import (
@@ -478,7 +478,7 @@ class TestLocalEngine:
         X = np.random.default_rng(0).standard_normal((700, 3))
         features = FourierFeatures(n_components=20, random_state=0).fit(X)
         source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-        work = SumMoments(20, 2, np.dtype(float), 256)
+        work = sum_of_moments(20, 2, np.dtype(float), 256)
         here = reduce(LOCAL, [source.span(0, 2), source.span(2, 3)], work, features)
         sent = pickle.dumps([work, source.span(0, 2), source.span(2, 3), features])
         there = pickle.loads(sent)  # noqa: S301 - made one line above

@@ -9,8 +9,9 @@ from bochner import BinningFeatures, FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit, unit_weights
 from bochner.design.design import Design
+from bochner.design.moments import BinBuffer
 from bochner.features import ConcatenatedFeatures, MetricFeatures
-from bochner.features.binning import DenseBins, HeldBins, hashed, hashed_bins, require_hashed
+from bochner.features.binning import DenseBins, hashed, hashed_bins, require_hashed
 from bochner.features.metric import Metric
 from bochner.kernels import Laplacian, SmoothBins
 from bochner.solvers.factors import PrimalFactor, PrimalLeaveOneOut
@@ -100,7 +101,7 @@ def test_rows_that_are_held(kernel, n_buckets, number):
     features = BinningFeatures(kernel, 6, n_buckets=n_buckets, random_state=0).draw(3)
     whole, y = features.store(X), X[:, :2]
     weight = np.arange(400.0)
-    held = HeldBins(1000)
+    held = BinBuffer(1000)
     for a in range(0, 400, 57):
         held.put(features.store(X[a : a + 57]), y[a : a + 57], weight[a : a + 57])
         assert held.is_full
@@ -111,7 +112,7 @@ def test_rows_that_are_held(kernel, n_buckets, number):
         np.testing.assert_array_equal(weights, weight[a : a + 57])
         own = whole.values[:, a : a + 57] if whole.values.shape[1] > 1 else whole.values
         np.testing.assert_array_equal(values, own)
-    held = HeldBins(1 << 20)
+    held = BinBuffer(1 << 20)
     for a in range(0, 400, 57):
         held.put(features.store(X[a : a + 57]), y[a : a + 57], unit_weights(len(y[a : a + 57])))
     assert not held.is_full

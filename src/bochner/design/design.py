@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -14,14 +14,14 @@ from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
 from bochner.design.device_sums import WAITING, DevicePasses, SumOnDevice, predict_on_device
 from bochner.design.moments import Moments
-from bochner.design.passes import Groups, OnSpan, Passes
+from bochner.design.passes import Groups, Passes
 from bochner.design.reductions import (
     BLOCK_BYTES,
     OWN_MOMENTS_FEATURES,
-    SumBins,
-    SumMoments,
+    SumOverRows,
     factor_bytes,
     require_factor_memory,
+    sum_of_moments,
     typed_blocks,
 )
 from bochner.devices.device import Device
@@ -177,47 +177,67 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit in memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
-        if self.on_device is not None:
-            return self._moments_on_device(self.on_device, keeper)
-        spans, remote = self.spans(), self.engine.is_remote
-        rows, shared = max(256, self.block_rows // 2), len(spans) == 1 or (self.has_one_sum and not remote)
-        blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
-        n_sums = 1 if shared else len(spans).bit_length()
-        require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
-        features: Any = self.features if binned else self.dense
-        advance = no_advance if remote else self.advance
-        work: Any = SumMoments(D, K, self.dtype, rows, advance, shared)
-        if binned:
-            work = SumBins(D, K, self.dtype, min(rows, BINNED_ROWS), advance)
-        if remote:
-            return self._summed_elsewhere(spans, work, features)
-        sources = [self.source.span(*span) for span in spans]
         journal = None if keeper is None else Journal(keeper, Moments.of)
-        if not (shared or binned):
-            return reduce(LOCAL, sources, work, features, journal)
-        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
-
-    def _summed_elsewhere(self, spans: list[tuple[int, int]], work: Any, features: Any) -> Moments:
-        """The moments of the spans by other processes, added there or here as the engine does."""
-        items = [self.source.part_range(*span) for span in spans]
-        shared = self.source.without_parts(), features
-        found = reduce(self.engine, items, OnSpan(work), shared, advance=lambda k: self.advance(items[k].n_rows))
+        if self.on_device is not None:
+            found = self._moments_on_device(self.on_device, journal)
+        else:
+            spans, rows = self.spans(), max(256, self.block_rows // 2)
+            shared = len(spans) == 1 or (self.has_one_sum and not self.engine.is_remote)
+            blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
+            n_sums = 1 if shared else len(spans).bit_length()
+            require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
+            work = sum_of_moments(D, K, self.dtype, min(rows, BINNED_ROWS) if binned else rows, binned, shared)
+            found = self.reduce(work, self.features if binned else self.dense, spans, shared or binned, journal)
+        if not self.engine.is_remote:
+            return found
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
 
-    def _moments_on_device(self, features: DeviceFeatures, keeper: Keeper | None) -> Moments:
+    def _moments_on_device(self, features: DeviceFeatures, journal: Journal | None) -> Moments:
         """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
-        settings = features.place, current().precision
-        remote = self.engine.is_remote
-        advance = no_advance if remote else self.advance
-        work = SumOnDevice(D, K, self.dtype, self._device_rows(features), advance, *settings)
-        if remote:
-            return self._summed_elsewhere(self.spans(), work, self.features)
-        if keeper is None:
-            return work(self.source, self.features)
-        sources, journal = [self.source.span(*span) for span in self.spans()], Journal(keeper, Moments.of)
-        return accumulate(work.empty, sources, lambda total, source: work.add(total, source, self.features), journal)
+        rows, precision = self._device_rows(features), current().precision
+        work = SumOnDevice.of(D, K, self.dtype, rows, features.place, precision)
+        whole = journal is None and not self.engine.is_remote
+        spans = [(0, self.source.n_parts)] if whole else self.spans()
+        return self.reduce(work, self.features, spans, True, journal)
+
+    def reduce(
+        self,
+        work: SumOverRows,
+        features: Any,
+        spans: Sequence[tuple[int, int]],
+        one_sum: bool = False,
+        journal: Journal | None = None,
+    ) -> Any:
+        """The sum of a statistic over all rows, by the threads of this process or by the workers of the engine.
+
+        The shards are added in a fixed binary tree, wherever they are computed. It has the same bits on any number of
+        threads and workers.
+
+        Parameters
+        ----------
+        work : SumOverRows
+        features : object
+            The map, or what else the statistic sees rows through.
+        spans : sequence of (int, int)
+            Parts of each shard: the first, and the one after the last.
+        one_sum : bool, default=False
+            Whether there is memory for one sum here, to which shards are added one after the other; workers of another
+            engine have one each.
+        journal : Journal, optional
+            Keeps what is done here; what it held before is not done again.
+        """
+        if self.engine.is_remote:
+            items, shared = [self.source.part_range(*span) for span in spans], (self.source.without_parts(), features)
+            return reduce(self.engine, items, work, shared, advance=lambda k: self.advance(items[k].n_rows))
+        work = replace(work, advance=self.advance)
+        if len(spans) == 1 and journal is None:
+            return work.total(self.source, features)
+        sources = [self.source.span(*span) for span in spans]
+        if one_sum:
+            return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
+        return reduce(LOCAL, sources, work, (None, features), journal)
 
     def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
         """Blocks with stored features, held by the device where half of what it has free can hold them."""

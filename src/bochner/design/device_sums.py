@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
 from bochner.design.moments import Moments
-from bochner.design.reductions import READING_BYTES, Work, typed_blocks
+from bochner.design.reductions import READING_BYTES, SumOverRows, typed_blocks
 from bochner.devices.device import Device, is_out_of_memory
 from bochner.devices.device_fourier import fewer, pieces, too_much
 from bochner.devices.gram import GramSum
@@ -30,7 +31,7 @@ WAITING = LANES * (DEPTH + 2)  # blocks
 
 
 @dataclass(frozen=True)
-class SumOnDevice(Work):
+class SumOnDevice(SumOverRows):
     """The moments of dense features, which a device computes and adds up.
 
     Attributes
@@ -42,12 +43,16 @@ class SumOnDevice(Work):
     place: Device | None = None
     precision: str = "full"
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of a call, beside that of the device."""
-        return 2 * 8 * (self.n_features + self.n_outputs + 1) ** 2 + LANES * READING_BYTES
+    @classmethod
+    def of(
+        cls, n_features: int, n_outputs: int, dtype: np.dtype, rows: int, place: Device, precision: str
+    ) -> SumOnDevice:
+        """The work for a map to so many features, in blocks of so many rows."""
+        n_bytes = 2 * 8 * (n_features + n_outputs + 1) ** 2 + LANES * READING_BYTES
+        empty = partial(Moments, n_features, n_outputs, dtype)
+        return cls(empty, rows, n_bytes, dtype, place=place, precision=precision)
 
-    def __call__(self, source: Source, features: FeatureMap) -> Moments:
+    def total(self, source: Source, features: FeatureMap) -> Moments:
         """Sum over the blocks; over smaller ones, from the beginning, where the device has too little memory.
 
         Raises
@@ -56,6 +61,7 @@ class SumOnDevice(Work):
             Where it has too little for these, too.
         """
         assert self.place is not None
+        assert self.dtype is not None
         mapped, rows = on_device(features, self.place, self.dtype), fewer(self.rows)
         assert mapped is not None
         try:
@@ -68,28 +74,25 @@ class SumOnDevice(Work):
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            sums = 8 * (self.n_features + self.n_outputs + 1) ** 2
+            sums = 8 * (features.n_features_out + source.n_outputs + 1) ** 2
             raise too_much(self.place, rows, mapped.row_bytes, sums) from error
 
     def _sum(self, source: Source, features: DeviceFeatures) -> Moments:
-        sums = DeviceSums(features, self.n_outputs, self.precision)
+        sums = DeviceSums(features, source.n_outputs, self.precision)
         for block in features.place.ahead(sums.prepared(block) for block in self._read(source)):
             sums.add(*block)
         return sums.moments()
 
-    def empty(self) -> Moments:
-        """Moments of no rows."""
-        return Moments(self.n_features, self.n_outputs, self.dtype)
-
-    def add(self, moments: Moments, source: Source, features: FeatureMap) -> Moments:
+    def add(self, total: Moments, source: Source, features: FeatureMap) -> Moments:
         """Add all blocks of a source in place."""
-        moments += self(source, features)
-        return moments
+        total += self.total(source, features)
+        return total
 
     def _read(self, source: Source) -> Iterator[Block]:
         """Yield the blocks of a source, of which several threads read some parts each, always in the same order."""
         lanes = 1 if current().memory_limit is not None or isinstance(source, ArraySource) else LANES
-        return in_turn([self.blocks(source.span(*span)) for span in shards(source.n_parts, 1, lanes)])
+        parts = [source.span(*span) for span in shards(source.n_parts, 1, lanes)]
+        return in_turn([typed_blocks(part, self.rows, self.dtype, self.advance) for part in parts])
 
 
 class DeviceSums:

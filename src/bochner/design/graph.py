@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bochner.data.array_source import Source
+from bochner.data.array_source import Block
 from bochner.design.design import Design
-from bochner.design.passes import OnSpan
+from bochner.design.reductions import SumOverRows
 from bochner.engines.algebra import leading
-from bochner.engines.base import reduce
-from bochner.engines.local import LOCAL, shards
-from bochner.engines.progress import no_advance
+from bochner.engines.local import shards
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.metric import MetricFeatures
 
 SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
+CALL_BYTES = 1 << 28  # of memory for the sums of a shard, about
 
 
 @dataclass
@@ -44,7 +43,16 @@ class GraphSums:
     degree: NDArray[np.float64]
     features: list[Any] | None = None
 
-    def add(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
+    @classmethod
+    def empty(cls, n_landmarks: int, keeps: bool) -> GraphSums:
+        """The sums over no rows, which keep the features of all rows or do not."""
+        return cls(0, sp.csr_array((n_landmarks, n_landmarks)), np.zeros(n_landmarks), [] if keeps else None)
+
+    def add(self, features: Any, block: Block) -> None:
+        """Add the next rows, seen through a map to landmarks."""
+        self.add_features(sp.csr_array(features.store(block.X).Z), block.y, block.weight)
+
+    def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
         """Add the next rows, of features Z."""
         wide = Z.astype(np.float64)
         weighted = sp.diags_array(weight) @ wide
@@ -54,44 +62,16 @@ class GraphSums:
             self.features.append(Z)
         self.n_rows += len(weight)
 
+    def trim(self) -> GraphSums:
+        """These sums."""
+        return self
+
     def __iadd__(self, other: GraphSums) -> GraphSums:
         self.gram, self.degree = self.gram + other.gram, self.degree + other.degree
         if self.features is not None and other.features is not None:
             self.features += other.features
         self.n_rows += other.n_rows
         return self
-
-
-@dataclass(frozen=True)
-class SumGraph:
-    """The work of a pass over some rows.
-
-    Attributes
-    ----------
-    n_features : int
-        Number m of landmarks.
-    kind : type of GraphSums
-    keeps : bool
-        Whether the features of all rows are kept.
-    advance : callable
-    n_bytes : int
-        Memory of a call, about.
-    """
-
-    n_features: int
-    kind: type[GraphSums] = GraphSums
-    keeps: bool = False
-    advance: Callable[[int], object] = no_advance
-    n_bytes: int = 1 << 28
-
-    def __call__(self, source: Source, features: FeatureMap) -> GraphSums:
-        """Sum over the blocks of a source."""
-        m = self.n_features
-        sums = self.kind(0, sp.csr_array((m, m)), np.zeros(m), [] if self.keeps else None)
-        for X, targets, weight in source.blocks(BLOCK_ROWS):
-            sums.add(sp.csr_array(features.store(X).Z), targets, weight)  # type: ignore[attr-defined]
-            self.advance(len(weight))
-        return sums
 
 
 def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = False) -> Any:
@@ -110,14 +90,10 @@ def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = F
     -------
     GraphSums, of this kind
     """
-    source, features, engine = design.source, design.features, design.engine
-    work = SumGraph(features.n_features_out, kind, keeps, no_advance if engine.is_remote else design.advance)
-    n_parts, n_rows = source.n_parts, max(design.n_rows, 1)
+    n_parts, n_rows = design.source.n_parts, max(design.n_rows, 1)
     spans = shards(n_parts, -(-SHARD_ROWS * n_parts // n_rows), MOST_SUMS)
-    if engine.is_remote:
-        items = [source.part_range(*span) for span in spans]
-        return reduce(engine, items, OnSpan(work), (source.without_parts(), features))
-    return reduce(LOCAL, [source.span(*span) for span in spans], work, features)
+    empty = partial(kind.empty, design.features.n_features_out, keeps)
+    return design.reduce(SumOverRows(empty, BLOCK_ROWS, CALL_BYTES), design.features, spans)
 
 
 class AnchorGraph:

@@ -8,15 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.weights import are_unit
+from bochner.data.array_source import Block
+from bochner.data.weights import are_one, are_unit, unit_weights
 from bochner.engines.algebra import gram
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
+from bochner.features.base import DenseFeatures, FeatureMap
+from bochner.features.stored import StoredBins
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
 CENTRED = 512  # rows of the Gram matrix that are centred at a time
-
 COPIED = 256  # rows and columns that are turned at a time
+BIN_BYTES = 64 << 20  # of bins whose products are added at once
 
 
 class Centred(NamedTuple):
@@ -53,6 +56,8 @@ class Moments:
         self.matrix = np.zeros((self.n_columns, self.n_columns))
         self.n_rows = 0
         self._product: NDArray | None = None
+        self._block: NDArray | None = None
+        self._bins: BinBuffer | None = None
 
     @classmethod
     def holding(cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike) -> Moments:
@@ -64,6 +69,22 @@ class Moments:
     def workspace(self, rows: int) -> NDArray:
         """Return an empty array for a block of A; its first `n_features` columns are for the features."""
         return np.empty((rows, self.n_columns), self.dtype)
+
+    def add(self, features: DenseFeatures | FeatureMap, block: Block) -> None:
+        """Add rows seen through a map to dense features, or to hashed bins, of which many are added at once."""
+        X, y, weight = block
+        if isinstance(features, DenseFeatures):
+            if self._block is None or len(self._block) < len(y):
+                self._block = self.workspace(len(y))
+            A = self._block[: len(y)]
+            features.rows(X, out=A)
+            self.add_block(A, y, weight)
+            return
+        stored, self._bins = features.store(X), self._bins or BinBuffer(BIN_BYTES)
+        assert isinstance(stored, StoredBins)
+        self._bins.put(stored, y, weight)
+        if self._bins.is_full:
+            self.add_bins(*self._bins.take())
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
@@ -85,8 +106,10 @@ class Moments:
         self.n_rows += int(np.count_nonzero(weight))
 
     def trim(self) -> Moments:
-        """Free what only further blocks need."""
-        self._product = None
+        """Return these moments, with all rows added, and free what only further blocks need."""
+        if self._bins is not None and self._bins.n_rows:
+            self.add_bins(*self._bins.take())
+        self._product = self._block = self._bins = None
         return self
 
     def state(self) -> dict[str, NDArray]:
@@ -254,3 +277,43 @@ class _Bins:
 
         sum_rows(self.ids[p], self._times(p, T), found := np.zeros((len(T), self.n_buckets)))
         sums[:, self._columns(p)] += self.scales[p] * found
+
+
+class BinBuffer:
+    """Hashed bins of consecutive rows in as few bytes as tell them, with targets and weights, until there are many.
+
+    The more rows, the less it matters that their moments go through the whole of a large matrix.
+
+    Parameters
+    ----------
+    n_bytes : int
+        That all of them may take, about.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes, self.n_rows, self.arrays = n_bytes, 0, list[NDArray]()
+
+    def put(self, stored: StoredBins, y: NDArray, weight: NDArray) -> None:
+        """Append a block of rows; no later one has more of them than the first."""
+        number = np.min_scalar_type(int(stored.offsets[1]) - 1)
+        parts = [stored.ids.astype(number), stored.values, y.T, weight[np.newaxis]]
+        if not self.arrays:
+            most = max(self.n_bytes // sum(len(part) * part.itemsize for part in parts), stored.n_rows)
+            widths = [most, most if stored.values.shape[1] > 1 else 1, most, most]
+            self.arrays = [np.empty((len(part), width), part.dtype) for part, width in zip(parts, widths, strict=True)]
+            self.block, self.most = stored.n_rows, most
+        for array, part in zip(self.arrays, parts, strict=True):
+            array[:, self.n_rows : self.n_rows + stored.n_rows] = part
+        self.n_rows += stored.n_rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be no room for another block."""
+        return self.n_rows + self.block > self.most
+
+    def take(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """Numbers, values, targets and weights of all rows, to be used before others are put in their place."""
+        ids, values, targets, weights = (array[:, : self.n_rows] for array in self.arrays)
+        self.n_rows = 0
+        weight = weights[0]
+        return ids, values, targets.T, unit_weights(len(weight)) if are_one(weight) else weight

@@ -61,50 +61,7 @@ class Passes:
 
 
 @dataclass(frozen=True)
-class OnSpan:
-    """Work on a source and a map, which gets the source as its span and the rest.
-
-    Attributes
-    ----------
-    work : callable (source, features)
-        With an attribute `n_bytes`.
-    """
-
-    work: Any
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of a call."""
-        return self.work.n_bytes
-
-    def __call__(self, span: PartRange, shared: tuple[Any, Any]) -> Any:
-        """Do the work."""
-        source, features = shared
-        return self.work(source.with_parts(span), features)
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The work of computing the blocks of a group, which its worker holds.
-
-    Attributes
-    ----------
-    n_bytes : int
-        Of the blocks.
-    whole_worker : bool
-        Whether it may use all threads of its worker.
-    """
-
-    n_bytes: int
-    whole_worker: bool = True
-
-    def __call__(self, span: PartRange, passes: Passes) -> list[StoredRows]:
-        """All blocks of the rows of a span."""
-        return list(passes.with_parts(span))
-
-
-@dataclass(frozen=True)
-class OnGroup:
+class GroupWork:
     """Work on the blocks of a group, which are held or else computed again.
 
     Attributes
@@ -121,7 +78,7 @@ class OnGroup:
     whole_worker: bool = True
 
     def __call__(self, group: list[StoredRows] | PartRange, passes: Passes | None, *arguments: Any) -> Any:
-        """Do the work on blocks, or on those that a map makes of a span."""
+        """Do the work on blocks, or on those that a map makes of a range of parts."""
         blocks = passes.with_parts(group) if isinstance(group, PartRange) and passes is not None else group
         return self.work(blocks, *arguments)
 
@@ -155,14 +112,16 @@ class Groups:
         self.n_bytes = 3 * passes.rows * row + READING_BYTES
         shared = engine.share(passes.without_parts())
         self.passes = None if held else shared
-        self.groups = [
-            engine.submit(Hold(span.n_rows * row + self.n_bytes), span, shared) if held else span for span in spans
-        ]
+        self.groups: list[Any] = list(spans)
+        if held:
+            self.groups = [
+                engine.submit(GroupWork(list, row * span.n_rows + self.n_bytes), span, shared) for span in spans
+            ]
 
     def total(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return the sum of ``work(blocks, *arguments)`` over the groups, added in their order; it must have ``+=``."""
         sent = [self.engine.share(value) if getattr(value, "nbytes", 0) > SENT_BYTES else value for value in arguments]
-        task, total = OnGroup(work, self.n_bytes), None
+        task, total = GroupWork(work, self.n_bytes), None
         handles = [self.engine.submit(task, group, self.passes, *sent) for group in self.groups]
         for n_rows, own in zip(self.n_rows, results(self.engine, handles), strict=True):
             if total is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,121 +14,93 @@ from bochner.data.array_source import Block, Source
 from bochner.design.moments import Moments
 from bochner.engines.local import limited, pause, require_memory
 from bochner.engines.progress import Advance, no_advance
-from bochner.features.base import DenseFeatures, FeatureMap
-from bochner.features.binning import HeldBins
-from bochner.features.stored import StoredBins
 
 BLOCK_BYTES = 64 << 20
 READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 
 
-def typed_blocks(source: Source, rows: int, dtype: np.dtype, advance: Advance = no_advance) -> Iterator[Block]:
+def typed_blocks(source: Source, rows: int, dtype: np.dtype | None, advance: Advance = no_advance) -> Iterator[Block]:
     """Yield blocks of a source in a precision, and tell of each that is done; work may be left between two of them."""
-    for X, y, weight in source.blocks(rows):
+    for block in source.blocks(rows):
         pause()
-        yield Block(X if X.dtype == dtype else X.astype(dtype), y, weight)
-        advance(len(y))
+        yield block if dtype is None or block.X.dtype == dtype else block._replace(X=block.X.astype(dtype))
+        advance(len(block.weight))
+
+
+class Statistic(Protocol):
+    """Sums over rows; those of two sets of rows add up by ``+=``."""
+
+    def add(self, features: Any, block: Block) -> None:
+        """Add the rows of a block, seen through a map."""
+
+    def trim(self) -> Any:
+        """Return the sums, without what only further blocks need."""
+
+    def __iadd__(self, other: Any) -> Any:
+        """Add those of other rows in place."""
 
 
 @dataclass(frozen=True)
-class Work(ABC):
-    """The work of one shard: a sum over the rows of a source, seen through a map.
+class SumOverRows:
+    """The work of one shard: a statistic of the rows of a source, seen through a map.
 
     Attributes
     ----------
-    n_features, n_outputs : int
-    dtype : dtype
-        Of the rows.
+    empty : callable
+        Returns the `Statistic` of no rows.
     rows : int
         Of a block.
+    n_bytes : int
+        Memory of a call.
+    dtype : dtype, optional
+        To which rows are converted.
     advance : callable
+        Called with the number of rows of each block.
     """
 
-    n_features: int
-    n_outputs: int
-    dtype: np.dtype
+    empty: Callable[[], Any]
     rows: int
+    n_bytes: int
+    dtype: np.dtype | None = None
     advance: Advance = no_advance
 
-    def blocks(self, source: Source) -> Iterator[Block]:
-        """Yield the blocks of a source."""
-        return typed_blocks(source, self.rows, self.dtype, self.advance)
+    def __call__(self, rows: Any, shared: tuple[Any, Any]) -> Any:
+        """The sum over a shard.
 
-    @property
-    @abstractmethod
-    def n_bytes(self) -> int:
-        """Memory of a call."""
+        Parameters
+        ----------
+        rows : Source, or PartRange
+        shared : (source, features)
+            The source without its parts, where the rows are a range of these, as for other processes; else None.
+        """
+        source, features = shared
+        return self.total(rows if source is None else source.with_parts(rows), features)
 
-    def __call__(self, source: Source, features: Any) -> Moments:
-        """Sum over the blocks."""
+    def total(self, source: Source, features: Any) -> Any:
+        """The sum over all blocks of a source."""
         return self.add(self.empty(), source, features)
 
-    @abstractmethod
-    def empty(self) -> Moments:
-        """Moments of no rows."""
-
-    @abstractmethod
-    def add(self, moments: Moments, source: Source, features: Any) -> Moments:
+    def add(self, total: Any, source: Source, features: Any) -> Any:
         """Add all blocks of a source in place."""
+        for block in typed_blocks(source, self.rows, self.dtype, self.advance):
+            total.add(features, block)
+        return total.trim()
 
 
-@dataclass(frozen=True)
-class SumMoments(Work):
-    """The moments of dense features.
+def sum_of_moments(
+    n_features: int, n_outputs: int, dtype: np.dtype, rows: int, binned: bool = False, shared: bool = False
+) -> SumOverRows:
+    """The work that sums `Moments` in blocks of so many rows: of dense features, or of hashed bins in float64.
 
-    Attributes
-    ----------
-    panels : bool
-        Whether all threads share each product, so that shards follow on one another.
+    With `shared` all threads make each product of dense features, so that shards follow on one another.
     """
-
-    panels: bool = False
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of a call."""
-        columns, size = self.n_features + self.n_outputs + 1, self.dtype.itemsize
-        return columns**2 * (8 + size) + self.rows * columns * size + READING_BYTES
-
-    def empty(self) -> Moments:
-        """Moments of no rows."""
-        return Moments(self.n_features, self.n_outputs, self.dtype, self.panels)
-
-    def add(self, moments: Moments, source: Source, features: DenseFeatures) -> Moments:
-        """Add all blocks of a source in place."""
-        workspace = moments.workspace(self.rows if source.n_rows is None else min(self.rows, source.n_rows))
-        for X, y, weight in self.blocks(source):
-            A = workspace[: len(y)]
-            features.rows(X, out=A)
-            moments.add_block(A, y, weight)
-        return moments.trim()
-
-
-class SumBins(Work):
-    """The moments of hashed bins, which are added in double precision; threads share the panels of the Gram matrix."""
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of a call."""
-        return 8 * (self.n_features + self.n_outputs + 1) ** 2 + 2 * BLOCK_BYTES + READING_BYTES
-
-    def empty(self) -> Moments:
-        """Moments of no rows."""
-        return Moments(self.n_features, self.n_outputs, np.float64)
-
-    def add(self, moments: Moments, source: Source, features: FeatureMap) -> Moments:
-        """Add all blocks of a source in place."""
-        held = HeldBins(BLOCK_BYTES)
-        for X, y, weight in self.blocks(source):
-            stored = features.store(X)
-            assert isinstance(stored, StoredBins)
-            held.put(stored, y, weight)
-            if held.is_full:
-                moments.add_bins(*held.take())
-        if held.n_rows:
-            moments.add_bins(*held.take())
-        return moments
+    columns, size = n_features + n_outputs + 1, dtype.itemsize
+    if binned:
+        n_bytes = 8 * columns**2 + 2 * BLOCK_BYTES
+        return SumOverRows(partial(Moments, n_features, n_outputs, np.float64), rows, n_bytes + READING_BYTES, dtype)
+    n_bytes = columns**2 * (8 + size) + rows * columns * size
+    return SumOverRows(partial(Moments, n_features, n_outputs, dtype, shared), rows, n_bytes + READING_BYTES, dtype)
 
 
 def factor_bytes(

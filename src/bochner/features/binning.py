@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.data.weights import are_one, unit_weights
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
@@ -416,43 +415,3 @@ class DenseBins(DenseFeatures):
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return ROWS
-
-
-class HeldBins:
-    """Hashed bins of consecutive rows in as few bytes as tell them, with targets and weights, until there are many.
-
-    The more rows, the less it matters that their moments go through the whole of a large matrix.
-
-    Parameters
-    ----------
-    n_bytes : int
-        That all of them may take, about.
-    """
-
-    def __init__(self, n_bytes: int) -> None:
-        self.n_bytes, self.n_rows, self.arrays = n_bytes, 0, list[NDArray]()
-
-    def put(self, stored: StoredBins, y: NDArray, weight: NDArray) -> None:
-        """Append a block of rows; no later one has more of them than the first."""
-        number = np.min_scalar_type(int(stored.offsets[1]) - 1)
-        parts = [stored.ids.astype(number), stored.values, y.T, weight[np.newaxis]]
-        if not self.arrays:
-            most = max(self.n_bytes // sum(len(part) * part.itemsize for part in parts), stored.n_rows)
-            widths = [most, most if stored.values.shape[1] > 1 else 1, most, most]
-            self.arrays = [np.empty((len(part), width), part.dtype) for part, width in zip(parts, widths, strict=True)]
-            self.block, self.most = stored.n_rows, most
-        for array, part in zip(self.arrays, parts, strict=True):
-            array[:, self.n_rows : self.n_rows + stored.n_rows] = part
-        self.n_rows += stored.n_rows
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there may be no room for another block."""
-        return self.n_rows + self.block > self.most
-
-    def take(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Numbers, values, targets and weights of all rows, to be used before others are put in their place."""
-        ids, values, targets, weights = (array[:, : self.n_rows] for array in self.arrays)
-        self.n_rows = 0
-        weight = weights[0]
-        return ids, values, targets.T, unit_weights(len(weight)) if are_one(weight) else weight

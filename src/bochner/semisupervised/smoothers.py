@@ -34,12 +34,12 @@ class LabelledSums(GraphSums):
 
     labelled: list[tuple[Any, NDArray, NDArray, NDArray]] = field(default_factory=list)
 
-    def add(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
+    def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
         """Add the next rows, of features Z; a row without a target has zeros alone."""
         known = np.flatnonzero(targets.any(axis=1) & (weight > 0))
         if len(known):
             self.labelled.append((Z[known].astype(np.float64), targets[known], weight[known], self.n_rows + known))
-        super().add(Z, targets, weight)
+        super().add_features(Z, targets, weight)
 
     def __iadd__(self, other: GraphSums) -> LabelledSums:
         assert isinstance(other, LabelledSums)

@@ -18,11 +18,10 @@ from bochner.data.table_input import check_frame, checked_sparse, is_frame, refu
 from bochner.data.weights import weights_of
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.design.passes import OnSpan
-from bochner.design.reductions import READING_BYTES, factor_bytes, require_factor_memory
-from bochner.engines.base import Engine, reduce
-from bochner.engines.local import LOCAL, pause
-from bochner.engines.progress import Advance, no_advance, progress
+from bochner.design.reductions import READING_BYTES, SumOverRows, factor_bytes, require_factor_memory
+from bochner.engines.base import Engine
+from bochner.engines.local import LOCAL
+from bochner.engines.progress import Advance, progress
 from bochner.features.base import DenseFeatures, FeatureMap
 from bochner.inputs.checks import refuse_lazy
 from bochner.inputs.training import Given, Stream, columns_apart, encoded_source, engine_of, given, sampled_rows
@@ -219,7 +218,6 @@ class Pairs:
             Where the weights of the two tables differ.
         """
         for first, second in zip(self.x.blocks(rows), self.y.blocks(rows), strict=True):
-            pause()
             if not np.array_equal(first.weight, second.weight):
                 raise ValueError("The weights of X and y differ: give both tables the same ones, row by row.")
             yield PairBlock(first.X.X, second.X, first.weight, first.X.hashes)
@@ -230,67 +228,49 @@ def _bare(source: StreamSource) -> StreamSource:
     return replace(source, table=replace(source.table, parts=(), owner=None), counts=(), checksums=None, ahead=True)
 
 
-@dataclass
 class Halves:
-    """Moments of the features of two halves of the rows, those of y as targets; they add up."""
+    """Moments of the features of two halves of the rows, those of y as targets; they add up.
 
-    first: Moments
-    second: Moments
+    The hashes of rows decide their half, so that equal rows are in one.
+
+    Parameters
+    ----------
+    sizes : (int, int)
+        Features of the tables.
+    dtype : dtype
+    seed : int
+        Of the halves.
+    shared : bool
+        Whether all threads make each product.
+    """
+
+    def __init__(self, sizes: tuple[int, int], dtype: np.dtype, seed: int, shared: bool = False) -> None:
+        self.first, self.second = (Moments(*sizes, dtype, shared) for _ in range(2))
+        self.seed, self._block = seed, np.empty((0, sum(sizes) + 1), dtype)
+
+    def add(self, maps: tuple[DenseFeatures, DenseFeatures], block: PairBlock) -> None:
+        """Add the rows of a block, seen through a map for each table."""
+        if len(self._block) < len(block.weight):
+            self._block = self.first.workspace(len(block.weight))
+        in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
+        for moments, own in ((self.first, in_first & counted), (self.second, ~in_first & counted)):
+            rows = np.flatnonzero(own)
+            if len(rows):
+                A = self._block[: len(rows)]
+                maps[0].rows(block.X[rows], out=A)
+                moments.add_block(A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows))
+
+    def trim(self) -> Halves:
+        """These moments, without what only further blocks need."""
+        self._block = self._block[:0].copy()
+        self.first.trim()
+        self.second.trim()
+        return self
 
     def __iadd__(self, other: Halves) -> Halves:
         self.first += other.first
         self.second += other.second
         return self
-
-
-@dataclass(frozen=True)
-class SumHalves:
-    """The work of one shard: the moments of either half of its rows, which their hashes decide, equal rows as one.
-
-    Attributes
-    ----------
-    sizes : (int, int)
-        Features of the tables.
-    dtype : dtype
-    rows : int
-        Of a block.
-    seed : int
-        Of the halves.
-    shared : bool
-        Whether all threads make each product.
-    advance : callable
-    """
-
-    sizes: tuple[int, int]
-    dtype: np.dtype
-    rows: int
-    seed: int
-    shared: bool = False
-    advance: Advance = no_advance
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of a call."""
-        columns, size = sum(self.sizes) + 1, self.dtype.itemsize
-        return 2 * columns**2 * (8 + size) + 2 * self.rows * columns * size + READING_BYTES
-
-    def __call__(self, pairs: Pairs, maps: tuple[DenseFeatures, DenseFeatures]) -> Halves:
-        """Sum over the blocks."""
-        halves = Halves(*(Moments(*self.sizes, self.dtype, self.shared) for _ in range(2)))
-        n_rows = self.rows if pairs.n_rows is None else min(self.rows, pairs.n_rows)
-        workspace = halves.first.workspace(n_rows)
-        for block in pairs.blocks(self.rows):
-            in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
-            for moments, own in ((halves.first, in_first & counted), (halves.second, ~in_first & counted)):
-                rows = np.flatnonzero(own)
-                if len(rows):
-                    A = workspace[: len(rows)]
-                    maps[0].rows(block.X[rows], out=A)
-                    moments.add_block(A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows))
-            self.advance(len(block.weight))
-        halves.first.trim()
-        halves.second.trim()
-        return halves
 
 
 def sum_halves(
@@ -303,20 +283,14 @@ def sum_halves(
     MemoryError
         Before the pass, where the moments would not fit in memory that is free.
     """
-    designs = [Design(pairs, features, dtype, engine=engine) for features in maps]
-    dense = designs[0].dense, designs[1].dense
+    engine = engine if pairs.n_parts > 1 else LOCAL
+    designs = [Design(pairs, features, dtype, advance, engine=engine) for features in maps]
     sizes = maps[0].n_features_out, maps[1].n_features_out
+    columns, size = sum(sizes) + 1, dtype.itemsize
     wide = max(designs, key=lambda design: design.features.n_features_out)
     spans, rows = wide.spans(), max(256, min(design.block_rows for design in designs) // 2)
-    n_bytes = factor_bytes(sum(sizes), sum(sizes), 0, dtype, n_sums=2 * len(spans).bit_length())
-    require_factor_memory(n_bytes, sum(sizes))
-    work = SumHalves(sizes, dtype, rows, seed, wide.has_one_sum or len(spans) == 1)
-    if not engine.is_remote or pairs.n_parts == 1:
-        return reduce(LOCAL, [pairs.span(*span) for span in spans], replace(work, advance=advance), dense)
-    items = [pairs.part_range(*span) for span in spans]
-    told = partial(_tell, advance, [item.n_rows for item in items])
-    return reduce(engine, items, OnSpan(work), (pairs.without_parts(), dense), advance=told)
-
-
-def _tell(advance: Advance, rows: list[int], k: int) -> None:
-    advance(rows[k])
+    n_bytes = factor_bytes(columns - 1, columns - 1, 0, dtype, n_sums=2 * len(spans).bit_length())
+    require_factor_memory(n_bytes, columns - 1)
+    empty = partial(Halves, sizes, dtype, seed, wide.has_one_sum or len(spans) == 1)
+    n_bytes = 2 * columns**2 * (8 + size) + 2 * rows * columns * size + READING_BYTES
+    return wide.reduce(SumOverRows(empty, rows, n_bytes), (designs[0].dense, designs[1].dense), spans)
