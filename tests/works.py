@@ -14,11 +14,12 @@ from bochner.settings import current
 
 
 def rows():
-    """The spans of a source, the work of their moments, and the map: what a fit gives to an engine."""
+    """The spans of a source, the work of their moments, and what it takes beside them: what a fit gives to an engine."""
     X = np.random.default_rng(0).standard_normal((1100, 3))
     features = FourierFeatures(n_components=20, random_state=0).fit(X)
     source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
-    return [source.span(k, k + 1) for k in range(source.n_parts)], sum_of_moments(20, 2, np.dtype(float), 256), features
+    work = sum_of_moments(20, 2, np.dtype(float), 256)
+    return [source.span(k, k + 1) for k in range(source.n_parts)], work, (None, features)
 
 
 def found(part, shared):

@@ -108,12 +108,12 @@ def kill(client, n=1):
 
 class TestResults:
     def test_same_bits_on_any_number_of_workers(self, client):
-        parts, work, features = rows()
-        here, there = reduce(LOCAL, parts, work, features), reduce(DaskEngine(client), parts, work, features)
+        parts, work, shared = rows()
+        here, there = reduce(LOCAL, parts, work, shared), reduce(DaskEngine(client), parts, work, shared)
         np.testing.assert_array_equal(here.matrix, there.matrix)
         assert here.n_rows == there.n_rows
         with local_cluster(1) as one:
-            np.testing.assert_array_equal(reduce(DaskEngine(one), parts, work, features).matrix, here.matrix)
+            np.testing.assert_array_equal(reduce(DaskEngine(one), parts, work, shared).matrix, here.matrix)
 
     def test_settings_travel_and_a_work_has_one_thread(self, client):
         engine = DaskEngine(client)
@@ -213,9 +213,9 @@ class TestEngineOf:
         engine.client.close()
 
     def test_the_executor_of_a_client_as_any_other(self, client):
-        parts, work, features = rows()
-        there = reduce(FuturesEngine(client.get_executor()), parts, work, features)
-        np.testing.assert_array_equal(reduce(LOCAL, parts, work, features).matrix, there.matrix)
+        parts, work, shared = rows()
+        there = reduce(FuturesEngine(client.get_executor()), parts, work, shared)
+        np.testing.assert_array_equal(reduce(LOCAL, parts, work, shared).matrix, there.matrix)
 
     def test_an_asynchronous_client_is_refused(self):
         class Asynchronous:

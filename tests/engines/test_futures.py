@@ -48,9 +48,9 @@ def executor(request):
 
 
 def test_same_bits(executor):
-    parts, work, features = rows()
+    parts, work, shared = rows()
     assert len(parts) > 2
-    here, there = reduce(LOCAL, parts, work, features), reduce(FuturesEngine(executor), parts, work, features)
+    here, there = reduce(LOCAL, parts, work, shared), reduce(FuturesEngine(executor), parts, work, shared)
     np.testing.assert_array_equal(here.matrix, there.matrix)
     assert here.n_rows == there.n_rows
 

@@ -479,10 +479,10 @@ class TestLocalEngine:
         features = FourierFeatures(n_components=20, random_state=0).fit(X)
         source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
         work = sum_of_moments(20, 2, np.dtype(float), 256)
-        here = reduce(LOCAL, [source.span(0, 2), source.span(2, 3)], work, features)
+        here = reduce(LOCAL, [source.span(0, 2), source.span(2, 3)], work, (None, features))
         sent = pickle.dumps([work, source.span(0, 2), source.span(2, 3), features])
         there = pickle.loads(sent)  # noqa: S301 - made one line above
-        there = reduce(LOCAL, there[1:3], there[0], there[3])
+        there = reduce(LOCAL, there[1:3], there[0], (None, there[3]))
         np.testing.assert_array_equal(here.matrix, there.matrix)
 
 

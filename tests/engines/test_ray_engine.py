@@ -32,8 +32,8 @@ def engine():
 @pytest.mark.filterwarnings("ignore")
 class TestRay:
     def test_same_bits(self, engine):
-        parts, work, features = rows()
-        here, there = reduce(LOCAL, parts, work, features), reduce(engine, parts, work, features)
+        parts, work, shared = rows()
+        here, there = reduce(LOCAL, parts, work, shared), reduce(engine, parts, work, shared)
         np.testing.assert_array_equal(here.matrix, there.matrix)
 
     def test_references_are_found_wherever_they_lie(self, engine):

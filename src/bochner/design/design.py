@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
-from bochner.design.device_sums import WAITING, DevicePasses, SumOnDevice, predict_on_device
+from bochner.design.device_sums import LANES, WAITING, DevicePasses, MomentsOnDevice, predict_on_device
 from bochner.design.moments import Moments
 from bochner.design.passes import Groups, Passes
 from bochner.design.reductions import (
     BLOCK_BYTES,
     OWN_MOMENTS_FEATURES,
+    READING_BYTES,
+    Blocks,
     SumOverRows,
     factor_bytes,
     require_factor_memory,
     sum_of_moments,
-    typed_blocks,
 )
 from bochner.devices.device import Device
 from bochner.engines.base import Engine, accumulate, reduce
@@ -142,8 +143,8 @@ class Design:
         """Number of rows; many, where it is not known."""
         return UNKNOWN_ROWS if self.source.n_rows is None else self.source.n_rows
 
-    def _blocks(self, rows: int) -> Iterator[Block]:
-        return typed_blocks(self.source, rows, self.dtype, self.advance)
+    def _blocks(self, rows: int) -> Blocks:
+        return Blocks(self.source, rows, self.dtype, self.advance)
 
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
@@ -197,10 +198,12 @@ class Design:
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
         rows, precision = self._device_rows(features), current().precision
-        work = SumOnDevice.of(D, K, self.dtype, rows, features.place, precision)
+        n_bytes = 2 * 8 * (D + K + 1) ** 2 + LANES * READING_BYTES
+        work = SumOverRows(partial(Moments, D, K, self.dtype), rows, n_bytes, self.dtype)
+        there = MomentsOnDevice(self.features, features.place, self.dtype, K, precision)
         whole = journal is None and not self.engine.is_remote
         spans = [(0, self.source.n_parts)] if whole else self.spans()
-        return self.reduce(work, self.features, spans, True, journal)
+        return self.reduce(work, there, spans, True, journal)
 
     def reduce(
         self,
@@ -232,11 +235,16 @@ class Design:
             items, shared = [self.source.part_range(*span) for span in spans], (self.source.without_parts(), features)
             return reduce(self.engine, items, work, shared, advance=lambda k: self.advance(items[k].n_rows))
         work = replace(work, advance=self.advance)
+
+        def add(total: Any, source: Any) -> Any:
+            total.add(features, work.blocks(source))
+            return total
+
         if len(spans) == 1 and journal is None:
-            return work.total(self.source, features)
+            return add(work.empty(), self.source)
         sources = [self.source.span(*span) for span in spans]
         if one_sum:
-            return accumulate(work.empty, sources, lambda total, source: work.add(total, source, features), journal)
+            return accumulate(work.empty, sources, add, journal)
         return reduce(LOCAL, sources, work, (None, features), journal)
 
     def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
 from bochner.design.moments import Moments
-from bochner.design.reductions import READING_BYTES, SumOverRows, typed_blocks
+from bochner.design.reductions import Blocks
 from bochner.devices.device import Device, is_out_of_memory
 from bochner.devices.device_fourier import fewer, pieces, too_much
 from bochner.devices.gram import GramSum
@@ -31,28 +30,25 @@ WAITING = LANES * (DEPTH + 2)  # blocks
 
 
 @dataclass(frozen=True)
-class SumOnDevice(SumOverRows):
-    """The moments of dense features, which a device computes and adds up.
+class MomentsOnDevice:
+    """A map to dense features whose moments a device sums; it can be sent to other processes.
 
     Attributes
     ----------
+    features : FeatureMap
     place : Device
+    dtype : dtype
+    n_outputs : int
     precision : {"full", "fast"}
     """
 
-    place: Device | None = None
+    features: FeatureMap
+    place: Device
+    dtype: np.dtype
+    n_outputs: int
     precision: str = "full"
 
-    @classmethod
-    def of(
-        cls, n_features: int, n_outputs: int, dtype: np.dtype, rows: int, place: Device, precision: str
-    ) -> SumOnDevice:
-        """The work for a map to so many features, in blocks of so many rows."""
-        n_bytes = 2 * 8 * (n_features + n_outputs + 1) ** 2 + LANES * READING_BYTES
-        empty = partial(Moments, n_features, n_outputs, dtype)
-        return cls(empty, rows, n_bytes, dtype, place=place, precision=precision)
-
-    def total(self, source: Source, features: FeatureMap) -> Moments:
+    def moments(self, blocks: Blocks) -> Moments:
         """Sum over the blocks; over smaller ones, from the beginning, where the device has too little memory.
 
         Raises
@@ -60,39 +56,34 @@ class SumOnDevice(SumOverRows):
         MemoryError
             Where it has too little for these, too.
         """
-        assert self.place is not None
-        assert self.dtype is not None
-        mapped, rows = on_device(features, self.place, self.dtype), fewer(self.rows)
+        mapped, rows = on_device(self.features, self.place, self.dtype), fewer(blocks.rows)
         assert mapped is not None
         try:
-            return self._sum(source, mapped)
+            return self._sum(blocks, mapped)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
         try:
-            return replace(self, rows=rows)._sum(source, mapped)
+            return self._sum(replace(blocks, rows=rows), mapped)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            sums = 8 * (features.n_features_out + source.n_outputs + 1) ** 2
+            sums = 8 * (self.features.n_features_out + self.n_outputs + 1) ** 2
             raise too_much(self.place, rows, mapped.row_bytes, sums) from error
 
-    def _sum(self, source: Source, features: DeviceFeatures) -> Moments:
-        sums = DeviceSums(features, source.n_outputs, self.precision)
-        for block in features.place.ahead(sums.prepared(block) for block in self._read(source)):
+    def _sum(self, blocks: Blocks, features: DeviceFeatures) -> Moments:
+        sums = DeviceSums(features, self.n_outputs, self.precision)
+        for block in features.place.ahead(sums.prepared(block) for block in _in_lanes(blocks)):
             sums.add(*block)
         return sums.moments()
 
-    def add(self, total: Moments, source: Source, features: FeatureMap) -> Moments:
-        """Add all blocks of a source in place."""
-        total += self.total(source, features)
-        return total
 
-    def _read(self, source: Source) -> Iterator[Block]:
-        """Yield the blocks of a source, of which several threads read some parts each, always in the same order."""
-        lanes = 1 if current().memory_limit is not None or isinstance(source, ArraySource) else LANES
-        parts = [source.span(*span) for span in shards(source.n_parts, 1, lanes)]
-        return in_turn([typed_blocks(part, self.rows, self.dtype, self.advance) for part in parts])
+def _in_lanes(blocks: Blocks) -> Iterator[Block]:
+    """Yield the blocks of a source, of which several threads read some parts each, always in the same order."""
+    source = blocks.source
+    lanes = 1 if current().memory_limit is not None or isinstance(source, ArraySource) else LANES
+    parts = [source.span(*span) for span in shards(source.n_parts, 1, lanes)]
+    return in_turn([iter(replace(blocks, source=part)) for part in parts])
 
 
 class DeviceSums:
@@ -170,7 +161,7 @@ class DevicePasses:
         place, waiting = self.features.place, deque[tuple[NDArray, NDArray]]()
 
         def sent() -> Iterator[tuple[NDArray, ...]]:
-            for X, y, weight in typed_blocks(self.source, self.rows, self.features.dtype, self.advance):
+            for X, y, weight in Blocks(self.source, self.rows, self.features.dtype, self.advance):
                 waiting.append((y, weight))
                 yield self.features.coordinates(X)
 
@@ -192,7 +183,7 @@ class DevicePasses:
         return np.concatenate([scale * own for scale, own in parts if own is not None])
 
 
-def predict_on_device(blocks: Iterator[Block], features: DeviceFeatures, coef: NDArray) -> Iterator[NDArray]:
+def predict_on_device(blocks: Iterable[Block], features: DeviceFeatures, coef: NDArray) -> Iterator[NDArray]:
     """Yield products Z coef of some rows after the other, each of shape (b, K)."""
     place = features.place
     V = place.put((coef * features.amplitudes[:, np.newaxis]).astype(features.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -48,9 +49,10 @@ class GraphSums:
         """The sums over no rows, which keep the features of all rows or do not."""
         return cls(0, sp.csr_array((n_landmarks, n_landmarks)), np.zeros(n_landmarks), [] if keeps else None)
 
-    def add(self, features: Any, block: Block) -> None:
+    def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add the next rows, seen through a map to landmarks."""
-        self.add_features(sp.csr_array(features.store(block.X).Z), block.y, block.weight)
+        for X, targets, weight in blocks:
+            self.add_features(sp.csr_array(features.store(X).Z), targets, weight)
 
     def add_features(self, Z: Any, targets: NDArray, weight: NDArray) -> None:
         """Add the next rows, of features Z."""
@@ -61,10 +63,6 @@ class GraphSums:
         if self.features is not None:
             self.features.append(Z)
         self.n_rows += len(weight)
-
-    def trim(self) -> GraphSums:
-        """These sums."""
-        return self
 
     def __iadd__(self, other: GraphSums) -> GraphSums:
         self.gram, self.degree = self.gram + other.gram, self.degree + other.degree

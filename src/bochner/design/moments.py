@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -56,8 +56,6 @@ class Moments:
         self.matrix = np.zeros((self.n_columns, self.n_columns))
         self.n_rows = 0
         self._product: NDArray | None = None
-        self._block: NDArray | None = None
-        self._bins: BinBuffer | None = None
 
     @classmethod
     def holding(cls, matrix: NDArray, n_rows: int, n_outputs: int, dtype: DTypeLike) -> Moments:
@@ -70,21 +68,46 @@ class Moments:
         """Return an empty array for a block of A; its first `n_features` columns are for the features."""
         return np.empty((rows, self.n_columns), self.dtype)
 
-    def add(self, features: DenseFeatures | FeatureMap, block: Block) -> None:
-        """Add rows seen through a map to dense features, or to hashed bins, of which many are added at once."""
-        X, y, weight = block
+    def add(self, features: Any, blocks: Iterable[Block]) -> None:
+        """Add rows seen through a map.
+
+        Parameters
+        ----------
+        features : DenseFeatures, FeatureMap of hashed bins, or MomentsOnDevice
+        blocks : iterable of Block
+            Of as many rows each as the first one, or fewer.
+        """
         if isinstance(features, DenseFeatures):
-            if self._block is None or len(self._block) < len(y):
-                self._block = self.workspace(len(y))
-            A = self._block[: len(y)]
-            features.rows(X, out=A)
-            self.add_block(A, y, weight)
-            return
-        stored, self._bins = features.store(X), self._bins or BinBuffer(BIN_BYTES)
-        assert isinstance(stored, StoredBins)
-        self._bins.put(stored, y, weight)
-        if self._bins.is_full:
-            self.add_bins(*self._bins.take())
+            workspace = None
+            for X, y, weight in blocks:
+                workspace = self.workspace(len(y)) if workspace is None else workspace
+                A = workspace[: len(y)]
+                features.rows(X, out=A)
+                self.add_block(A, y, weight)
+            self.trim()
+        elif isinstance(features, FeatureMap):
+            self._add_stored_bins(features, blocks)
+        else:
+            self._add_found(features.moments(blocks))
+
+    def _add_stored_bins(self, features: FeatureMap, blocks: Iterable[Block]) -> None:
+        """Add hashed bins, of which many are held before their products are taken."""
+        held = BinBuffer(BIN_BYTES)
+        for X, y, weight in blocks:
+            stored = features.store(X)
+            assert isinstance(stored, StoredBins)
+            held.put(stored, y, weight)
+            if held.is_full:
+                self.add_bins(*held.take())
+        if held.n_rows:
+            self.add_bins(*held.take())
+
+    def _add_found(self, other: Moments) -> None:
+        """Add moments, whose matrix becomes that of these where they are empty, for there may be memory for one."""
+        if self.n_rows:
+            self += other
+        else:
+            self.matrix, self.n_rows, self.dtype = other.matrix, other.n_rows, other.dtype
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
@@ -106,10 +129,8 @@ class Moments:
         self.n_rows += int(np.count_nonzero(weight))
 
     def trim(self) -> Moments:
-        """Return these moments, with all rows added, and free what only further blocks need."""
-        if self._bins is not None and self._bins.n_rows:
-            self.add_bins(*self._bins.take())
-        self._product = self._block = self._bins = None
+        """Free what only further blocks need."""
+        self._product = None
         return self
 
     def state(self) -> dict[str, NDArray]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.design.reductions import READING_BYTES, typed_blocks
+from bochner.design.reductions import READING_BYTES, Blocks
 from bochner.engines.base import Engine, results
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import Centres, FeatureMap
@@ -48,7 +48,7 @@ class Passes:
         return not self.features.is_dense
 
     def __iter__(self) -> Iterator[StoredRows]:
-        for X, y, weight in typed_blocks(self.source, self.rows, self.dtype, self.advance):
+        for X, y, weight in Blocks(self.source, self.rows, self.dtype, self.advance):
             yield StoredRows(self.features.store(X, centres=self.centres), y, weight)
 
     def without_parts(self) -> Passes:

@@ -20,22 +20,39 @@ READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 
 
-def typed_blocks(source: Source, rows: int, dtype: np.dtype | None, advance: Advance = no_advance) -> Iterator[Block]:
-    """Yield blocks of a source in a precision, and tell of each that is done; work may be left between two of them."""
-    for block in source.blocks(rows):
-        pause()
-        yield block if dtype is None or block.X.dtype == dtype else block._replace(X=block.X.astype(dtype))
-        advance(len(block.weight))
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a source, in any number of passes.
+
+    Attributes
+    ----------
+    source : Source
+    rows : int
+        Of a block.
+    dtype : dtype, optional
+        To which rows are converted.
+    advance : callable
+        Called with the number of rows of each block that is done.
+    """
+
+    source: Source
+    rows: int
+    dtype: np.dtype | None = None
+    advance: Advance = no_advance
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in self.source.blocks(self.rows):
+            pause()  # work may be left between two of them
+            typed = self.dtype is None or block.X.dtype == self.dtype
+            yield block if typed else block._replace(X=block.X.astype(self.dtype))
+            self.advance(len(block.weight))
 
 
 class Statistic(Protocol):
     """Sums over rows; those of two sets of rows add up by ``+=``."""
 
-    def add(self, features: Any, block: Block) -> None:
-        """Add the rows of a block, seen through a map."""
-
-    def trim(self) -> Any:
-        """Return the sums, without what only further blocks need."""
+    def add(self, features: Any, blocks: Blocks) -> None:
+        """Add the rows of some blocks, seen through a map."""
 
     def __iadd__(self, other: Any) -> Any:
         """Add those of other rows in place."""
@@ -43,7 +60,7 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True)
 class SumOverRows:
-    """The work of one shard: a statistic of the rows of a source, seen through a map.
+    """The work of a shard: a statistic of the rows of a source, seen through a map.
 
     Attributes
     ----------
@@ -75,17 +92,13 @@ class SumOverRows:
             The source without its parts, where the rows are a range of these, as for other processes; else None.
         """
         source, features = shared
-        return self.total(rows if source is None else source.with_parts(rows), features)
+        total = self.empty()
+        total.add(features, self.blocks(rows if source is None else source.with_parts(rows)))
+        return total
 
-    def total(self, source: Source, features: Any) -> Any:
-        """The sum over all blocks of a source."""
-        return self.add(self.empty(), source, features)
-
-    def add(self, total: Any, source: Source, features: Any) -> Any:
-        """Add all blocks of a source in place."""
-        for block in typed_blocks(source, self.rows, self.dtype, self.advance):
-            total.add(features, block)
-        return total.trim()
+    def blocks(self, source: Source) -> Blocks:
+        """The blocks of a source, as this work takes them."""
+        return Blocks(source, self.rows, self.dtype, self.advance)
 
 
 def sum_of_moments(

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.design.design import Design
 from bochner.design.graph import AnchorGraph, is_anchored, sum_graph
-from bochner.design.reductions import typed_blocks
+from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import leading, product
 from bochner.features import AnchorFeatures, BinningFeatures, ConcatenatedFeatures, FourierFeatures, MetricFeatures
@@ -90,7 +90,7 @@ class Clusterer(ClusterMixin, RowModel):
         self._require_rows(rows)
         self.features_ = self._drawn(map_of(self.features, rows, seed), rows, seed)
         self._find_directions(rows, self.features_)
-        blocks = typed_blocks(rows.source, Design(rows.source, self.features_).block_rows, np.dtype(np.float32))
+        blocks = Blocks(rows.source, Design(rows.source, self.features_).block_rows, np.dtype(np.float32))
         parts = [(self._coordinates(X), weight) for X, _, weight in blocks]
         self.embedding_ = np.concatenate([U for U, _ in parts])
         weight = np.concatenate([weight for _, weight in parts])
@@ -417,5 +417,5 @@ def bounded(features: FeatureMap) -> FeatureMap:
 def mapped(rows: Opened, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:
     """Yield features of blocks of the rows, an array or sparse rows of shape (b, D), and the weights."""
     block_rows = Design(rows.source, features).block_rows
-    for X, _, weight in typed_blocks(rows.source, block_rows, np.dtype(np.float32)):
+    for X, _, weight in Blocks(rows.source, block_rows, np.dtype(np.float32)):
         yield (features.transform(X) if features.dense is None else features.dense.rows(X)), weight

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
-from bochner.design.reductions import typed_blocks
+from bochner.design.reductions import Blocks
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import in_threads
@@ -289,7 +289,7 @@ def count_rows(design: Design) -> NDArray[np.float64]:
     """
     bins: Any = design.features
     counts: list[NDArray] = [np.zeros(0) for _ in bins.values_]
-    for X, _, weight in typed_blocks(design.source, design.block_rows, design.dtype, design.advance):
+    for X, _, weight in Blocks(design.source, design.block_rows, design.dtype, design.advance):
         stored = bins.fit_store(X)
         own = weight if stored.order is None else weight[stored.order]
 

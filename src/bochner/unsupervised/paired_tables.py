@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -246,26 +246,22 @@ class Halves:
 
     def __init__(self, sizes: tuple[int, int], dtype: np.dtype, seed: int, shared: bool = False) -> None:
         self.first, self.second = (Moments(*sizes, dtype, shared) for _ in range(2))
-        self.seed, self._block = seed, np.empty((0, sum(sizes) + 1), dtype)
+        self.seed = seed
 
-    def add(self, maps: tuple[DenseFeatures, DenseFeatures], block: PairBlock) -> None:
-        """Add the rows of a block, seen through a map for each table."""
-        if len(self._block) < len(block.weight):
-            self._block = self.first.workspace(len(block.weight))
-        in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
-        for moments, own in ((self.first, in_first & counted), (self.second, ~in_first & counted)):
-            rows = np.flatnonzero(own)
-            if len(rows):
-                A = self._block[: len(rows)]
-                maps[0].rows(block.X[rows], out=A)
-                moments.add_block(A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows))
-
-    def trim(self) -> Halves:
-        """These moments, without what only further blocks need."""
-        self._block = self._block[:0].copy()
+    def add(self, maps: tuple[DenseFeatures, DenseFeatures], blocks: Iterable[PairBlock]) -> None:
+        """Add the rows of some blocks, seen through a map for each table."""
+        workspace = None
+        for block in blocks:
+            workspace = self.first.workspace(len(block.weight)) if workspace is None else workspace
+            in_first, counted = uniform(block.hashes, self.seed) < 0.5, block.weight > 0
+            for moments, own in ((self.first, in_first & counted), (self.second, ~in_first & counted)):
+                rows = np.flatnonzero(own)
+                if len(rows):
+                    A = workspace[: len(rows)]
+                    maps[0].rows(block.X[rows], out=A)
+                    moments.add_block(A, maps[1].rows(block.y[rows]), weights_of(block.weight, rows))
         self.first.trim()
         self.second.trim()
-        return self
 
     def __iadd__(self, other: Halves) -> Halves:
         self.first += other.first
