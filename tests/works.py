@@ -14,7 +14,7 @@ from bochner.settings import current
 
 
 def rows():
-    """The spans of a source, the work of their moments, and what it takes beside them: what a fit gives to an engine."""
+    """The spans of a source, the work of their moments, and what it takes beside: what a fit gives to an engine."""
     X = np.random.default_rng(0).standard_normal((1100, 3))
     features = FourierFeatures(n_components=20, random_state=0).fit(X)
     source = ArraySource(X, X[:, :2], targets=Standardised(np.zeros(2), np.ones(2)))
