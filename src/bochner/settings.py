@@ -20,7 +20,6 @@ from typing import Any
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LIBRARIES = "sklearn.base", "scipy.optimize", "pyarrow.parquet", "numba"  # that every fit of files loads
-PRECISIONS = "full", "fast"
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", re.IGNORECASE)
 
 
@@ -44,8 +43,8 @@ class Settings:
         Where the work on rows that are read in passes runs, as given; None for the threads of this process.
     device : str or object
         Where features and their products are computed, as given; None for the CPU.
-    precision : {"full", "fast"}
-        Of products on a device.
+    precision : {"full"}
+        Of products on a device: that of their factors.
     """
 
     memory_limit: int | None = None
@@ -109,8 +108,8 @@ def settings(
     device : str, optional
         Where dense features and their products are computed: ``"cuda"``, ``"cuda:1"`` or, with the array library,
         ``"torch:cuda"``, ``"cupy:cuda"``, ``"jax:gpu"``. None or "cpu" for the CPU.
-    precision : {"full", "fast"}, default="full"
-        Precision of products on a device: "full" is single precision; "fast" uses tensor cores, with errors of 1e-3.
+    precision : {"full"}, default="full"
+        Precision of products on a device: that of their factors, single precision as a rule.
 
     Yields
     ------
@@ -164,8 +163,9 @@ def _check(inside: Settings) -> None:
         raise ValueError("resume=True needs the file to continue from: set checkpoint to its path.")
     if not _is_number(inside.every) or not 0 <= inside.every < math.inf:
         raise ValueError(f"every must be a number of seconds from 0 on, got {inside.every!r}.")
-    if inside.precision not in PRECISIONS:
-        raise ValueError(f"precision must be 'full' or 'fast', got {inside.precision!r}.")
+    if inside.precision != "full":
+        gone = " 'fast' has been removed: leave precision out." if inside.precision == "fast" else ""
+        raise ValueError(f"precision must be 'full', got {inside.precision!r}.{gone}")
     if inside.device is not None and inside.engine is None:  # whose workers have devices of their own
         import_module("bochner.devices.device").parse_device(inside.device)
 

@@ -34,7 +34,6 @@ from bochner.features.base import Centres, DenseFeatures, FeatureMap
 from bochner.features.binning import DenseBins, hashed_bins
 from bochner.features.device_features import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
-from bochner.settings import current
 
 STORED_BYTES = 1 << 30
 STORED_SHARE = 0.5
@@ -197,10 +196,10 @@ class Design:
         """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
-        rows, precision = self._device_rows(features), current().precision
+        rows = self._device_rows(features)
         n_bytes = 2 * 8 * (D + K + 1) ** 2 + LANES * READING_BYTES
         work = SumOverRows(partial(Moments, D, K, self.dtype), rows, n_bytes, self.dtype)
-        there = MomentsOnDevice(self.features, features.place, self.dtype, K, precision)
+        there = MomentsOnDevice(self.features, features.place, self.dtype, K)
         whole = journal is None and not self.engine.is_remote
         spans = [(0, self.source.n_parts)] if whole else self.spans()
         return self.reduce(work, there, spans, True, journal)

@@ -39,14 +39,12 @@ class MomentsOnDevice:
     place : Device
     dtype : dtype
     n_outputs : int
-    precision : {"full", "fast"}
     """
 
     features: FeatureMap
     place: Device
     dtype: np.dtype
     n_outputs: int
-    precision: str = "full"
 
     def moments(self, blocks: Blocks) -> Moments:
         """Sum over the blocks; over smaller ones, from the beginning, where the device has too little memory.
@@ -72,7 +70,7 @@ class MomentsOnDevice:
             raise too_much(self.place, rows, mapped.row_bytes, sums) from error
 
     def _sum(self, blocks: Blocks, features: DeviceFeatures) -> Moments:
-        sums = DeviceSums(features, self.n_outputs, self.precision)
+        sums = DeviceSums(features, self.n_outputs)
         for block in features.place.ahead(sums.prepared(block) for block in _in_lanes(blocks)):
             sums.add(*block)
         return sums.moments()
@@ -93,13 +91,11 @@ class DeviceSums:
     ----------
     features : DeviceFeatures
     n_outputs : int
-    precision : {"full", "fast"}
     """
 
-    def __init__(self, features: DeviceFeatures, n_outputs: int, precision: str) -> None:
-        self.features, self.n_outputs, self.precision = features, n_outputs, precision
-        self.n_rows = 0
-        self.sums: dict[bool, GramSum] = {}
+    def __init__(self, features: DeviceFeatures, n_outputs: int) -> None:
+        self.features, self.n_outputs, self.n_rows = features, n_outputs, 0
+        self.gram = GramSum(features.place, len(features.amplitudes), n_outputs + 1)
 
     def prepared(self, block: Block) -> tuple[NDArray | None, ...]:
         """What the device needs of a block: [Y, 1] and roots of weights, None where they are one, and coordinates."""
@@ -114,20 +110,15 @@ class DeviceSums:
 
     def add(self, E: Any, root: Any, *coordinates: Any) -> None:
         """Add the products of a block that lies on the device. Where this fails, a part of them may have been added."""
-        Z, unit = self.features.of(*coordinates), root is None
-        if not unit:
+        Z = self.features.of(*coordinates)
+        if root is not None:
             Z *= root
-        if unit not in self.sums:
-            D = len(self.features.amplitudes)
-            self.sums[unit] = GramSum(self.features.place, D, self.n_outputs + 1, self.precision, unit)
-        self.sums[unit].add(Z, E)
+        self.gram.add(Z, E)
 
     def moments(self) -> Moments:
         """The sums so far, of the features with their amplitudes."""
         factors = np.concatenate([self.features.amplitudes, np.ones(self.n_outputs + 1)])
-        matrix = np.zeros((len(factors), len(factors)))
-        for own in self.sums.values():
-            matrix += own.host()
+        matrix = self.gram.host()
         matrix *= factors
         matrix *= factors[:, np.newaxis]
         return Moments.holding(matrix, self.n_rows, self.n_outputs, self.features.dtype)

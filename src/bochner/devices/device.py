@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.devices.gram import gram
 from bochner.devices.libraries import EXTRA, Cupy, Jax, Standard
 from bochner.devices.pytorch import Torch
 
@@ -76,10 +75,6 @@ class Device:
     def product(self, A: Any, B: Any) -> Any:
         """The product A B in the whole precision of the arrays, never in TF32."""
         return self.library.matmul(A, B)
-
-    def gram(self, Z: Any, precision: str = "full", unit: bool = False) -> Any:
-        """Z'Z, of shape (D, D), in the precision of Z; `GramSum` says what all this means, and sums many rows."""
-        return gram(self.library, Z, precision, unit)
 
     def cholesky(self, A: Any) -> Any:
         """The lower factor L of A = LL', of shape (D, D).

@@ -104,21 +104,9 @@ class Standard:
         """An array as one of NumPy."""
         return np.from_dlpack(array)
 
-    def matmul(self, A: Any, B: Any, precision: str = "full") -> Any:
-        """The product A B, in the whole precision of the arrays unless it is to be "fast"."""
+    def matmul(self, A: Any, B: Any) -> Any:
+        """The product A B, in the whole precision of the arrays."""
         return self.xp.matmul(A, B)
-
-    def has_halves(self, Z: Any) -> bool:
-        """Whether tensor cores multiply FP16 and add in float32 where an array of float32 lies."""
-        return False
-
-    def half_product(self, A: Any, B: Any) -> Any:
-        """The product of arrays of FP16, of which all sums are taken in float32."""
-        raise NotImplementedError(f"{self.name} has no products of FP16 with sums in float32.")
-
-    def squares(self, L: Any) -> Any:
-        """The sum of squares of each column of FP16, in float32."""
-        raise NotImplementedError(f"{self.name} has no sums of FP16 in float32.")
 
     def free_bytes(self, device: Any) -> int | None:
         """Bytes that are free on the device; None where that is not known."""
@@ -295,9 +283,9 @@ class Jax(Standard):
         found = np.asarray(array)
         return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
 
-    def matmul(self, A: Any, B: Any, precision: str = "full") -> Any:
-        """In float32 throughout, or as is fast on the device."""
-        return self.xp.matmul(A, B, precision={"full": "highest", "fast": "default"}[precision])
+    def matmul(self, A: Any, B: Any) -> Any:
+        """In float32 throughout."""
+        return self.xp.matmul(A, B, precision="highest")
 
     def free_bytes(self, device: Any) -> int | None:
         """What is left of JAX's share of the device."""

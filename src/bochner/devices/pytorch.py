@@ -1,4 +1,4 @@
-"""PyTorch: tensor cores for Gram matrices, pinned memory, copies beside arithmetic."""
+"""PyTorch: pinned memory, copies beside arithmetic."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Torch(Compatible):
         array = array.detach().cpu()
         return (array.float() if array.dtype == self.module.bfloat16 else array).numpy()
 
-    def matmul(self, A: Any, B: Any, precision: str = "full") -> Any:
+    def matmul(self, A: Any, B: Any) -> Any:
         """Not in TF32, also where the process allows it."""
         with self._exact():
             return self.module.matmul(A, B)
@@ -111,23 +111,6 @@ class Torch(Compatible):
 
     def _switch(self, name: str, value: Any) -> None:
         setattr(self.module.backends.cuda.matmul, name, value)
-
-    def has_halves(self, Z: Any) -> bool:
-        """On CUDA devices of NVIDIA with tensor cores, from PyTorch 2.8 on."""
-        torch = self.module
-        if torch.version.cuda is None:
-            return False
-        version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-        capability = self.capability(Z.device)
-        return Z.dtype == torch.float32 and capability is not None and capability >= (7, 0) and version >= (2, 8)
-
-    def half_product(self, A: Any, B: Any) -> Any:
-        """On tensor cores."""
-        return self.module.mm(A, B, out_dtype=self.module.float32)
-
-    def squares(self, L: Any) -> Any:
-        """In one pass, without a copy in float32."""
-        return self.module.linalg.vector_norm(L, dim=0, dtype=self.module.float32) ** 2
 
     def free_bytes(self, device: Any) -> int | None:
         """What the device has free, and what is kept for further tensors."""

@@ -63,8 +63,7 @@ def is_away() -> bool:
 
 def _carried() -> dict[str, Any]:
     """Settings that hold for work wherever it is done; those of memory and files are this process's own."""
-    here = current()
-    return {"device": here.device, "precision": here.precision}
+    return {"device": current().device}
 
 
 @dataclass(frozen=True)
