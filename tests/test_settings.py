@@ -137,3 +137,15 @@ def test_memory_that_was_freed_is_given_back():
         assert available_memory() > 3e8 - 5e7
         assert resident_bytes() - before < 5e7
         assert barrier.sum() == 1000
+
+
+@pytest.mark.parametrize(
+    ("precision", "message"),
+    [
+        ("fast", r"precision must be 'full', got 'fast'\. 'fast' has been removed: leave precision out\."),
+        ("half", r"precision must be 'full', got 'half'\.$"),
+    ],
+)
+def test_there_is_one_precision_of_products(precision, message):
+    with pytest.raises(ValueError, match=message), bochner.settings(precision=precision):
+        pass

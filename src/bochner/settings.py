@@ -119,8 +119,8 @@ def settings(
     Raises
     ------
     ValueError
-        If a size or a number of seconds is invalid, `resume` is given without a checkpoint, or the device is not
-        available.
+        If a size or a number of seconds is invalid, `resume` is given without a checkpoint, the device is not
+        available, or the precision is another one than "full".
     ImportError
         If no array library for the device is installed.
 

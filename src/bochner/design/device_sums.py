@@ -14,8 +14,8 @@ from bochner.data.array_source import ArraySource, Block, Source
 from bochner.data.weights import are_unit, weights_of
 from bochner.design.moments import Moments
 from bochner.design.reductions import Blocks
-from bochner.devices.device import Device, is_out_of_memory
-from bochner.devices.device_fourier import fewer, pieces, too_much
+from bochner.devices.device import Device
+from bochner.devices.device_fourier import pieces, with_smaller_blocks
 from bochner.devices.gram import GramSum
 from bochner.engines.local import shards
 from bochner.engines.prefetch import DEPTH, in_turn
@@ -54,26 +54,17 @@ class MomentsOnDevice:
         MemoryError
             Where it has too little for these, too.
         """
-        mapped, rows = on_device(self.features, self.place, self.dtype), fewer(blocks.rows)
-        assert mapped is not None
-        try:
-            return self._sum(blocks, mapped)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-        try:
-            return self._sum(replace(blocks, rows=rows), mapped)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            sums = 8 * (self.features.n_features_out + self.n_outputs + 1) ** 2
-            raise too_much(self.place, rows, mapped.row_bytes, sums) from error
+        features = on_device(self.features, self.place, self.dtype)
+        assert features is not None
 
-    def _sum(self, blocks: Blocks, features: DeviceFeatures) -> Moments:
-        sums = DeviceSums(features, self.n_outputs)
-        for block in features.place.ahead(sums.prepared(block) for block in _in_lanes(blocks)):
-            sums.add(*block)
-        return sums.moments()
+        def compute(rows: int) -> Moments:
+            sums = DeviceSums(features, self.n_outputs)
+            for block in self.place.ahead(sums.prepared(block) for block in _in_lanes(replace(blocks, rows=rows))):
+                sums.add(*block)
+            return sums.moments()
+
+        n_bytes = 8 * (self.features.n_features_out + self.n_outputs + 1) ** 2
+        return with_smaller_blocks(compute, blocks.rows, self.place, features.row_bytes, n_bytes)
 
 
 def _in_lanes(blocks: Blocks) -> Iterator[Block]:

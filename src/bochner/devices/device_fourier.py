@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS, FEWEST_ROWS = 1 << 14, 256  # of a block, whose products are summed in single precision
 FREE_SHARE = 0.25  # of the free memory, for a block
+TILE = 1 << 22  # angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
 LESS = 8  # times fewer rows, where the device has run out of memory
+T = TypeVar("T")
 
 
 def block_rows(place: Device, row: int) -> int:
@@ -27,47 +29,43 @@ def block_rows(place: Device, row: int) -> int:
     return rows
 
 
-def pieces(compute: Callable[..., Any], place: Device, row: int, *rows: Any) -> Iterator[Any]:
-    """Yield ``compute(*rows)``, or what it makes of an eighth of the rows at a time where the device has no memory.
+def with_smaller_blocks(compute: Callable[[int], T], rows: int, device: Device, row_bytes: int, beside: int = 0) -> T:
+    """Return ``compute(rows)``, or of an eighth of so many rows where the device has no memory for these.
 
     Parameters
     ----------
-    row : int
-        Bytes that a row takes.
+    row_bytes : int
+        That a row takes.
+    beside : int, default=0
+        Bytes that are needed however few the rows are.
 
     Raises
     ------
     MemoryError
         Where that is too much, too.
     """
-    n = rows[0].shape[0]
-    step = fewer(n)
-    for start, stop in ((0, n), *((start, min(start + step, n)) for start in range(0, n, step))):
+    for size in (rows, max(rows // LESS, 1)):
         try:
-            found = compute(*(array[start:stop, ...] for array in rows))
+            return compute(size)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            if stop - start <= step:
-                raise too_much(place, stop - start, row) from error
-            continue
-        yield found
-        if stop - start == n:
-            return
+            last = error
+    what, cure = f"A block of {size:,} rows", "Use a smaller n_components, or leave device= out."
+    raise device.memory_error(size * row_bytes + beside, what, cure) from last
 
 
-def fewer(rows: int) -> int:
-    """Rows of a block, where so many were too many."""
-    return max(rows // LESS, 1)
+def pieces(compute: Callable[..., T], device: Device, row_bytes: int, *arrays: Any) -> Iterator[T]:
+    """Yield ``compute(*arrays)``, or what it makes of an eighth of the rows at a time where there is no memory."""
 
+    def first(rows: int) -> tuple[T, int]:
+        return compute(*(array[:rows, ...] for array in arrays)), rows
 
-def too_much(place: Device, rows: int, row: int, beside: int = 0) -> MemoryError:
-    """The error to raise where the device has too little memory even for few rows, of so many bytes each."""
-    what = f"A block of {rows:,} rows"
-    return place.memory_error(rows * row + beside, what, "Use a smaller n_components, or leave device= out.")
-
-
-TILE = 1 << 22  # angles at a time, 16 MB of which a cache of 40 MB holds with their cosines
+    n = arrays[0].shape[0]
+    found, step = with_smaller_blocks(first, n, device, row_bytes)
+    yield found
+    for start in range(step, n, step):
+        yield compute(*(array[start : start + step, ...] for array in arrays))
 
 
 @dataclass(frozen=True)
