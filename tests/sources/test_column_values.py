@@ -1,6 +1,7 @@
 """Rows of delimited text are those that Arrow parses, and lines are those of the file."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from bochner.sources.column_values import KINDS, Numbering, Odd, TextRange, Values, rows_of
+from bochner.sources.column_values import KINDS, Numbering, Odd, Values
+from bochner.sources.csv_files import whole_file
+from bochner.sources.csv_rows import rows_of
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
@@ -32,22 +35,22 @@ def test_rows_are_those_of_arrow(body):
 
 def written(path, content):
     path.write_bytes(content)
-    return TextRange(str(path), None, ",")
+    return whole_file(path)
 
 
 def test_lines_count_blank_ones_and_those_inside_quotes(tmp_path):
     content = b'\xef\xbb\xbfa,b\r\n1,"2\n3"\r\n\r\n5" p,6\r\n"q ""z"" a,b\na,b\n",7\n8,9'
     text = written(tmp_path / "t.csv", content)
     assert list(text.lines()) == [1, 2, 5, 6, 9]
-    assert text.line(3) == 6
+    assert text.line(2) == 6
 
 
 def test_names_that_come_again(tmp_path):
     content = b'\xef\xbb\xbfa,b\r\n1,"2\na,b\n"\r\na,b\r\n\n\xef\xbb\xbfa,b\n8,9\na,bc\na,b'
     text = written(tmp_path / "t.csv", content)
-    again = text.names_again()
+    again = text.repeated_names()
     assert [row.line for row in again] == [5, 7, 10]
-    kept = TextRange(text.path, None, ",", without=again)
+    kept = replace(text, without=again)
     with kept.opened() as stream:
         table = csv.read_csv(stream, parse_options=csv.ParseOptions(newlines_in_values=True))
     assert table.to_pydict() == {"a": ["1", "8", "a"], "b": ["2\na,b\n", "9", "bc"]}
@@ -56,7 +59,7 @@ def test_names_that_come_again(tmp_path):
 
 @pytest.mark.parametrize("content", [b"word\nthe\nword\n", b"1,2.5\n3,4\n1,2.5\n", b"a,b\n1,2\na,bc\nxa,b\n"])
 def test_rows_that_are_no_names(tmp_path, content):
-    assert written(tmp_path / "t.csv", content).names_again() == ()
+    assert written(tmp_path / "t.csv", content).repeated_names() == ()
 
 
 CELLS = st.sampled_from(["1", "-2.5", " 3e4 ", ".5", "+7.", "x", "1,000", "0x10", "2024-01-02", "10:00:00", None])
@@ -102,4 +105,4 @@ def test_numbers_of_rows(numbers, truth):
 
 def test_a_gap_among_row_numbers():
     assert not Numbering.of(pa.array([0, None, 2])).counts_rows
-    assert not Values.none().numbering.counts_rows
+    assert not Values().numbering.counts_rows

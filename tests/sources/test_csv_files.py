@@ -127,8 +127,8 @@ def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
         kinds = draw.sample(list(VALUES), draw.randint(1, 3))
         turns = [kinds[k * len(kinds) // 60] if draw.random() < 0.9 else draw.choice(kinds) for k in range(60)]
         columns.append([draw.choice(VALUES[kind]) for kind in turns])
-    text_files = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
-    path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(text_files))
+    lines = [",".join(values) + "\n" for values in zip(map(str, range(60)), *columns, strict=True)]
+    path = written(tmp_path / "t.csv", "i,a,b,c\n" + "".join(lines))
     options = {
         "parse_options": csv.ParseOptions(newlines_in_values=True),
         "convert_options": csv.ConvertOptions(strings_can_be_null=True),

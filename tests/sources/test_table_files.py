@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from bochner.data.files import kind_by_name
-from bochner.sources.table_files import TableFileError, read_table, write_table
+from bochner.sources.base import SourceError
+from bochner.sources.table_files import read_table, write_table
 
 TABLE = pa.table(
     {
@@ -116,7 +117,7 @@ def test_columns_that_are_text_stay_text(tmp_path):
 )
 def test_what_is_no_table(tmp_path, content, match):
     path = written(tmp_path / "t.csv", content)
-    with pytest.raises(TableFileError, match=match) as caught:
+    with pytest.raises(SourceError, match=match) as caught:
         read_table(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
@@ -124,14 +125,14 @@ def test_what_is_no_table(tmp_path, content, match):
 
 def test_row_far_down_is_named(tmp_path):
     path = written(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 300_000 + "1,2,3\n")
-    with pytest.raises(TableFileError, match="line 300002: "):
+    with pytest.raises(SourceError, match="line 300002: "):
         read_table(path)
 
 
 def test_tables_without_rows_or_columns(tmp_path):
     for table in (pa.table({"a": pa.array([], pa.int64())}), pa.table({})):
         parquet.write_table(table, tmp_path / "t.parquet")
-        with pytest.raises(TableFileError, match=r"no rows|no columns"):
+        with pytest.raises(SourceError, match=r"no rows|no columns"):
             read_table(tmp_path / "t.parquet")
 
 
@@ -147,7 +148,7 @@ def test_operating_system_errors_pass(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_pipes_are_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(TableFileError, match="pipe"):
+    with pytest.raises(SourceError, match="pipe"):
         read_table(tmp_path / "pipe.csv")
 
 

@@ -57,20 +57,20 @@ def _file_name(text: str) -> Path:
 
 def table_name(text: str) -> Path:
     """The name of a table to write."""
-    from bochner.data.files import SUFFIXES, kind_by_name
+    from bochner.data.files import WRITTEN, is_table_name
 
     path = _file_name(text)
-    if kind_by_name(path) is None:
-        raise typer.BadParameter(f"'{path}' must end in one of {', '.join(SUFFIXES)}")
+    if not is_table_name(path):
+        raise typer.BadParameter(f"'{path}' must end in one of {', '.join(WRITTEN)}")
     return path
 
 
 def model_name(text: str) -> Path:
     """The name of a model to write."""
-    from bochner.data.files import kind_by_name
+    from bochner.data.files import is_table_name
 
     path = _file_name(text)
-    if kind_by_name(path):
+    if is_table_name(path):
         raise typer.BadParameter(f"'{path}' is the name of a table; choose a name such as model.safetensors")
     return path
 

@@ -17,7 +17,7 @@ from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.settings import current
 from bochner.sources.base import Batch, SourceError, TableSource, infinite_value
-from bochner.sources.csv_files import line_of, whole_span
+from bochner.sources.csv_files import CsvPart, line_of, whole_file
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
@@ -128,12 +128,12 @@ def drawn_rows(source: TableSource, share: float, seed: int, target: str | None)
 
 def _form_of_text(source: TableSource, path: Path) -> Iterator[str]:
     """What is unusual about the fields of CSV files, in sentences."""
-    span = getattr(source.parts[0], "span", None)
-    if span is None:
+    part = source.parts[0]
+    if not isinstance(part, CsvPart):
         return
-    if span.separator != "," and kind_of(files_of(path)[0]) != "tsv":
-        yield f"Fields are separated by {'tabs' if span.separator == chr(9) else repr(span.separator)}."
-    if span.decimal_point == ",":
+    if part.separator != "," and kind_of(files_of(path)[0]) != "tsv":
+        yield f"Fields are separated by {'tabs' if part.separator == chr(9) else repr(part.separator)}."
+    if part.decimal_point == ",":
         yield "Numbers have decimal commas."
 
 
@@ -142,5 +142,5 @@ def _text_schema(path: Path, as_text: Collection[str]) -> pa.Schema | None:
     first = files_of(path)[0]
     if not as_text or kind_of(first) not in ("csv", "tsv"):
         return None
-    text = [(name, pa.string()) for name in as_text if name in whole_span(first).names]
+    text = [(name, pa.string()) for name in as_text if name in whole_file(first).names]
     return pa.schema(text) if text else None

@@ -9,15 +9,21 @@ from contextlib import contextmanager, suppress
 
 HEAD = 1 << 16  # first bytes that tell what a file is
 SUFFIXES = {
-    **dict.fromkeys((".csv", ".csv.gz", ".csv.zst"), "csv"),
-    **dict.fromkeys((".tsv", ".tsv.gz", ".tsv.zst"), "tsv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".arrows", ".ipc", ".feather"), "arrow"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+    **dict.fromkeys((".svm", ".svmlight", ".libsvm"), "libsvm"),
 }
+COMPRESSED_SUFFIXES = (".gz", ".zst")
+WRITTEN = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst", ".parquet", ".pq")  # names of tables to write
 COMPRESSED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or a zip archive",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"ARROW1": "an Arrow file",
+    b"ARROW1": "arrow",
+    b"\xff\xff\xff\xff": "arrow",  # a stream of it
+    b"FEA1": "a Feather file of version 1",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format 3": "an SQLite database",
     b"\x80\x04\x95": "a pickle",
@@ -27,13 +33,34 @@ PARQUET = b"PAR1"
 
 
 def kind_by_name(path: str | os.PathLike[str]) -> str | None:
-    """Kind of file that a name asks for, "csv", "tsv" or "parquet"; None for other names."""
+    """Kind of table that a name tells, "csv", "tsv", "parquet", "arrow" or "libsvm"; None for other names."""
     name = os.fspath(path).lower()
-    return next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
+    for ending in COMPRESSED_SUFFIXES:
+        name = name.removesuffix(ending)
+    return SUFFIXES.get(os.path.splitext(name)[1])
+
+
+def is_table_name(path: str | os.PathLike[str]) -> bool:
+    """Whether a table can be written in a file of this name."""
+    return os.fspath(path).lower().endswith(WRITTEN)
+
+
+def written_kind(path: str | os.PathLike[str]) -> str:
+    """Kind of file that the name of a table to write asks for, "csv", "tsv" or "parquet"; ValueError for others."""
+    if not is_table_name(path):
+        raise ValueError(f"{path}: the name must end in one of {', '.join(WRITTEN)}")
+    return str(kind_by_name(path))
+
+
+def compression_of(path: str | os.PathLike[str]) -> str | None:
+    """How a file is compressed, "gzip" or "zstd", by its content; None where it is not."""
+    with open(path, "rb") as file:
+        content = kind_by_content(file.read(16))
+    return content if content in COMPRESSED else None
 
 
 def kind_by_content(head: bytes) -> str:
-    """Kind of content that begins so: "parquet", "gzip", "zstd", "safetensors", "text", or foreign in words."""
+    """Kind of content that begins so: "parquet", "arrow", "gzip", "zstd", "safetensors", "text", or what it is."""
     if head.startswith(PARQUET):
         return "parquet"
     for compression, magic in COMPRESSED.items():

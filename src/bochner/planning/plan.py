@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone
 
-from bochner.data.files import COMPRESSED, kind_by_content
+from bochner.data.files import compression_of
 from bochner.design.reductions import BLOCK_BYTES, factor_bytes
 from bochner.engines.costs import Costs
 from bochner.engines.current import current_engine
@@ -37,7 +37,7 @@ from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import GRAM_LIMIT
 from bochner.solvers.iterative import sampled_rows as preconditioner_rows
 from bochner.sources.base import READ_BYTES, SourceError, TableSource
-from bochner.sources.csv_files import whole_span
+from bochner.sources.csv_files import whole_file
 from bochner.sources.dask_parts import is_collection, is_delayed
 from bochner.sources.opening import is_streamed, open_selected
 from bochner.sources.paths import files_of, kind_of
@@ -310,7 +310,7 @@ def _csv_shape(data: Any, exclude: Collection[str]) -> CsvShape | None:
     if kind_of(files[0]) not in ("csv", "tsv"):
         return None
     what = f"{len(files):,} CSV file{'s' if len(files) > 1 else ''}"
-    schemas = [whole_span(file).schema([], {}) for file in (files if exclude else files[:1])]
+    schemas = [whole_file(file).first_types() for file in (files if exclude else files[:1])]
     require(dict.fromkeys(name for schema in schemas for name in schema.names), exclude)
     return CsvShape(schemas[0], sum(map(estimated_rows, files)), what)
 
@@ -324,9 +324,7 @@ def _n_rows(source: TableSource) -> int:
 def estimated_rows(path: str | os.PathLike[str]) -> int:
     """Rows of a file of text, by its size and its first lines."""
     total = os.path.getsize(path)
-    with open(path, "rb") as head:
-        content = kind_by_content(head.read(1 << 12))
-    codec = content if content in COMPRESSED else None
+    codec = compression_of(path)
     with pa.OSFile(os.fspath(path)) as file:
         stream = file if codec is None else pa.CompressedInputStream(file, codec)
         try:

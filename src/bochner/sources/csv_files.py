@@ -1,108 +1,169 @@
-"""Rows of CSV files, block by block."""
+"""CSV files, read in parts or whole: their rows, the types of their columns by a scan of all values, and what to say.
+
+Types are the first of Arrow's (null, whole numbers, booleans, dates, times, floats, text) that all values have. Where
+whole columns look like numbers with commas, these are read as decimal commas if that makes more columns numbers.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import accumulate, islice, pairwise
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from itertools import accumulate, chain, islice, pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import COMPRESSED, kind_by_content
+from bochner.data.files import HEAD, compression_of, kind_by_content, kind_by_name
 from bochner.engines.local import in_threads
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, WHY_TEXT, Batch, SourceError
 from bochner.sources.column_values import (
-    HEAD,
-    Remarks,
-    Row,
-    TextRange,
     Values,
-    csv_options,
-    csv_problem,
-    first_line,
     is_number,
-    names_left_out,
-    not_utf8,
+    listed,
+    names_problem,
     numbered_columns,
-    separator_of,
     unnamed_first,
-    with_commas,
+    why_text,
 )
-from bochner.sources.paths import FileState, kind_of, labels
+from bochner.sources.csv_rows import CHUNK, Row, Without, holds, rows_of
+from bochner.sources.paths import FileState, labels, reason
 from bochner.sources.schema import Selection, require, unified
-from bochner.sources.table_files import TableFileError, checked_head
-from bochner.sources.text_files import chunks, line_starts, span_digest
+from bochner.sources.text_files import FileRange, chunks, line_starts
 
 BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
+SHOWN_LINES = 3
+NUMBER = re.compile(rb'\s*"?[+-]?[\d.,]+"?\s*')
+NOT_UTF8 = "{}: text that is not UTF-8; save the file with UTF-8 encoding"
+COMMAS = "write a decimal point, and nothing between thousands"
+WITH_COMMAS = f"looks like numbers with commas; {COMMAS}"
+
+Types = Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True)
-class TextSpan:
-    """Rows of a CSV file from one byte to another.
+class CsvPart(FileRange):
+    """Rows of a CSV file, a `Part`.
 
     Attributes
     ----------
-    file : FileState
-    compression : str or None
-    separator, decimal_point : str
+    separator : str
     names : tuple of str
-        Of all columns of the file.
-    start, stop : int
-        Bytes; the first row of a file, which names the columns, belongs to the span that begins at 0.
+        Of all columns of the file; its first row, which names them, belongs to the part that begins at byte 0.
     decimal_point : str
     without : tuple of Row
         Rows that repeat the names, and are left out.
+    selection : Selection
+    schema : pyarrow.Schema
+        Columns that are read.
+    counted : int or None
+        Rows, before any are left out; None where they have not been counted.
     """
 
-    file: FileState
-    compression: str | None
     separator: str
-    names: tuple[str, ...]
-    start: int
-    stop: int
+    names: tuple[str, ...] = ()
     decimal_point: str = "."
     without: tuple[Row, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    counted: int | None = None
 
     @property
-    def place(self) -> str:
-        """Where the rows are, for messages."""
-        whole = self.start == 0 and self.stop == self.file.size
-        return self.file.path if whole else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
+    def n_rows(self) -> int | None:
+        """Number of rows; None where a condition, or no count, leaves that open."""
+        return self.counted if self.selection.where is None else None
 
-    @property
-    def text(self) -> TextRange:
-        """The bytes and lines of the rows."""
-        stop = None if self.compression else self.stop
-        return TextRange(self.file.path, self.compression, self.separator, self.start, stop, self.without)
+    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
+        """Yield the rows in order, in batches of about so many bytes at most."""
+        self.file.check(self.name)
+        rows = 0
+        with self.problems():
+            for batch in self._batches_of_schema(n_bytes):
+                rows += batch.num_rows
+                table = self.selection.apply(pa.Table.from_batches([batch]))
+                if table.num_rows:
+                    yield Batch(table)
+        self.file.check(self.name)
+        if self.counted not in (None, rows):
+            raise SourceError(f"{self.name}: {rows} rows where there were {self.counted}; open the file again")
+
+    def stamp(self) -> str:
+        """Size, first and last bytes of the file, and what of it is read."""
+        types = " ".join(f"{column.name} {column.type}" for column in self.schema)
+        return f"{self.place_stamp()} {self.decimal_point} {types} {self.selection.stamp()}"
 
     def line(self, row: int) -> int:
-        """Line of the file of a row, which counts from 0; the names are in line 1."""
-        return self.text.line(row + (self.start == 0))
+        """Line of the file of one of the rows that are read, which count from 0."""
+        if self.selection.where is None:
+            return self.line_of_row(row)
+        above = 0
+        for batch in self._batches_of_schema(READ_BYTES):
+            kept = self.selection.rows(pa.Table.from_batches([batch]))
+            if row < len(kept):
+                return self.line_of_row(above + int(kept[row]))
+            row, above = row - len(kept), above + batch.num_rows
+        raise IndexError(f"{self.name}: no row {row}")
 
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, pa.DataType], n_bytes: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some columns in order; Arrow takes other types than those given from its first block.
+    def line_of_row(self, row: int) -> int:
+        """Line of the file of one of all rows, which count from 0 below the names."""
+        return self._line(row + (self.start == 0))
 
-        A row that is longer than two blocks makes them larger.
+    def lines(self) -> Iterator[int]:
+        """Yield the line of each row, that of the names too; the first line is 1, and blank lines are no rows."""
+        left_out, above = {row.start for row in self.without}, self.lines_above()
+        with self.opened_bytes() as stream:
+            for row in rows_of(stream, self.separator):
+                if row.start + self.start not in left_out:
+                    yield above + row.line
+
+    def _line(self, index: int) -> int:
+        return next(islice(self.lines(), index, None), index + 1)
+
+    def repeated_names(self) -> tuple[Row, ...]:
+        """Rows below that of the names that equal it, by the bytes.
+
+        A single column may hold its name, and names that are all numbers are perhaps a row of a file without names.
         """
+        with self.opened_bytes() as stream:
+            first = next(rows_of(stream, self.separator), None)
+        if first is None or b"\n" in first.content:
+            return ()
+        fields = first.content.split(self.separator.encode())
+        if len(fields) < 2 or all(map(NUMBER.fullmatch, fields)):
+            return ()
+        with self.opened_bytes() as stream:
+            if not holds(stream, first.content, first.start + len(first.text)):
+                return ()
+        with self.opened_bytes() as stream:
+            rows = rows_of(stream, self.separator)
+            return tuple(row for row in rows if row.start > first.start and row.content == first.content)
+
+    def batches(self, columns: Sequence[str], types: Types, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield an empty batch, and then the rows of some columns (all, where none are given) in order.
+
+        Arrow takes other types than those given from its first block. A row longer than two blocks makes them larger.
+        """
+        from pyarrow import csv
+
         block, done = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES), 0
         while True:
-            skip = done
+            skip, known = done, {name: kind for name, kind in types.items() if name in columns}
             try:
-                for batch in self._stream(columns, types, block):
-                    rows = batch.slice(min(skip, batch.num_rows))
-                    skip -= batch.num_rows - rows.num_rows
-                    done += rows.num_rows
-                    if rows.num_rows:
+                with self.opened() as stream:
+                    reader = csv.open_csv(stream, **self._options(block, known, include_columns=columns))
+                    types = {column.name: column.type for column in reader.schema}
+                    for batch in chain([pa.RecordBatch.from_pylist([], reader.schema)], reader):
+                        rows = batch.slice(min(skip, batch.num_rows))
+                        skip -= batch.num_rows - rows.num_rows
+                        done += rows.num_rows
                         yield rows
                 return
             except pa.ArrowInvalid as error:
@@ -110,17 +171,23 @@ class TextSpan:
                     raise
             block *= 4
 
-    def schema(self, columns: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Schema:
-        """The types that Arrow takes from the first block."""
-        block = BLOCK_BYTES
-        while True:
-            try:
-                with self.text.opened() as stream:
-                    return self._reader(stream, columns, types, block).schema
-            except pa.ArrowInvalid as error:
-                if "straddl" not in str(error) or block >= MOST_BLOCK:
-                    raise
-            block *= 4
+    def first_types(self) -> pa.Schema:
+        """The columns of the file, with the types that Arrow takes from the first block."""
+        return next(self.batches([], {}, READ_BYTES)).schema
+
+    def table(self, types: Types, use_threads: bool) -> pa.Table:
+        """All columns of all rows at once, of the first types that all values have, but for those given."""
+        from pyarrow import csv
+
+        with self.opened() as stream:
+            return csv.read_csv(stream, **self._options(BLOCK_BYTES, types, use_threads=use_threads))
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """A stream of the bytes of the rows that are not left out."""
+        with self.opened_bytes() as stream:
+            gaps = [(row.start - self.start, len(row.text)) for row in self.without]
+            yield io.BufferedReader(Without(stream, gaps), CHUNK) if gaps else stream
 
     @contextmanager
     def problems(self) -> Iterator[None]:
@@ -128,94 +195,125 @@ class TextSpan:
         try:
             yield
         except UnicodeDecodeError:
-            raise SourceError(f"{self.file.path}: {not_utf8('the column names')}") from None
+            raise SourceError(f"{self.file.path}: {NOT_UTF8.format('the column names')}") from None
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
-            self.file.check(self.place)
             if isinstance(error, OSError) and self.compression:
-                what = f"damaged {self.compression} file ({first_line(error)}); copy it again"
-            else:
-                what = csv_problem(error, self.names, self.text.line)
-            raise SourceError(f"{self.file.path}: {what}") from error
+                raise self.damaged(error) from error
+            self.file.check(self.name)
+            raise SourceError(f"{self.file.path}: {_problem(error, self.names, self._line)}") from error
 
-    def _stream(self, columns: Sequence[str], types: Mapping[str, pa.DataType], block: int) -> Iterator[Any]:
-        with self.text.opened() as stream:
-            yield from self._reader(stream, columns, types, block)
+    def _batches_of_schema(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        return self.batches(self.schema.names, {column.name: column.type for column in self.schema}, n_bytes)
 
-    def _reader(self, stream: Any, columns: Sequence[str], types: Mapping[str, pa.DataType], block: int) -> Any:
-        from pyarrow import csv
-
-        names = {"column_names": self.names} if self.start else {}
-        options = csv.ReadOptions(use_threads=False, block_size=block, **names)
-        types = {name: kind for name, kind in types.items() if name in columns}
-        more = csv_options(self.separator, self.decimal_point, types, include_columns=columns)
-        return csv.open_csv(stream, read_options=options, **more)
+    def _options(self, block_bytes: int, types: Types, **more: Any) -> dict[str, Any]:
+        names = self.names if self.start else None
+        return csv_options(self.separator, self.decimal_point, block_bytes, types, column_names=names, **more)
 
 
-def spans_of(path: Path) -> list[TextSpan]:
-    """Spans of a file: one, or several of a large file that is neither compressed nor has quotes.
+def whole_file(path: Path, label: str = "") -> CsvPart:
+    """All rows of a file, of which only the first line is read; SourceError where it is no CSV."""
+    file, compression = FileState.of(path), compression_of(path)
+    whole = CsvPart(file, label, compression, 0, file.size, "\t")
+    with whole.problems(), whole.opened_bytes() as stream:
+        head = stream.read(HEAD)
+    if (content := kind_by_content(head)) != "text":
+        what = f"this is {content} under {compression}; write it as CSV or Parquet" if compression else "not a CSV"
+        raise SourceError(f"{path}: {what}")
+    if kind_by_name(path) != "tsv":
+        whole = replace(whole, separator=_separator(head))
+    with whole.problems():
+        return replace(whole, names=tuple(whole.first_types().names))
+
+
+def csv_parts(
+    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None = None
+) -> tuple[tuple[CsvPart, ...], pa.Schema]:
+    """Parts of CSV files, and the schema of the columns that are wanted.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    selection : Selection
+    schema : pyarrow.Schema, optional
+        Types of some or all columns; where it has all, there is no scan of the rows, which are not counted then.
 
     Raises
     ------
     SourceError
-        Where the file is no CSV.
+        Where a file is no CSV, has other columns than the first, a row with too few or too many fields, or a value of
+        another type than the schema gives.
     """
-    whole = whole_span(path)
-    file = whole.file
+    parts = [part for path, label in zip(paths, labels(paths), strict=True) for part in _cut(path, label)]
+    everything = dict.fromkeys(name for part in parts for name in part.names)
+    require(everything, selection.exclude)
+    require(everything, pa.schema(schema or ()).names, "schema: ")
+    wanted = [(part.file.path, _wanted(part, selection)) for part in parts]
+    known = {column.name: column.type for column in schema or () if column.name in wanted[0][1].names}
+    checked = unified(wanted, pa.schema(known.items()))
+    reasons: Mapping[str, str] = {}
+    if len(known) < len(checked):
+        found = ScannedCsv.of(parts, checked.names, known, scan_in_batches)
+        if not found.total.n_rows:
+            raise SourceError(f"{paths[0]}: the table has column names but no rows")
+        reasons, index = found.reasons, selection.index(found.index_columns())
+        for sentence in found.remarks(index, selection.columns or selection.named):
+            warn(sentence)
+        parts, selection = found.parts, selection.without(index)
+        checked = pa.schema([(name, found.total.types[name]) for name in checked.names])
+    for sentence in _names_left_out(parts):
+        warn(sentence)
+    left = replace(selection, exclude=tuple(name for name in selection.exclude if name in checked.names))
+    needed = left.needed(checked)
+    parts = [replace(part, selection=selection, schema=needed) for part in parts]
+    return tuple(parts), pa.schema([_explained(column, reasons) for column in left.schema(checked)])
+
+
+def read_csv(
+    path: Path,
+    as_text: Collection[str],
+    refused: Mapping[str, str],
+    named: Collection[str],
+    exclude: Collection[str],
+    note: Callable[[str], None],
+) -> pa.Table:
+    """All rows of a CSV file as one table, parsed once; see `read_table`."""
+    whole = whole_file(path)
+    if problem := names_problem(whole.names):
+        raise SourceError(f"{path}: {problem}")
+    if whole.separator != "," and kind_by_name(path) != "tsv":
+        note(f"Fields are separated by {'tabs' if whole.separator == chr(9) else repr(whole.separator)}.")
     with whole.problems():
-        without = whole.text.names_again()
-    if whole.compression or file.size < 2 * SPAN_BYTES:
-        return [replace(whole, without=without)]
-    return [
-        replace(whole, start=start, stop=stop, without=tuple(row for row in without if start <= row.start < stop))
-        for start, stop in pairwise(_cuts(file))
-    ]
+        whole = replace(whole, without=whole.repeated_names())
+    known = {name: pa.string() for name in as_text if name in whole.names}
+    columns = [name for name in whole.names if name not in exclude]
+    found = ScannedCsv.of([whole], columns, known, scan_whole)
+    if found.parts[0].decimal_point == ",":
+        note("Numbers have decimal commas.")
+    for name, why in found.reasons.items():
+        if name in refused:
+            raise SourceError(f"{path}: column {name!r} {'; '.join(filter(None, (why, refused[name])))}")
+    index = [name for name in found.index_columns() if name not in named]
+    for sentence in chain(found.remarks(index, exclude), _names_left_out(found.parts)):
+        note(sentence)
+    return found.scans[0].table.drop_columns(index)
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
     """Where a row of the table in CSV files is, in words; it counts from 0."""
     for path in paths:
-        whole = whole_span(path)
-        lines = replace(whole.text, without=whole.text.names_again()).lines()
-        for line in islice(lines, 1, None):
+        whole = whole_file(path)
+        for line in islice(replace(whole, without=whole.repeated_names()).lines(), 1, None):
             if not row:
                 return f"line {line}" + (f" of {path.name}" if len(paths) > 1 else "")
             row -= 1
     return f"row {row}"
 
 
-def whole_span(path: Path) -> TextSpan:
-    """All rows of a file, of which only the first line is read; SourceError where it is no CSV."""
-    file = FileState.of(path)
-    with open(path, "rb") as stream:
-        content = kind_by_content(stream.read(1 << 12))
-    compression = content if content in COMPRESSED else None
-    try:
-        head = checked_head(path, compression)
-    except TableFileError as error:
-        raise SourceError(str(error)) from error
-    separator = "\t" if kind_of(path) == "tsv" else separator_of(head)
-    whole = TextSpan(file, compression, separator, (), 0, file.size)
-    with whole.problems():
-        return replace(whole, names=tuple(whole.schema([], {}).names))
-
-
-def _cuts(file: FileState) -> list[int]:
-    """Where a file can be cut: nowhere if rows have quotes, between which a line may end without the row."""
-    with open(file.path, "rb") as stream:
-        names = stream.readline(HEAD)
-    if names.count(b'"') % 2 or any(b'"' in chunk for chunk in chunks(file.path, len(names))):
-        return [0, file.size]
-    return line_starts(file.path, file.size, SPAN_BYTES)
-
-
-Types = Mapping[str, pa.DataType]
-
-
 @dataclass(frozen=True)
 class CsvScan:
-    """What a look at the rows of a span found.
+    """What a scan of the rows of a part found; the results of two parts add.
 
     Attributes
     ----------
@@ -224,24 +322,130 @@ class CsvScan:
         Of each column: the first of Arrow's that all values have.
     values : dict of str to Values
         Of the columns whose types are not known.
+    table : pyarrow.Table or None
+        All rows, where they were read at once.
     """
 
     n_rows: int
     types: dict[str, pa.DataType]
     values: dict[str, Values]
+    table: Any = None
 
     def __add__(self, other: CsvScan) -> CsvScan:
         types = {name: widened(kind, other.types[name]) for name, kind in self.types.items()}
         values = {name: found + other.values[name] for name, found in self.values.items()}
         return CsvScan(self.n_rows + other.n_rows, types, values)
 
+    @property
+    def numbers(self) -> set[str]:
+        """Columns of numbers."""
+        return {name for name, kind in self.types.items() if is_number(kind)}
 
-def scan(span: TextSpan, columns: Sequence[str], known: Types) -> CsvScan:
-    """Look at all rows once, and again at their values where the types of the first block do not hold below.
+
+@dataclass(frozen=True)
+class ScannedCsv:
+    """What a scan of all parts of CSV files found.
+
+    Attributes
+    ----------
+    parts : list of CsvPart
+        With the decimal point that numbers have, and the numbers of their rows.
+    scans : list of CsvScan
+        Of each part.
+    doubtful : list of str
+        Columns of text that may be numbers with commas.
+    """
+
+    parts: list[CsvPart]
+    scans: list[CsvScan]
+    doubtful: list[str]
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[CsvPart], columns: Sequence[str], known: Types, scan: Callable[..., CsvScan]
+    ) -> ScannedCsv:
+        """Scan parts, and again with decimal commas where numbers have them.
+
+        Parameters
+        ----------
+        parts : sequence of CsvPart
+        columns : sequence of str
+            Those that are wanted.
+        known : dict of str to pyarrow.DataType
+            Types that columns are to have.
+        scan : callable
+            `scan_in_batches` or `scan_whole`.
+        """
+        scans = in_threads(lambda part: scan(part, columns, known), parts)
+        total = reduce(add, scans)
+        separator = "," if any(part.separator == "," for part in parts) else parts[0].separator
+        found = [name for name, one in total.values.items() if one.commas.numbers and one.commas.some]
+        doubtful = [name for name in found if separator == "," or total.values[name].commas.thousands]
+        if len(doubtful) < len(found):
+            again = [replace(part, decimal_point=",") for part in parts]
+            fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
+            scans_again = in_threads(lambda part: scan(part, columns, fixed), again)
+            if total.numbers < reduce(add, scans_again).numbers:
+                values = [{**one.values, **new.values} for one, new in zip(scans, scans_again, strict=True)]
+                scans = [replace(new, values=own) for new, own in zip(scans_again, values, strict=True)]
+                parts = again
+            doubtful = [name for name in found if name not in reduce(add, scans).numbers]
+        return cls([replace(part, counted=one.n_rows) for part, one in zip(parts, scans, strict=True)], scans, doubtful)
+
+    @cached_property
+    def total(self) -> CsvScan:
+        """Of all parts together."""
+        return reduce(add, self.scans)
+
+    def index_columns(self) -> list[str]:
+        """First columns without a name that number the rows of all files, or of each."""
+        files: dict[str, CsvScan] = {}
+        for part, one in zip(self.parts, self.scans, strict=True):
+            files[part.file.path] = files[part.file.path] + one if part.file.path in files else one
+        each, names = [one.values for one in files.values() if one.n_rows], self.parts[0].names
+        return sorted({*numbered_columns(names, self.total.values), *numbered_columns(names, *each)})
+
+    @cached_property
+    def reasons(self) -> dict[str, str]:
+        """Why columns are text by mistake, perhaps, and the cure."""
+        texts = {name: one for name, one in self.total.values.items() if pa.types.is_string(self.total.types[name])}
+        few = {name: why for name, one in texts.items() if (why := why_text(one.odd, self._place))}
+        return {**few, **{name: WITH_COMMAS for name in self.doubtful if name not in few}}
+
+    def remarks(self, index: Collection[str], quiet: Collection[str]) -> Iterator[str]:
+        """Yield what to say of the columns; of the index that it is left out, of some whose name is known less."""
+        types = self.total.types
+        titles = {name: f"Column {name!r}" for name in types}
+        if "" in types:
+            number = list(types).index("") + 1
+            titles[""] = f"Column {number}, which has no name,"
+        for name in index:
+            yield f"{titles[name]} numbers the rows, and is left out."
+        if "" in types and "" not in (*index, *quiet) and not pa.types.is_null(types[""]):
+            yield f"Column {number} has no name; give it one."
+        commas = [name for name, why in self.reasons.items() if why == WITH_COMMAS]
+        for name, why in self.reasons.items():
+            if name not in commas:
+                yield f"{titles[name]} {why}."
+        if commas:
+            what, are, were = ("Columns", "look", "were") if len(commas) > 1 else ("Column", "looks", "was")
+            yield f"{what} {listed(commas)} {are} like numbers with commas, and {were} read as text; {COMMAS}."
+
+    def _place(self, row: int) -> str:
+        """Line of a row in words, and the file where there are several."""
+        ends = list(accumulate(one.n_rows for one in self.scans))
+        k = bisect_right(ends, row)
+        part = self.parts[k]
+        line = f"line {part.line_of_row(row - (ends[k - 1] if k else 0))}"
+        return f"{line} of {Path(part.file.path).name}" if _are_several(self.parts) else line
+
+
+def scan_in_batches(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
+    """Scan a part batch by batch, and again by the text of its values where the types of the first block do not hold.
 
     Parameters
     ----------
-    span : TextSpan
+    part : CsvPart
     columns : sequence of str
     known : dict of str to pyarrow.DataType
         Types that columns are to have.
@@ -251,15 +455,52 @@ def scan(span: TextSpan, columns: Sequence[str], known: Types) -> CsvScan:
     SourceError
         Where a row has too few or too many fields, or a value is not of a type that is known.
     """
-    with span.problems():
+    with part.problems():
         try:
-            types = {column.name: column.type for column in span.schema(columns, known)}
-            if not any(pa.types.is_binary(kind) for name, kind in types.items() if name not in known):
-                return _of_types(span, columns, types, known)
+            found = _scan(part, columns, known, by_text=False)
+            if not any(pa.types.is_binary(found.types[name]) for name in found.values):
+                return found
         except pa.ArrowInvalid as error:
             if "conversion error" not in str(error):
                 raise
-        return _of_values(span, columns, known)
+        return _scan(part, columns, known, by_text=True)
+
+
+def _scan(part: CsvPart, columns: Sequence[str], known: Types, by_text: bool) -> CsvScan:
+    """Rows, types and values of a part, whose types are those of its first block, or of the text in each batch."""
+    rows, unnamed = 0, unnamed_first(part.names)
+    values = {name: Values() for name in columns if name not in known}
+    types = {name: known.get(name, pa.null()) for name in columns}
+    asked = {name: known.get(name, pa.string()) for name in columns} if by_text else known
+    for batch in part.batches(columns, asked, READ_BYTES):
+        rows += batch.num_rows
+        for name in values:
+            column = batch.column(name)
+            values[name] += Values.of(column, part.decimal_point, name in unnamed)
+            if not pa.types.is_string(types[name]):
+                types[name] = widened(types[name], _type_of(column, part.decimal_point) if by_text else column.type)
+    return CsvScan(rows, types, values)
+
+
+def scan_whole(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
+    """Read all rows and all columns at once in several threads, and look at the values of some of the columns.
+
+    Where that fails the rows are read again in one thread, in which Arrow tells the row.
+    """
+    table, texts = None, dict(known)
+    with suppress(pa.ArrowInvalid, OSError):
+        table = part.table(known, use_threads=True)
+        texts |= {column.name: pa.string() for column in table.schema if pa.types.is_binary(column.type)}
+    if table is None or len(texts) > len(known):
+        with part.problems():
+            table = part.table(texts, use_threads=False)
+    unnamed, pairs = unnamed_first(part.names), zip(table.column_names, table.columns, strict=True)
+    values = {
+        name: Values.of(column, part.decimal_point, name in unnamed)
+        for name, column in pairs
+        if name in columns and name not in known
+    }
+    return CsvScan(len(table), {column.name: column.type for column in table.schema}, values, table)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -277,241 +518,134 @@ def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     return pa.string()
 
 
-def _of_types(span: TextSpan, columns: Sequence[str], types: Types, known: Types) -> CsvScan:
-    """What is found where all values have the types of the first block."""
-    rows, values = 0, {name: Values.none() for name in columns if name not in known}
-    for batch in span.batches(columns, types, READ_BYTES):
-        rows += batch.num_rows
-        _add_values(values, batch, span)
-    return CsvScan(rows, dict(types), values)
-
-
-def _of_values(span: TextSpan, columns: Sequence[str], known: Types) -> CsvScan:
-    """What is found by the values of each block."""
-    rows, values = 0, {name: Values.none() for name in columns if name not in known}
-    types = {name: known.get(name, pa.null()) for name in columns}
-    texts = {name: known.get(name, pa.string()) for name in columns}
-    for batch in span.batches(columns, texts, READ_BYTES):
-        rows += batch.num_rows
-        _add_values(values, batch, span)
-        for name in values:
-            if not pa.types.is_string(types[name]):
-                types[name] = widened(types[name], _type_of(batch.column(name), span.decimal_point))
-    return CsvScan(rows, types, values)
-
-
-def _add_values(values: dict[str, Values], batch: pa.RecordBatch, span: TextSpan) -> None:
-    unnamed = unnamed_first(span.names)
-    for name, found in values.items():
-        values[name] = found.add(batch.column(name), span.decimal_point, name in unnamed)
-
-
 def _type_of(values: Any, decimal_point: str) -> pa.DataType:
     """The type that Arrow gives to a column of texts when it reads them from a CSV."""
+    import pyarrow.compute as pc
     from pyarrow import csv
 
     values = values.drop_null()
     if not len(values):
         return pa.null()
-    lines = pa.ListArray.from_arrays([0, len(values)], values)
-    import pyarrow.compute as pc
-
-    text = pc.binary_join(lines, "\n")[0].as_buffer()
-    options = csv_options("\x1f", decimal_point, {})
-    reading = csv.ReadOptions(use_threads=False, column_names=["text"], block_size=max(text.size, 1))
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), "\n")[0].as_buffer()
+    options = csv_options("\x1f", decimal_point, max(text.size, 1), column_names=["text"])
     try:
-        table = csv.read_csv(pa.BufferReader(text), read_options=reading, **options)
+        table = csv.read_csv(pa.BufferReader(text), **options)
     except pa.ArrowInvalid:  # quotes and separators in the values
         return pa.string()
     kind = table.schema.field(0).type
     return kind if len(table) == len(values) and not pa.types.is_binary(kind) else pa.string()
 
 
-@dataclass(frozen=True)
-class TextPart:
-    """Rows of a CSV file, a `Part`.
+def csv_options(
+    separator: str,
+    decimal_point: str,
+    block_bytes: int,
+    types: Types | None = None,
+    use_threads: bool = False,
+    column_names: Sequence[str] | None = None,
+    include_columns: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Options of `pyarrow.csv` for tables as people write them; empty fields, NA, NaN and null are missing."""
+    from pyarrow import csv
 
-    Attributes
-    ----------
-    span : TextSpan
-    label : str
-        Name of the file relative to the folder of all.
-    selection : Selection
-    schema : pyarrow.Schema
-        Columns that are read.
-    counted : int or None
-        Rows, before any are left out; None where they have not been counted.
+    return {
+        "read_options": csv.ReadOptions(use_threads=use_threads, block_size=block_bytes, column_names=column_names),
+        "parse_options": csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "convert_options": csv.ConvertOptions(
+            strings_can_be_null=True,
+            column_types=types,
+            decimal_point=decimal_point,
+            include_columns=include_columns,
+        ),
+    }
+
+
+def _cut(path: Path, label: str) -> list[CsvPart]:
+    """Parts of a file: one, or several of a large file that is neither compressed nor has quotes.
+
+    Between quotes a line may end without the row.
     """
-
-    span: TextSpan
-    label: str
-    selection: Selection
-    schema: pa.Schema
-    counted: int | None
-
-    @property
-    def file(self) -> FileState:
-        """The file that holds the rows."""
-        return self.span.file
-
-    @property
-    def name(self) -> str:
-        """The file, and the bytes in it."""
-        return self.span.place
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None where a condition, or no count, leaves that open."""
-        return self.counted if self.selection.where is None else None
-
-    def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Yield the rows in order, in batches of about so many bytes at most."""
-        self.span.file.check(self.name)
-        rows, types = 0, {column.name: column.type for column in self.schema}
-        with self.span.problems():
-            for batch in self.span.batches(self.schema.names, types, n_bytes):
-                rows += batch.num_rows
-                table = self.selection.apply(pa.Table.from_batches([batch]))
-                if table.num_rows:
-                    yield Batch(table)
-        self.span.file.check(self.name)
-        if self.counted not in (None, rows):
-            raise SourceError(f"{self.name}: {rows} rows where there were {self.counted}; open the file again")
-
-    def line(self, row: int) -> int:
-        """Line of the file of one of the rows that are read, which count from 0."""
-        if self.selection.where is None:
-            return self.span.line(row)
-        types, above = {column.name: column.type for column in self.schema}, 0
-        for batch in self.span.batches(self.schema.names, types, READ_BYTES):
-            kept = self.selection.rows(pa.Table.from_batches([batch]))
-            if row < len(kept):
-                return self.span.line(above + int(kept[row]))
-            row, above = row - len(kept), above + batch.num_rows
-        raise IndexError(f"{self.name}: no row {row}")
-
-    def stamp(self) -> str:
-        """Size, first and last bytes of the file, and what of it is read."""
-        file, start, stop = self.span.file, self.span.start, self.span.stop
-        place = f"{self.label} {file.size} {start} {stop} {span_digest(file.path, start, stop)}"
-        types = " ".join(f"{column.name} {column.type}" for column in self.schema)
-        return f"{place} {self.span.decimal_point} {types} {self.selection.stamp()}"
-
-
-def csv_parts(
-    paths: Sequence[Path], selection: Selection, schema: pa.Schema | None = None
-) -> tuple[tuple[TextPart, ...], pa.Schema]:
-    """Parts of CSV files, and the schema of the columns that are wanted.
-
-    Types are the first of Arrow's (null, whole numbers, booleans, dates, times, floats, text) that all values of all
-    files have, which takes a look at all rows, and counts them.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-    selection : Selection
-    schema : pyarrow.Schema, optional
-        Types of some or all columns; where it has all, there is no look at the rows, which are not counted then.
-
-    Raises
-    ------
-    SourceError
-        Where a file is no CSV, has other columns than the first, a row with too few or too many fields, or a value of
-        another type than the schema gives.
-    """
-    spans = [span for path in paths for span in spans_of(path)]
-    everything = dict.fromkeys(name for span in spans for name in span.names)
-    require(everything, selection.exclude)
-    require(everything, pa.schema(schema or ()).names, "schema: ")
-    names = [_wanted(span, selection) for span in spans]
-    known = {column.name: column.type for column in schema or () if column.name in names[0].names}
-    files = [(span.file.path, some) for span, some in zip(spans, names, strict=True)]
-    checked = unified(files, pa.schema(known.items()))
-    counts: list[int | None] = [None] * len(spans)
-    reasons: Mapping[str, str] = {}
-    if len(known) < len(checked):
-        spans, seen, doubtful = _looked(spans, checked.names, known)
-        counts, types = [one.n_rows for one in seen], reduce(add, seen).types
-        if not sum(one.n_rows for one in seen):
-            raise SourceError(f"{paths[0]}: the table has column names but no rows")
-        remarks = _remarks(spans, seen, doubtful)
-        index = selection.index(_numbered(spans, seen))
-        for sentence in remarks.sentences(index, selection.columns or selection.named):
-            warn(sentence)
-        selection, reasons = selection.without(index), remarks.reasons
-        checked = pa.schema([(name, types[name]) for name in checked.names])
-    _note_names(spans)
-    left = replace(selection, exclude=tuple(name for name in selection.exclude if name in checked.names))
-    needed, by_path = left.needed(checked), dict(zip(map(str, paths), labels(paths), strict=True))
-    found = [
-        TextPart(span, by_path[span.file.path], selection, needed, count)
-        for span, count in zip(spans, counts, strict=True)
+    whole = whole_file(path, label)
+    with whole.problems():
+        whole = replace(whole, without=whole.repeated_names())
+    file = whole.file
+    if whole.compression or file.size < 2 * SPAN_BYTES:
+        return [whole]
+    with open(file.path, "rb") as stream:
+        names = stream.readline(HEAD)
+    if names.count(b'"') % 2 or any(b'"' in chunk for chunk in chunks(file.path, len(names))):
+        return [whole]
+    return [
+        replace(whole, start=start, stop=stop, without=tuple(row for row in whole.without if start <= row.start < stop))
+        for start, stop in pairwise(line_starts(file.path, file.size, SPAN_BYTES))
     ]
-    return tuple(found), pa.schema([_explained(field, reasons) for field in left.schema(checked)])
 
 
-def _explained(field: pa.Field, reasons: Mapping[str, str]) -> pa.Field:
-    return field.with_metadata({WHY_TEXT: reasons[field.name]}) if field.name in reasons else field
-
-
-def _wanted(span: TextSpan, selection: Selection) -> pa.Schema:
+def _wanted(part: CsvPart, selection: Selection) -> pa.Schema:
     """Columns that may be needed, their types not known yet; those to leave out may be in other files only."""
-    schema = pa.schema([(name, pa.null()) for name in span.names])
+    schema = pa.schema([(name, pa.null()) for name in part.names])
     try:
-        kept = Selection(selection.columns, tuple(set(selection.exclude) & set(span.names))).schema(schema)
+        kept = Selection(selection.columns, tuple(set(selection.exclude) & set(part.names))).schema(schema)
     except SourceError as error:
-        raise SourceError(f"{span.file.path}: {error}") from error
+        raise SourceError(f"{part.file.path}: {error}") from error
     return kept if selection.where is None else schema
 
 
-def _looked(
-    spans: Sequence[TextSpan], columns: Sequence[str], known: Types
-) -> tuple[list[TextSpan], list[CsvScan], list[str]]:
-    """Spans, with decimal commas where numbers have them; what is found in each; columns whose commas are doubtful."""
-    seen = in_threads(lambda span: scan(span, columns, known), spans)
-    total, separator = reduce(add, seen), "," if any(span.separator == "," for span in spans) else spans[0].separator
-    found, doubtful = with_commas({name: one.commas for name, one in total.values.items()}, separator)
-    if len(doubtful) < len(found):
-        again = [replace(span, decimal_point=",") for span in spans]
-        fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
-        seen_again = in_threads(lambda span: scan(span, columns, fixed), again)
-        if _numbers(total) < _numbers(reduce(add, seen_again)):
-            values = [{**one.values, **new.values} for one, new in zip(seen, seen_again, strict=True)]
-            spans, seen = again, [replace(new, values=own) for new, own in zip(seen_again, values, strict=True)]
-        doubtful = [name for name in found if name not in _numbers(reduce(add, seen))]
-    return list(spans), seen, doubtful
+def _explained(column: pa.Field, reasons: Mapping[str, str]) -> pa.Field:
+    return column.with_metadata({WHY_TEXT: reasons[column.name]}) if column.name in reasons else column
 
 
-def _remarks(spans: Sequence[TextSpan], seen: Sequence[CsvScan], doubtful: Sequence[str]) -> Remarks:
-    """What there is to say of the columns of all files."""
-    files, total = {span.file.path for span in spans}, reduce(add, seen)
-
-    def place(row: int) -> str:
-        k = bisect_right(ends := list(accumulate(one.n_rows for one in seen)), row)
-        line = f"line {spans[k].line(row - (ends[k - 1] if k else 0))}"
-        return f"{line} of {Path(spans[k].file.path).name}" if len(files) > 1 else line
-
-    return Remarks.of(total.values, total.types, doubtful, place)
+def _are_several(parts: Sequence[CsvPart]) -> bool:
+    return len({part.file.path for part in parts}) > 1
 
 
-def _numbered(spans: Sequence[TextSpan], seen: Sequence[CsvScan]) -> list[str]:
-    """First columns without a name that number the rows of all files, or of each."""
-    files: dict[str, CsvScan] = {}
-    for span, one in zip(spans, seen, strict=True):
-        path = span.file.path
-        files[path] = files[path] + one if path in files else one
-    each = [one.values for one in files.values() if one.n_rows]
-    names = spans[0].names
-    return sorted({*numbered_columns(names, reduce(add, seen).values), *numbered_columns(names, *each)})
+def _names_left_out(parts: Sequence[CsvPart]) -> Iterator[str]:
+    """Yield where the names of the columns are repeated, for each file."""
+    for path in dict.fromkeys(part.file.path for part in parts):
+        lines = [f"{row.line:,}" for part in parts if part.file.path == path for row in part.without]
+        place, more = f" of {Path(path).name}" if _are_several(parts) else "", len(lines) - SHOWN_LINES
+        if len(lines) == 1:
+            yield f"Line {lines[0]}{place} repeats the column names, and is left out."
+        elif lines:
+            shown = [*lines[:SHOWN_LINES], f"{more:,} more"] if more > 0 else lines
+            yield f"Lines {', '.join(shown[:-1])} and {shown[-1]}{place} repeat the column names, and are left out."
 
 
-def _note_names(spans: Sequence[TextSpan]) -> None:
-    """Say where the names of the columns are repeated."""
-    paths = dict.fromkeys(span.file.path for span in spans)
-    for path in paths:
-        if lines := [row.line for span in spans if span.file.path == path for row in span.without]:
-            warn(names_left_out(lines, f" of {Path(path).name}" if len(paths) > 1 else ""))
+def _separator(head: bytes) -> str:
+    """What separates the fields of the first row: a comma where it has one, else the commonest of a few marks."""
+    first = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].decode(errors="replace")
+    plain = "".join(first.split('"')[::2])
+    counts = {mark: plain.count(mark) for mark in ",\t;|"}
+    return "," if counts[","] else max(counts, key=lambda mark: counts[mark])
 
 
-def _numbers(seen: CsvScan) -> set[str]:
-    return {name for name, kind in seen.types.items() if is_number(kind)}
+def _problem(error: Exception, names: Sequence[str], line_of: Callable[[int], int]) -> str:
+    """What Arrow found wrong with a CSV in one thread, and the cure; with the line of the file, and the column.
+
+    Parameters
+    ----------
+    error : Exception
+    names : sequence of str
+        Of the columns of the file.
+    line_of : callable
+        Line of a row, which counts from 0 where Arrow began to read.
+    """
+    text, place = reason(error).removeprefix("CSV parse error: "), list[str]()
+    if found := re.match(r"In CSV column #(\d+): ", text):
+        k, text = int(found[1]), text[found.end() :]
+        place = [f"column {names[k]!r}" if k < len(names) else f"column number {k + 1}"]
+    if found := re.match(r"Row #(\d+): ", text):
+        text = text[found.end() :]
+        place = [f"line {line_of(int(found[1]) - 1)}", *place]
+    where = ", ".join(place)
+    if "UTF8" in text:
+        return NOT_UTF8.format(where or text.partition(":")[0])
+    if "mpty CSV file" in text:
+        return "the table has no rows below its column names"
+    if where and text.startswith("Expected "):
+        counts = text.removeprefix("Expected ").partition(":")[0].replace(" columns, got ", " fields expected, ")
+        return f"{where}: {counts} found; quote fields that hold the separator, or fix the line"
+    if text.startswith("CSV conversion error to "):
+        kind, _, value = text.removeprefix("CSV conversion error to ").partition(": ")
+        text = f"{value} for {kind}; fix it, or give another type in schema="
+    return f"{where}: {text}" if where else text

@@ -9,16 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import scipy.sparse as sp
 
 from bochner.data.files import COMPRESSED, kind_by_content
 from bochner.data.table_input import require_width
 from bochner.engines.local import in_threads
 from bochner.sources.base import READ_BYTES, Batch, SourceError
-from bochner.sources.column_values import first_line
-from bochner.sources.paths import FileState, labels
-from bochner.sources.text_files import line_starts, lines_above, span_digest
+from bochner.sources.paths import FileState, labels, reason
+from bochner.sources.text_files import FileRange, line_starts
 
 PART_BYTES, SCAN_BYTES = 1 << 24, 1 << 20
 READ_SHARE, LEAST_READ = 4, 1 << 10  # of text; its numbers take about as much, and as much again
@@ -35,38 +33,20 @@ class Extent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LibsvmPart:
+class LibsvmPart(FileRange):
     """Lines of a LIBSVM file from one byte to another, a `Part` whose batches are CSR matrices with their labels.
 
     Attributes
     ----------
-    file : FileState
-    label : str
-        Name of the file relative to the folder of all.
-    compression : str or None
-        Of a file that is one part.
-    start, stop : int
-        Bytes.
     n_features : int
     first_index : int
         Index of the first column, 0 or 1.
     n_rows : int
     """
 
-    file: FileState
-    label: str
-    compression: str | None
-    start: int
-    stop: int
     n_features: int = MOST_FEATURES
     first_index: int = 0
     n_rows: int = 0
-
-    @property
-    def name(self) -> str:
-        """The file, and the bytes in it."""
-        whole = self.start == 0 and self.stop == self.file.size
-        return self.file.path if whole else f"{self.file.path}, bytes {self.start:,} to {self.stop:,}"
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
@@ -82,9 +62,7 @@ class LibsvmPart:
 
     def stamp(self) -> str:
         """Size, first and last bytes of what is read."""
-        place = f"{self.label} {self.file.size} {self.start} {self.stop}"
-        digest = span_digest(self.file.path, self.start, self.stop)
-        return f"{place} {digest} {self.n_features} {self.first_index}"
+        return f"{self.place_stamp()} {self.n_features} {self.first_index}"
 
     def extent(self) -> Extent:
         """Number of rows and range of the indices, by a pass over the rows; SourceError where a line is not valid."""
@@ -97,7 +75,7 @@ class LibsvmPart:
 
     def _blocks(self, n_bytes: int, n_features: int) -> Iterator[Any]:
         """Yield matrices and labels of the rows in order, their indices as written, from about so many bytes each."""
-        line = lines_above(self.file.path, self.start)
+        line = self.lines_above()
         for text in self._texts(n_bytes):
             try:
                 X, y = _parsed(text, n_features)
@@ -115,25 +93,20 @@ class LibsvmPart:
             except MemoryError as error:
                 return SourceError(f"{self.file.path}, line {number}: {error}")
             except (ValueError, OverflowError) as error:
-                return SourceError(f"{self.file.path}, line {number}: {first_line(error)}; {LINE}")
+                return SourceError(f"{self.file.path}, line {number}: {reason(error)}; {LINE}")
         return SourceError(f"{self.name}: {LINE}")
 
     def _texts(self, n_bytes: int) -> Iterator[bytes]:
         """Yield whole lines, about so many bytes of them at a time."""
-        left, rest = self.stop - self.start, b""
+        rest = b""
         try:
-            with pa.input_stream(self.file.path, compression=self.compression) as stream:
-                if self.compression is None:
-                    stream.seek(self.start)
-                while chunk := stream.read(n_bytes if self.compression else min(n_bytes, left)):
-                    left -= len(chunk)
+            with self.opened_bytes() as stream:
+                while chunk := stream.read(n_bytes):
                     lines, mark, rest = (rest + chunk).rpartition(b"\n")
                     if mark:
                         yield lines + mark
         except OSError as error:
-            self.file.check(self.name)
-            what = f"damaged {self.compression} file" if self.compression else "damaged file"
-            raise SourceError(f"{self.file.path}: {what} ({first_line(error)}); copy it again") from error
+            raise self.damaged(error) from error
         if rest:
             yield rest
 

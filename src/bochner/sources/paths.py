@@ -15,25 +15,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from bochner.data.files import kind_by_content
+from bochner.data.files import COMPRESSED, kind_by_content, kind_by_name
 from bochner.sources.base import Part, SourceError, require_file
 
-SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".libsvm": "libsvm",
-}
-COMPRESSED = (".gz", ".zst")
-CONTENTS = {"parquet": "parquet", "an Arrow file": "arrow", "text": "text", "gzip": "text"}
-ARROW_STREAM, ZSTANDARD, FEATHER_1 = b"\xff\xff\xff\xff", b"\x28\xb5\x2f\xfd", b"FEA1"
 HIVE = re.compile(r"[^=]+=[^=]*")
 HEAD, TAIL = 1 << 12, 1 << 16
 SKIPPED = (".", "_")
@@ -146,35 +130,23 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
     if not head:
         raise SourceError(f"{path}: the file is empty; remove it, or write it again")
-    if head.startswith(FEATHER_1):
+    if head.startswith(b"FEA1"):
         raise SourceError(f"{path}: a Feather file of version 1; write it again in version 2, or as Parquet")
-    if head.startswith(ARROW_STREAM):
-        return "arrow"
-    content = "text" if head.startswith(ZSTANDARD) else kind_by_content(head)
-    kind, named = CONTENTS.get(content), _kind_by_name(path)
-    if kind is None:
+    content, named = kind_by_content(head), kind_by_name(path)
+    if content in ("parquet", "arrow"):
+        return content
+    if content != "text" and content not in COMPRESSED:
         what = content if content != "safetensors" else "a model"
         raise SourceError(f"{path}: this is {what}, not a table; remove it, or write it as Parquet or CSV")
-    if kind == "text":
-        if named in ("parquet", "arrow"):
-            raise SourceError(
-                f"{path}: the name says {named}, but this is {content}; write the file again or rename it"
-            )
-        return named or "csv"
-    return kind
+    if named in ("parquet", "arrow"):
+        raise SourceError(f"{path}: the name says {named}, but this is {content}; write the file again or rename it")
+    return named or "csv"
 
 
 def labels(files: Sequence[Path]) -> list[str]:
     """Names of files relative to the folder that they have in common, which stay when that is moved."""
     base = os.path.commonpath([os.path.abspath(file.parent) for file in files])
     return [Path(os.path.relpath(os.path.abspath(file), base)).as_posix() for file in files]
-
-
-def _kind_by_name(path: str | os.PathLike[str]) -> str | None:
-    name = os.fspath(path).lower()
-    for ending in COMPRESSED:
-        name = name.removesuffix(ending)
-    return SUFFIXES.get(os.path.splitext(name)[1])
 
 
 def _expanded(entry: str) -> list[Path]:
@@ -207,7 +179,7 @@ def _files_in(folder: Path) -> list[Path]:
     if not files:
         raise SourceError(f"{folder}: the folder holds no table; hidden files and files that begin with _ are ignored")
     for file in files:
-        if kind_of(file) in ("csv", "libsvm") and _kind_by_name(file) is None:
+        if kind_of(file) in ("csv", "libsvm") and kind_by_name(file) is None:
             cure = "remove it, put _ in front of its name, or give a pattern such as 'rows/*.csv'"
             raise SourceError(f"{file}: a file of another kind in a folder of tables; {cure}")
     return files

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.data.files import SUFFIXES, kind_by_name, replacing
+from bochner.data.files import replacing, written_kind
 
 
 class TableWriter:
@@ -37,10 +37,8 @@ class TableWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.n_rows = os.fspath(path), 0
-        self._kind = kind_by_name(self.path)
+        self._kind = written_kind(self.path)
         self._writer: Any = None
-        if self._kind is None:
-            raise ValueError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
 
     def __enter__(self) -> TableWriter:
         with ExitStack() as stack:
