@@ -38,7 +38,7 @@ from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian
 from bochner.persistence import describe
 from bochner.scores import summaries as scores
-from bochner.sources.table_files import read_table
+from whole_tables import read_table
 
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.1")
 BINS = ("--features", "binning", "--n-components", "16", "--alpha", "0.1")
@@ -942,11 +942,12 @@ def test_failed_write_leaves_the_old_predictions(folder, done, run, monkeypatch)
     done("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")
     before = read("p.parquet")
 
-    def interrupted(table, path):
-        write(path, "half")
-        raise KeyboardInterrupt
+    class Interrupted(parquet.ParquetWriter):
+        def write_table(self, table, row_group_size=None):
+            super().write_table(table, row_group_size)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(parquet, "write_table", interrupted)
+    monkeypatch.setattr(parquet, "ParquetWriter", Interrupted)
     assert run("predict", "model.safetensors", "houses.csv", "--out", "p.parquet")[0] == 130
     assert read("p.parquet") == before
     assert sorted(os.listdir()) == ["houses.csv", "model.safetensors", "p.parquet"]

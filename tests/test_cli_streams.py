@@ -15,8 +15,8 @@ from sklearn.datasets import dump_svmlight_file
 from bochner import KernelMachineRegressor, load
 from bochner.engines.base import EngineError
 from bochner.inputs import training
-from bochner.sources.table_files import read_table
 from farm import Farm
+from whole_tables import read_table
 
 N, FILES = 1500, 3
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.01")

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import dataset, feather, ipc, parquet
 
 from bochner import KernelMachineRegressor, open_source
-from bochner.sources.table_files import read_table
+from whole_tables import read_table
 
 N = 80
 VALUES = np.random.default_rng(0).normal(size=(N, 2))

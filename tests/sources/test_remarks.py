@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
+from bochner.cli.errors import CommandError
 from bochner.sources import csv_files
-from bochner.sources.table_files import read_table
+from whole_tables import read_table
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -110,7 +111,7 @@ def test_columns_without_a_name_that_are_no_index(read, order):
 
 
 def test_several_columns_without_a_name(read):
-    with pytest.raises(ValueError, match="columns 2 and 4 have no name; give each column a name of its own"):
+    with pytest.raises((ValueError, CommandError), match="columns 2 and 4 have no name; give each column a name"):
         read("a,,b,\n1,2,3,4\n")
 
 

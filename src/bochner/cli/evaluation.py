@@ -21,7 +21,7 @@ from bochner.loops.clock import CLOCK
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.rowwise import named_columns, write_predictions
-from bochner.sources.table_files import write_table
+from bochner.sources.writing import TableWriter
 
 OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "metric", "time_limit")
 
@@ -115,7 +115,8 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
         else:
             names, n_rows, columns = table.column_names, table.num_rows, pa.table(columns_of(table))
     if isinstance(table, pa.Table):
-        write_table(columns, out)
+        with TableWriter(out) as writer:
+            writer.write(columns)
     ignored = [name for name in names if name not in (saved.columns or names)]
     return {
         "command": "predict",

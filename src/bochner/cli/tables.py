@@ -58,9 +58,10 @@ def open_table(
     if exclude and kind_of(files_of(path)[0]) == "libsvm":
         raise CommandError(f"{path}: its columns have no names; leave out --exclude")
     selection = Selection(exclude=tuple(sorted(exclude)), named=tuple(named))
-    with noted(note), errors_of(path):
+    remarks = list[str]()
+    with noted(remarks.append), errors_of(path):
         source = open_selected(path, selection, _text_schema(path, as_text), sample)
-    for sentence in _form_of_text(source, path):
+    for sentence in (*_form_of_text(source, path), *remarks):
         note(sentence)
     for name, cure in refused.items():
         if why := source.why_text(name):

@@ -10,10 +10,10 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, islice, pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from bochner.sources.column_values import (
     Values,
     is_number,
     listed,
-    names_problem,
     numbered_columns,
     unnamed_first,
     why_text,
@@ -147,20 +146,24 @@ class CsvPart(FileRange):
             return tuple(row for row in rows if row.start > first.start and row.content == first.content)
 
     def batches(self, columns: Sequence[str], types: Types, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield an empty batch, and then the rows of some columns (all, where none are given) in order.
+        """Yield empty batches, and then the rows of some columns (all, where none are given) in order.
 
-        Arrow takes other types than those given from its first block. A row longer than two blocks makes them larger.
+        Arrow takes other types than those given from its first block; the rows are read with these types given, which
+        is faster. A row longer than two blocks makes them larger.
         """
         from pyarrow import csv
 
         block, done = min(max(n_bytes // 4, LEAST_BLOCK), BLOCK_BYTES), 0
         while True:
-            skip, known = done, {name: kind for name, kind in types.items() if name in columns}
+            skip, known = done, {name: kind for name, kind in types.items() if name in (columns or types)}
             try:
                 with self.opened() as stream:
                     reader = csv.open_csv(stream, **self._options(block, known, include_columns=columns))
                     types = {column.name: column.type for column in reader.schema}
-                    for batch in chain([pa.RecordBatch.from_pylist([], reader.schema)], reader):
+                    yield pa.RecordBatch.from_pylist([], reader.schema)
+                    if len(known) < len(types):
+                        continue
+                    for batch in reader:
                         rows = batch.slice(min(skip, batch.num_rows))
                         skip -= batch.num_rows - rows.num_rows
                         done += rows.num_rows
@@ -174,13 +177,6 @@ class CsvPart(FileRange):
     def first_types(self) -> pa.Schema:
         """The columns of the file, with the types that Arrow takes from the first block."""
         return next(self.batches([], {}, READ_BYTES)).schema
-
-    def table(self, types: Types, use_threads: bool) -> pa.Table:
-        """All columns of all rows at once, of the first types that all values have, but for those given."""
-        from pyarrow import csv
-
-        with self.opened() as stream:
-            return csv.read_csv(stream, **self._options(BLOCK_BYTES, types, use_threads=use_threads))
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
@@ -254,7 +250,7 @@ def csv_parts(
     checked = unified(wanted, pa.schema(known.items()))
     reasons: Mapping[str, str] = {}
     if len(known) < len(checked):
-        found = ScannedCsv.of(parts, checked.names, known, scan_in_batches)
+        found = ScannedCsv.of(parts, checked.names, known)
         if not found.total.n_rows:
             raise SourceError(f"{paths[0]}: the table has column names but no rows")
         reasons, index = found.reasons, selection.index(found.index_columns())
@@ -268,36 +264,6 @@ def csv_parts(
     needed = left.needed(checked)
     parts = [replace(part, selection=selection, schema=needed) for part in parts]
     return tuple(parts), pa.schema([_explained(column, reasons) for column in left.schema(checked)])
-
-
-def read_csv(
-    path: Path,
-    as_text: Collection[str],
-    refused: Mapping[str, str],
-    named: Collection[str],
-    exclude: Collection[str],
-    note: Callable[[str], None],
-) -> pa.Table:
-    """All rows of a CSV file as one table, parsed once; see `read_table`."""
-    whole = whole_file(path)
-    if problem := names_problem(whole.names):
-        raise SourceError(f"{path}: {problem}")
-    if whole.separator != "," and kind_by_name(path) != "tsv":
-        note(f"Fields are separated by {'tabs' if whole.separator == chr(9) else repr(whole.separator)}.")
-    with whole.problems():
-        whole = replace(whole, without=whole.repeated_names())
-    known = {name: pa.string() for name in as_text if name in whole.names}
-    columns = [name for name in whole.names if name not in exclude]
-    found = ScannedCsv.of([whole], columns, known, scan_whole)
-    if found.parts[0].decimal_point == ",":
-        note("Numbers have decimal commas.")
-    for name, why in found.reasons.items():
-        if name in refused:
-            raise SourceError(f"{path}: column {name!r} {'; '.join(filter(None, (why, refused[name])))}")
-    index = [name for name in found.index_columns() if name not in named]
-    for sentence in chain(found.remarks(index, exclude), _names_left_out(found.parts)):
-        note(sentence)
-    return found.scans[0].table.drop_columns(index)
 
 
 def line_of(paths: Sequence[Path], row: int) -> str:
@@ -322,14 +288,11 @@ class CsvScan:
         Of each column: the first of Arrow's that all values have.
     values : dict of str to Values
         Of the columns whose types are not known.
-    table : pyarrow.Table or None
-        All rows, where they were read at once.
     """
 
     n_rows: int
     types: dict[str, pa.DataType]
     values: dict[str, Values]
-    table: Any = None
 
     def __add__(self, other: CsvScan) -> CsvScan:
         types = {name: widened(kind, other.types[name]) for name, kind in self.types.items()}
@@ -361,9 +324,7 @@ class ScannedCsv:
     doubtful: list[str]
 
     @classmethod
-    def of(
-        cls, parts: Sequence[CsvPart], columns: Sequence[str], known: Types, scan: Callable[..., CsvScan]
-    ) -> ScannedCsv:
+    def of(cls, parts: Sequence[CsvPart], columns: Sequence[str], known: Types) -> ScannedCsv:
         """Scan parts, and again with decimal commas where numbers have them.
 
         Parameters
@@ -373,10 +334,8 @@ class ScannedCsv:
             Those that are wanted.
         known : dict of str to pyarrow.DataType
             Types that columns are to have.
-        scan : callable
-            `scan_in_batches` or `scan_whole`.
         """
-        scans = in_threads(lambda part: scan(part, columns, known), parts)
+        scans = in_threads(lambda part: scan_part(part, columns, known), parts)
         total = reduce(add, scans)
         separator = "," if any(part.separator == "," for part in parts) else parts[0].separator
         found = [name for name, one in total.values.items() if one.commas.numbers and one.commas.some]
@@ -384,7 +343,7 @@ class ScannedCsv:
         if len(doubtful) < len(found):
             again = [replace(part, decimal_point=",") for part in parts]
             fixed = {**known, **dict.fromkeys(doubtful, pa.string())}
-            scans_again = in_threads(lambda part: scan(part, columns, fixed), again)
+            scans_again = in_threads(lambda part: scan_part(part, columns, fixed), again)
             if total.numbers < reduce(add, scans_again).numbers:
                 values = [{**one.values, **new.values} for one, new in zip(scans, scans_again, strict=True)]
                 scans = [replace(new, values=own) for new, own in zip(scans_again, values, strict=True)]
@@ -440,7 +399,7 @@ class ScannedCsv:
         return f"{line} of {Path(part.file.path).name}" if _are_several(self.parts) else line
 
 
-def scan_in_batches(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
+def scan_part(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
     """Scan a part batch by batch, and again by the text of its values where the types of the first block do not hold.
 
     Parameters
@@ -480,27 +439,6 @@ def _scan(part: CsvPart, columns: Sequence[str], known: Types, by_text: bool) ->
             if not pa.types.is_string(types[name]):
                 types[name] = widened(types[name], _type_of(column, part.decimal_point) if by_text else column.type)
     return CsvScan(rows, types, values)
-
-
-def scan_whole(part: CsvPart, columns: Sequence[str], known: Types) -> CsvScan:
-    """Read all rows and all columns at once in several threads, and look at the values of some of the columns.
-
-    Where that fails the rows are read again in one thread, in which Arrow tells the row.
-    """
-    table, texts = None, dict(known)
-    with suppress(pa.ArrowInvalid, OSError):
-        table = part.table(known, use_threads=True)
-        texts |= {column.name: pa.string() for column in table.schema if pa.types.is_binary(column.type)}
-    if table is None or len(texts) > len(known):
-        with part.problems():
-            table = part.table(texts, use_threads=False)
-    unnamed, pairs = unnamed_first(part.names), zip(table.column_names, table.columns, strict=True)
-    values = {
-        name: Values.of(column, part.decimal_point, name in unnamed)
-        for name, column in pairs
-        if name in columns and name not in known
-    }
-    return CsvScan(len(table), {column.name: column.type for column in table.schema}, values, table)
 
 
 def widened(a: pa.DataType, b: pa.DataType) -> pa.DataType:
