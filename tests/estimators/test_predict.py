@@ -18,6 +18,7 @@ from bochner.engines import local
 from bochner.features import Metric, MetricFeatures
 from bochner.features.metric import DenseOfCoordinates
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
+from bochner.planning.request import FitRequest
 
 METRIC = Metric(4, [3, 0, 1], [2.0, 1.0, 1.0], warped=[1], knots=[[0.0, 1.0]], levels=[[0.0, 2.0]], slopes=[0.5])
 MIXED = METRIC.mixed([[1.0, 0.5], [-0.5, 1.0]])
@@ -42,7 +43,7 @@ def regressor(name, y=Y):
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
 def precision(request, monkeypatch):
     """Of the models that are fitted."""
-    monkeypatch.setattr(KernelMachineRegressor, "_dtype", lambda *_: np.dtype(request.param))
+    monkeypatch.setattr(FitRequest, "dtype", lambda *_: np.dtype(request.param))
     return request.param
 
 

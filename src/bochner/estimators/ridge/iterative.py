@@ -99,24 +99,28 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     if held_out is not None and needs.observations and needs.out_of_sample:
         rows = CalibrationRows.of(source, problem.seed, problem.held_out)
         own = number[rows.observations.row]
+        if predictions is not None:
+            predictions = _of_observations(predictions, held_out.folds, rows, own)
         if needs.error_scale:
             if run is None and held_out.folds:
                 run = held_out.trace(penalty.of_maps, 0.0, steps=n_iter)
-            calibration = calibrate_iteratively(ridge, penalty.of_maps, rows, own, held_out.folds, run)
-            if (centre := calibration.centre) is not None:
-                coef = _of_map(centre.coef, ridge, features)
-                calibration = replace(calibration, centre=replace(centre, coef=coef))
-        if predictions is not None:
-            predictions = _of_observations(predictions, held_out.folds, rows, own)
+            calibration = calibrate_iteratively(ridge, features, penalty.of_maps, rows, own, held_out.folds, run)
     coef = _of_map(solution.coef.T, ridge, features)
-    stored = None
-    if isinstance(ridge.blocks, list):
-        without = None if stop.run is None else [_of_map(one.T, ridge, features).T for one in stop.run.coefs]
-        same = features is design.features or not isinstance(features, ConcatenatedFeatures)
-        masks = [] if held_out is None else held_out.folds
-        stored = StoredProblem(ridge if same else ridge.weighted(features), masks, without)
+    stored = _stored_problem(ridge, features, held_out, stop.run)
     path = least, penalty.alphas, penalty.scores, predictions
     return RidgeSolution(features, coef, intercept, *path, n_iter, solution.residual, calibration, stored)
+
+
+def _stored_problem(
+    ridge: IterativeRidge, features: FeatureMap, held_out: HeldOut | None, run: HeldOutRun | None
+) -> StoredProblem | None:
+    """Stored features of a solution, for another loss; None where they are not stored."""
+    if not isinstance(ridge.blocks, list):
+        return None
+    without = None if run is None else [_of_map(one.T, ridge, features).T for one in run.coefs]
+    same = features is ridge.design.features or not isinstance(features, ConcatenatedFeatures)
+    masks = [] if held_out is None else held_out.folds
+    return StoredProblem(ridge if same else ridge.weighted(features), masks, without)
 
 
 def _goes_on(problem: RidgeProblem) -> bool:
@@ -228,6 +232,7 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
 
 def calibrate_iteratively(
     ridge: IterativeRidge,
+    features: FeatureMap,
     penalty: NDArray,
     rows: CalibrationRows,
     number: NDArray[np.intp],
@@ -236,11 +241,12 @@ def calibrate_iteratively(
 ) -> CalibrationRows:
     """Predict observations by machines without their fold: those that calibrate, and others to learn a scale from.
 
-    Where one fold calibrates, intervals are about the machine without it, whose coefficients are those of the stored
-    features.
+    Where one fold calibrates, intervals are about the machine without it.
 
     Parameters
     ----------
+    features : FeatureMap
+        Of which the coefficients of that machine are.
     penalty : array of shape (M,)
     number : int array of shape (m,)
         The row of the design that each observation is part of.
@@ -263,7 +269,8 @@ def calibrate_iteratively(
     predicted[judge] = ridge.predict(equations, run.coef)[judge]
     if not rows.few:
         _predict_folds(ridge, penalty, others, predicted, rows.seed)
-    return rows.with_predictions(predicted[number], Affine(run.coef.T, ridge.intercept(equations, run.coef)))
+    centre = Affine(_of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef))
+    return rows.with_predictions(predicted[number], centre)
 
 
 def _predict_folds(ridge: IterativeRidge, penalty: NDArray, others: NDArray, predicted: NDArray, seed: int) -> None:
