@@ -93,24 +93,23 @@ CODE = """
         return getattr(Fits(), name)()
 
     expected = {}
-    for threads in (2, 1, 5):
+    for threads in (1, 5):
         local.n_threads = lambda threads=threads: threads
         for name in names:
             found = fit(name)
             assert all(map(np.array_equal, found, expected.setdefault(name, found))), f"{name}, {threads} threads"
-    for callers in (2, 8):
-        local.n_threads = lambda: 2
-        jobs = names + names[: callers // 2]
-        with ThreadPoolExecutor(callers) as pool:
-            for name, found in zip(jobs, pool.map(fit, jobs)):
-                assert all(map(np.array_equal, found, expected[name])), f"{name}, {callers} callers at once"
+    local.n_threads = lambda: 2
+    jobs = names + names[:4]
+    with ThreadPoolExecutor(8) as pool:
+        for name, found in zip(jobs, pool.map(fit, jobs)):
+            assert all(map(np.array_equal, found, expected[name])), f"{name}, 8 callers at once"
     assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {2}
 """
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two processors, lest BLAS has one thread anyway")
 def test_a_seed_gives_one_model():
-    """Alone with 1, 2 and 5 threads; then two and eight at once, of every map, within a limit of time."""
+    """Alone with 1 and 5 threads; then eight at once with 2, of every map, within a limit of time."""
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(CODE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)

@@ -117,7 +117,7 @@ class TestEstimate:
         error = found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS) + size * EPS  # codes of a pair may be equal: no spread
         assert np.abs((found.mean(axis=0) - np.diag(case.exact(X, Y))) / error).max() <= 5
 
-    @pytest.mark.parametrize(("d", "paired"), [(1, True), (3, True), (10, True), (3, False)])
+    @pytest.mark.parametrize(("d", "paired"), [(1, True), (10, True), (3, False)])
     def test_has_the_known_variance(self, leaf, d, paired):
         """With f = cos(w'(x - y)) we have E f = k and E f^2 = (1 + k(2 (x - y))) / 2.
 
@@ -128,7 +128,7 @@ class TestEstimate:
         A variance over S seeds deviates by its own size times sqrt((2 + e) / S), e the excess kurtosis of one
         estimate, 12 / m at most where the cosines are near 1 (1 - cos is then half a squared normal).
         """
-        m, S = 100, 400
+        m, S = 100, 200
         kernel = leaf.kernel(d)
         found = self.estimates(kernel, d, S, n_components=2 * m if paired else m, sampling="iid", paired=paired).var(
             axis=0, ddof=1
@@ -144,7 +144,7 @@ class TestEstimate:
 
     def test_orthogonal_draws_have_a_smaller_error(self, leaf):
         """Paired by seed: significantly smaller for isotropic kernels, at least not larger for the separable ones."""
-        d, S = 10, 300
+        d, S = 10, 150
         X, Y = self.pairs(d)
         k = np.diag(leaf.kernel(d)(X, Y))
         errors = {
