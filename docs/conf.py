@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -41,7 +42,14 @@ default_role = "code"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+
+def strict_warnings(gallery_conf, name):
+    """Make warnings of the example that comes next errors, as in the tests."""
+    warnings.simplefilter("error")
+
+
 sphinx_gallery_conf = {
+    "reset_modules": ("matplotlib", strict_warnings),
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",

@@ -238,12 +238,6 @@ def test_ruff(checkout, arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_mypy(checkout):
-    pytest.importorskip("mypy")
-    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=checkout, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def public():
     """Public classes and functions: those in a list of public names, by where they can be imported from."""
     found = {}
