@@ -130,7 +130,7 @@ SETTERS = {
     "devices/pytorch.py": {"self.module.backends.cuda.matmul.name"},  # the switch of TF32, for the time of one product
     "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
-    "display/maps.py": {"bare.__dict__"},
+    "display/map_view.py": {"bare.__dict__"},
 }
 NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self)", "super().")
 

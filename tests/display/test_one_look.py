@@ -35,8 +35,8 @@ from bochner.display import (
     Warp,
     WidthDisplay,
 )
-from bochner.display.band import Band
 from bochner.display.canvas import LOOKS, look
+from bochner.display.uncertainty_displays import Band
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import Candidate
 

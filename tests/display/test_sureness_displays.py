@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from bochner import KernelMachineRegressor
 from bochner.display import BandDisplay, CoverageDisplay, ReliabilityDisplay, WidthDisplay
 from bochner.display.canvas import short_number
-from bochner.display.columns import column_of, rows_along
+from bochner.display.row_access import column_of, rows_along
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2000, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 else:
     Axes = SubplotSpec = Any  # matplotlib is imported where something is drawn
 
-Array: TypeAlias = Any  # field of a display: array-like as it is given, an array from then on
+Array: TypeAlias = Any  # field of a display: array-like as it is given, an array of floats from then on
+Values: TypeAlias = Any  # the same, but an array of what there is
 PAGE = (7.0, 3.2)  # inches: the width of a printed page
 SINGLE = (5.0, 3.4)  # of a picture of one panel
 PANEL = 2.4  # inches: least width of a panel beside another
@@ -73,12 +75,15 @@ def side_by_side(widths: Sequence[float], size: tuple[float, float] = PAGE, leas
 class Display:
     """A picture: a class method collects its numbers, `plot` draws them.
 
-    A subclass draws in `_draw`; one of several panels says in `_panels` which.
+    A subclass is a dataclass, whose fields of the types `Array`, `Values` and `Sequence` become arrays and lists. It
+    draws in `_draw`; one of several panels says in `_panels` which.
     """
 
-    figure_: Any
-    ax_: Any
-    axes_: Any
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # the subclasses are dataclasses
+            given = getattr(self, field.name)
+            if given is not None:
+                setattr(self, field.name, _as_field(given, str(field.type)))
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw.
@@ -102,11 +107,11 @@ class Display:
         """
         panels = self._panels()
         axes = (panels or side_by_side([1], SINGLE)).on(ax)
-        self.figure_ = axes[0].figure
+        self.figure_: Any = axes[0].figure
         if panels is None:
-            self.ax_ = axes[0]
+            self.ax_: Any = axes[0]
         else:
-            self.axes_ = np.array(axes, dtype=object)
+            self.axes_: Any = np.array(axes, dtype=object)
         self._draw(axes, kwargs)
         finish(axes)
         return self
@@ -118,11 +123,14 @@ class Display:
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def _to_arrays(self, *names: str, dtype: Any = np.float64) -> None:
-        """Make arrays of fields that are not None."""
-        for name in names:
-            if getattr(self, name) is not None:
-                setattr(self, name, np.asarray(getattr(self, name), dtype))
+
+def _as_field(given: Any, kind: str) -> Any:
+    """What is given for a field, as the annotation of the field says."""
+    if kind == "Sequence[Array]":
+        return [np.asarray(one, np.float64) for one in given]
+    if kind in ("Array", "Values"):
+        return np.asarray(given, np.float64 if kind == "Array" else None)
+    return list(given) if kind.startswith("Sequence") else given
 
 
 def inches_across(figure: Any, place: SubplotSpec) -> float:

@@ -23,10 +23,9 @@ LETTER = 0.52  # mean width of a character over its size
 TITLE_GAP = 6.0  # points
 LOW = 0.7  # share of the height of Axes that is left below a title and a legend, at least
 LETTERS = "kMGT"
-NAME_WIDTH = 30  # characters of a name of a column
 
 
-def shortened(name: object, width: int) -> str:
+def shortened(name: object, width: int = 30) -> str:
     """Name of at most `width` characters, its middle left out where it is longer, and no formula."""
     text = " ".join(str(name).split())
     if len(text) > width:
@@ -42,9 +41,21 @@ def short_number(value: float) -> str:
     return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
 
 
-def percent_ticks(axis: Axis) -> None:
+def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", **properties: Any) -> None:
+    """Write labels and a title at the left; limits and the like are as `Axes.set` takes them."""
+    ax.set(**properties)
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y)
+    if title:
+        ax.set_title(title, loc="left")
+
+
+def percent_ticks(*axes: Axis) -> None:
     """Label the ticks of shares in percent."""
-    axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    for axis in axes:
+        axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
 
 
 def size_ticks(axis: Axis, sizes: NDArray, n_ticks: int, label: Callable[[float], str]) -> None:
@@ -63,6 +74,12 @@ def decade_ticks(axis: Axis, label: Callable[[float], str]) -> None:
     axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
     axis.set_major_formatter(lambda value, _: label(value))
     axis.set_minor_formatter(NullFormatter())
+
+
+def of_draws(values: NDArray) -> str:
+    """What is shown of values whose second axis are independent draws."""
+    draws = values.shape[1]
+    return f"Mean and range of {draws} draws" if draws > 1 else "One draw"
 
 
 def draw_band(ax: Axes, x: NDArray, ends: Any, colour: Any, **look: Any) -> Any:

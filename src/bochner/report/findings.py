@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from bochner.display.metric import MetricDisplay
+from bochner.display.relevance_displays import MetricDisplay
 from bochner.features.leaves import leaves, size_name
 from bochner.planning.plan import Plan
 from bochner.report.rows import Judged, Rows, judge, scores

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bochner import __version__
-from bochner.display.size import UNITS
+from bochner.display.learning_displays import UNITS
 from bochner.features.leaves import leaves, size_name
 from bochner.markup import Markup, joined, number, percent, table, tag
 from bochner.planning.plan import duration

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from bochner.data.table_input import checked_sparse, is_frame
-from bochner.display.columns import column_names
+from bochner.display.row_access import column_names
 from bochner.loops.clock import CLOCK
 from bochner.scores import summaries
 

@@ -143,7 +143,7 @@ class Clusterer(ClusterMixin, RowModel):
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the rows in their first coordinates, and the sizes of clusters; see `ClusterDisplay`."""
-        from bochner.display.points import ClusterDisplay
+        from bochner.display.unsupervised_displays import ClusterDisplay
 
         return ClusterDisplay.from_model(self, **options).plot(ax)
 

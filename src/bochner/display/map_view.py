@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from bochner.data.table_input import checked_sparse
 from bochner.display.base import fitted_attribute
-from bochner.display.columns import column_names, coordinate_names
+from bochner.display.row_access import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, leaves

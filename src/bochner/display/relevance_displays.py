@@ -1,4 +1,4 @@
-"""Draws a learned metric: the relevance of the columns, the warps, the linear map."""
+"""Draws the columns that matter: to a learned metric, with its warps and its linear map, and to a test."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.data.columns import PARTS
 from bochner.data.encodings import NumberColumns, TimeColumn
+from bochner.display import canvas
 from bochner.display.base import (
     PAGE,
     SINGLE,
@@ -21,27 +22,16 @@ from bochner.display.base import (
     SubplotSpec,
     fitted_attribute,
     inches_across,
+    side_by_side,
 )
-from bochner.display.canvas import (
-    BLUE,
-    GREY,
-    NARROW,
-    add_colour_bar,
-    few_ticks,
-    in_first_column,
-    mark_units,
-    percent_ticks,
-    shortened,
-    text_size,
-)
-from bochner.display.columns import column_names
+from bochner.display.row_access import column_names
 from bochner.features.metric import Metric
 
 ACROSS = (2, 4)  # warps in a row of a narrow place, and of a wide one
 BAR_HEIGHT, WARP_HEIGHT, CELL, SIDES, CHARACTER = 0.22, 1.5, 0.3, (1.8, 3.0), 0.06  # inches
 SPARE = 1.3
 MOST_BARS, MOST_NAMED, FEW_KNOTS = 20, 32, 20
-NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
+BAR_NAME_WIDTH, WARP_NAME_WIDTH, MAP_NAME_WIDTH = 28, 26, 22
 
 
 class Warp(NamedTuple):
@@ -167,7 +157,7 @@ class Layout(NamedTuple):
     def build(self, figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
         """Make the Axes, in the order bars, warps, map."""
         room: dict[str, Any] = {"wspace": 0.5, "hspace": 0.9} if spaced else {}
-        wide = inches_across(figure, place) >= NARROW
+        wide = inches_across(figure, place) >= canvas.NARROW
         rows, places = self.rows(wide), {}
         heights = [max(height for _, height in row) for row in rows]
         stack = place.subgridspec(len(rows), 1, height_ratios=heights, **room)
@@ -247,9 +237,6 @@ class MetricDisplay(Display):
     linear: Array = None
     mixed_names: Sequence[str] | None = None
     n_warped: int | None = None
-
-    def __post_init__(self) -> None:
-        self._to_arrays("relevance", "linear")
 
     @classmethod
     def from_metric(cls, metric: Any, feature_names: Sequence[str] | None = None, n_warps: int = 12) -> Self:
@@ -374,47 +361,49 @@ class MetricDisplay(Display):
 
         shown, d = self._bars(), len(self.feature_names)
         lengths = self.relevance[shown]
-        small = 0.9 * text_size(ax)
-        bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
-        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize=small)
-        ax.set_yticks(np.arange(len(shown)), [shortened(self.feature_names[j], NAME_WIDTH) for j in shown])
-        ax.set_ylim(len(shown) - 0.4, -0.6)
-        ax.set_xlim(0, 1.18 * (lengths.max(initial=0.0) or 1.0))
+        small = 0.9 * canvas.text_size(ax)
+        bars = ax.barh(np.arange(len(shown)), lengths, color=canvas.BLUE, height=0.7)
+        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=canvas.GREY, fontsize=small)
+        ax.set_yticks(np.arange(len(shown)), [canvas.shortened(self.feature_names[j], BAR_NAME_WIDTH) for j in shown])
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        percent_ticks(ax.xaxis)
+        canvas.percent_ticks(ax.xaxis)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel("Share of the mean distance")
         some = f": the {len(shown)} largest of {d:,} columns" if len(shown) < d else ""
-        some = some if lengths.any() else ": not known"
-        ax.set_title(f"Relevance{some}", loc="left")
+        title = f"Relevance{some if lengths.any() else ': not known'}"
+        ax.set_ylim(len(shown) - 0.4, -0.6)
+        canvas.label_axes(
+            ax, "Share of the mean distance", "", title, xlim=(0, 1.18 * (lengths.max(initial=0.0) or 1.0))
+        )
         return bars
 
     def _draw_warps(self, axes: Sequence[Axes], sharey: bool, kwargs: dict[str, Any]) -> list[Any]:
         lines = []
         every = np.concatenate([np.asarray(warp.w) for warp in self.warps]) if self.warps else np.zeros(1)
         for ax, warp in zip(axes, self.warps, strict=True):
-            look: dict[str, Any] = {"color": BLUE, "marker": "." if np.size(warp.x) <= FEW_KNOTS else "", **kwargs}
+            look: dict[str, Any] = {
+                "color": canvas.BLUE,
+                "marker": "." if np.size(warp.x) <= FEW_KNOTS else "",
+                **kwargs,
+            }
             lines += ax.plot(warp.x, warp.w, **look)
             levels = every if sharey else np.asarray(warp.w)
             room = 0.06 * np.ptp(levels) or 0.5
-            ax.set_ylim(levels.min() - room, levels.max() + room)
-            few_ticks(ax.xaxis, np.asarray(warp.x), 3)
-            few_ticks(ax.yaxis, levels, 4)
-            ax.set_xlabel(shortened(warp.name, WARP_NAME_WIDTH))
-            mark_units(ax.xaxis, warp.unit, 3)
-            if in_first_column(ax, axes[0]):
-                ax.set_ylabel("w(x)")
-            elif sharey:
+            canvas.few_ticks(ax.xaxis, np.asarray(warp.x), 3)
+            canvas.few_ticks(ax.yaxis, levels, 4)
+            first, ends = canvas.in_first_column(ax, axes[0]), (levels.min() - room, levels.max() + room)
+            canvas.label_axes(ax, canvas.shortened(warp.name, WARP_NAME_WIDTH), "w(x)" if first else "", ylim=ends)
+            canvas.mark_units(ax.xaxis, warp.unit, 3)
+            if sharey and not first:
                 ax.tick_params(labelleft=False)
         if len(axes):
             some = f": {len(axes)} of {self.n_warped:,}" if (self.n_warped or 0) > len(axes) else ""
-            axes[0].set_title(f"Warps{some}", loc="left")
+            canvas.label_axes(axes[0], title=f"Warps{some}")
         return lines
 
     def _map_names(self) -> list[str]:
         """Names below the map, where they fit."""
         names = self.mixed_names if self.linear is not None and self.mixed_names is not None else []
-        return [shortened(name, MAP_NAME_WIDTH) for name in names] if len(names) <= MOST_NAMED else []
+        return [canvas.shortened(name, MAP_NAME_WIDTH) for name in names] if len(names) <= MOST_NAMED else []
 
     def _draw_map(self, ax: Axes) -> tuple[Any, Any]:
         from matplotlib.ticker import MaxNLocator
@@ -423,7 +412,7 @@ class MetricDisplay(Display):
         limit = float(np.abs(self.linear).max()) or 1.0
         aspect: Any = "equal" if 0.5 <= r / q <= 2 else "auto"
         image = ax.imshow(self.linear, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect=aspect)
-        colorbar = add_colour_bar(image, ax, "Weight")
+        colorbar = canvas.add_colour_bar(image, ax, "Weight")
         names = self._map_names()
         if names:
             ax.set_xticks(np.arange(q), names, rotation=90)
@@ -431,8 +420,7 @@ class MetricDisplay(Display):
             ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
             ax.set_xlabel("Coordinate before the map")
         ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
-        ax.set_ylabel("Coordinate after the map")
-        ax.set_title("Linear map", loc="left")
+        canvas.label_axes(ax, y="Coordinate after the map", title="Linear map")
         return image, colorbar
 
 
@@ -440,3 +428,117 @@ def _percent(share: float) -> str:
     if 0 < share < 0.001:
         return "< 0.1%"
     return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
+
+
+MOST_COLUMNS, COLUMN_WIDTH, MOST_BINS = 10, 24, 30
+
+
+@dataclass(eq=False, repr=False)
+class HypothesisDisplay(Display):
+    """A test statistic among those of permuted rows, and the columns that it follows.
+
+    On the left a histogram of the statistic where the hypothesis holds, and a line at that of the rows as they are: the
+    share of the histogram beyond it is the p-value. On the right the shares of the columns, the largest on top. They
+    say where to look, and are no tests of the columns. `from_test` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the histogram, as `Axes.hist` takes them.
+
+    Parameters
+    ----------
+    statistic : float
+    null : array of shape (B,)
+    p_value, effect_size : float
+    hypothesis : str
+    names : sequence of str
+        Of the columns drawn.
+    shares : array of as many numbers
+    label : str, default="Evidence"
+        Of the statistic.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    histogram_ : BarContainer
+    line_ : Line2D
+    bars_ : BarContainer
+
+    See Also
+    --------
+    bochner.two_sample_test, bochner.independence_test : The tests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import two_sample_test
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.standard_normal((80, 3)), rng.standard_normal((90, 3)) + [0, 1, 0]
+    >>> display = two_sample_test(X, Y, random_state=0).plot()
+    >>> display.names[0]
+    'x1'
+    >>> display.figure_.savefig("test.png")
+    """
+
+    statistic: float
+    null: Array
+    p_value: float
+    effect_size: float
+    hypothesis: str
+    names: Sequence[str]
+    shares: Array
+    label: str = "Evidence"
+
+    @classmethod
+    def from_test(cls, test: Any, *, max_columns: int = MOST_COLUMNS, encoded: bool = False) -> Self:
+        """Collect what is drawn.
+
+        Parameters
+        ----------
+        test : HypothesisTest
+        max_columns : int, default=10
+            Of more columns those with the largest shares are drawn.
+        encoded : bool, default=False
+            Categories, missing values and parts of dates, in the place of whole columns.
+
+        Returns
+        -------
+        HypothesisDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where `max_columns` is not positive.
+        """
+        if max_columns < 1:
+            raise ValueError(f"max_columns must be 1 or more, got {max_columns}.")
+        names, shares = zip(*test.top_columns(max_columns, encoded=encoded), strict=True)
+        permuted = test.method == "permutation"
+        label = "Evidence, -log10 p" if permuted else "Statistic over its mean"
+        return cls(test.statistic, test.null, test.p_value, test.effect_size, test.hypothesis, names, shares, label)
+
+    def _panels(self) -> Panels:
+        return side_by_side([1, 1])
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        self._draw_null(axes[0], kwargs)
+        self._draw_columns(axes[1])
+
+    def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        bins = min(MOST_BINS, max(5, len(self.null) // 20))
+        look: dict[str, Any] = {"bins": bins, "color": canvas.GREY, "alpha": 0.6, "label": "where it holds", **kwargs}
+        *_, self.histogram_ = ax.hist(self.null, **look)
+        self.line_ = ax.axvline(self.statistic, color=canvas.VERMILION, linewidth=2, label="the rows")
+        canvas.few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
+        canvas.add_legend(ax)
+        p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
+        title = f"{self.hypothesis}\n{p}, effect {self.effect_size:.2g}"
+        canvas.label_axes(ax, self.label, "Permutations" if self.label.startswith("Evidence") else "Draws", title)
+
+    def _draw_columns(self, ax: Axes) -> None:
+        places = np.arange(len(self.names))
+        self.bars_ = ax.barh(places, self.shares, color=canvas.BLUE)
+        ax.set_yticks(places, [canvas.shortened(name, COLUMN_WIDTH) for name in self.names])
+        ax.invert_yaxis()
+        canvas.few_ticks(ax.xaxis, self.shares, 4)
+        canvas.label_axes(ax, "Share of the squared slope, in variances", "", "Columns that it follows", xlim=(0, None))

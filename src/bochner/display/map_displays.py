@@ -1,0 +1,689 @@
+"""Draws what random features make of a kernel: estimates over distance, matrices, errors, and laws of frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import gaussian_filter1d
+
+from bochner.display import canvas
+from bochner.display.base import PAGE, Array, Axes, Display, Panels, Values, side_by_side
+from bochner.display.map_view import View, estimated_gram, view
+from bochner.display.row_access import sample
+from bochner.features.fourier import FourierFeatures
+from bochner.features.sampling import draw_frequencies
+from bochner.kernels import Kernel
+from bochner.kernels.measures import Drawn
+from bochner.theory.exact import bias_and_variance
+
+HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
+DIRECTION_WIDTH = 40
+KNOWN = "k ± 2 sd, known for independent draws"
+
+
+@dataclass(eq=False, repr=False)
+class KernelDisplay(Display):
+    """The exact kernel over distance, a map's estimate z(x)'z(x + t e) of it, and the band of its deviations.
+
+    By Bochner's theorem the estimate is right in the mean (Rahimi and Recht, 2007, section 3); the band shows how far
+    one draw goes astray. It is the mean ± 2 standard deviations of independent draws or, for m independent pairs of
+    cosine and sine of a kernel k with k(0) = 1, the kernel ± 2 known ones:
+
+        Var z(x)'z(x + t e) = ((1 + k(2t)) / 2 - k(t)^2) / m,
+
+    as the mean of cos(a)^2 is (1 + E cos(2a)) / 2. `from_estimator` computes, and `plot` draws.
+
+    Keywords of `plot` are those of the line of the estimate, as `Axes.plot` takes them.
+
+    Parameters
+    ----------
+    distances, kernel, estimate : arrays of shape (T,)
+    centre, deviation : arrays of shape (T,)
+        The band is centre ± 2 deviation.
+    band : str
+        What it is.
+    size : str
+        That of the map, in words.
+    along : str
+        Name of the direction.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    kernel_line_, estimate_line_ : Line2D
+    band_ : PolyCollection
+
+    See Also
+    --------
+    GramDisplay : The same for all pairs of some rows.
+    ErrorDisplay : How the error falls with the number of features.
+
+    Examples
+    --------
+    >>> from bochner import FourierFeatures
+    >>> from bochner.display import KernelDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> features = FourierFeatures(Gaussian(2.0), 200, random_state=0)
+    >>> display = KernelDisplay.from_estimator(features, [[0.0, 0.0]], max_distance=6.0).plot()
+    >>> display.kernel_line_.get_ydata()[[0, -1]].round(3).tolist()
+    [1.0, 0.011]
+    >>> display.figure_.savefig("kernel.png")
+    """
+
+    distances: Array
+    kernel: Array
+    estimate: Array
+    centre: Array
+    deviation: Array
+    band: str = "band"
+    size: str = ""
+    along: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        features: Any,
+        X: Any = None,
+        *,
+        direction: int | ArrayLike = 0,
+        max_distance: float | None = None,
+        n_points: int = 200,
+        n_draws: int = 20,
+        random_state: int = 0,
+    ) -> Self:
+        """Compute the kernel, the estimate and the band.
+
+        Parameters
+        ----------
+        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+            Drawn where it is not fitted. Bins are learned on the points of the line, in the grids of the map; without
+            a `random_state` of its own those are drawn again. Of maps side by side the first is drawn.
+        X : rows of shape (n, d), optional
+            The line starts at the first one; at 0 without. Needed where the map is not fitted.
+        direction : int or array of shape (d,), default=0
+            Column along which the rows differ, or a vector, which is made one of length 1.
+        max_distance : float, optional
+            Otherwise 5 times the distance at which the kernel is halved.
+        n_points : int, default=200
+        n_draws : int, default=20
+            Independent draws for the band, at least 2; or 0 for the known deviations, for sampling="iid" and one term.
+        random_state : int, default=0
+
+        Returns
+        -------
+        KernelDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a map whose number of columns is not known, a direction that is none, and `n_draws` that do not fit.
+        """
+        seen = view(features)
+        start = _start(seen, X, direction)
+        names = seen.names(X, start.shape[1])
+        e, along = _unit(direction, names)
+        if max_distance is not None and not 0 < max_distance < np.inf:
+            raise ValueError(f"max_distance must be positive and finite, got {max_distance}.")
+        if n_points < 2:
+            raise ValueError(f"n_points must be at least 2, got {n_points}.")
+        t = np.linspace(0, max_distance or _reach(seen, start[:1], e), n_points)
+        line = start[:1] + t[:, np.newaxis] * e
+        kernel = seen.exact(line[:1], line)[0]
+        own = seen.same_draw(line, random_state) if seen.unit == "grids" else seen.fitted_map(start, random_state)
+        estimate = estimates_from_first(own, line)
+        if n_draws == 0:
+            centre, deviation, band = kernel, _known(own, line), KNOWN
+        else:
+            centre, deviation = _redraws(seen, start, line, n_draws, random_state)
+            band = f"mean ± 2 sd of {n_draws} draws"
+        size = f"{getattr(seen.features, seen.size_name):,} {seen.unit}"
+        return cls(t, kernel, estimate, centre, deviation, band, size, along)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
+        low, high = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
+        look: dict[str, Any] = {"color": canvas.GREY, "alpha": 0.25, "linewidth": 0}
+        self.band_ = ax.fill_between(self.distances, low, high, label=self.band, **look)
+        (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=canvas.BLUE, linewidth=2, label="k, exact")
+        label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
+        own: dict[str, Any] = {"color": canvas.VERMILION, "linewidth": 1.2, "label": label, **kwargs}
+        (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **own)
+        along = f" along {canvas.shortened(self.along, DIRECTION_WIDTH)}" if self.along else ""
+        canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
+        canvas.add_legend(ax, [self.kernel_line_, self.estimate_line_, self.band_])
+
+
+def estimates_from_first(features: Any, line: NDArray) -> NDArray[np.float64]:
+    """z(x)'z(y) of the first row x and every row y."""
+    Z = features.transform(line)
+    first = Z[:1].T
+    return np.asarray((Z @ first).toarray() if hasattr(Z, "tocsc") else Z @ first).ravel()
+
+
+def _start(seen: View, X: Any, direction: int | ArrayLike) -> NDArray:
+    """The rows that are known, or a row of zeros."""
+    if X is not None:
+        return seen.rows(X)
+    if seen.fitted:
+        return np.zeros((1, seen.features.n_features_in_))
+    if np.ndim(direction):
+        return np.zeros((1, np.size(direction)))
+    raise ValueError("How many columns there are is not known: fit the map, or give X.")
+
+
+def _unit(direction: int | ArrayLike, names: list[str]) -> tuple[NDArray, str]:
+    d = len(names)
+    if not np.ndim(direction):
+        if not isinstance(direction, int | np.integer) or not 0 <= direction < d:
+            raise ValueError(f"direction must be a column from 0 to {d - 1} or a vector of {d}, got {direction!r}.")
+        return np.eye(d)[direction], names[direction]
+    e = np.asarray(direction, np.float64)
+    length = np.linalg.norm(e)
+    if e.shape != (d,) or not 0 < length < np.inf:
+        raise ValueError(f"direction must be a vector of {d} finite numbers, not all 0, got {direction!r}.")
+    return e / length, "the direction"
+
+
+def _reach(seen: View, start: NDArray, e: NDArray) -> float:
+    """Distance worth showing."""
+    t = np.geomspace(1e-9, 1e9, 2001)
+    below = seen.exact(start, start + t[:, np.newaxis] * e)[0] <= seen.features.kernel.variance / 2
+    return float(HALVES * t[np.argmax(below)]) if below.any() else HALVES
+
+
+def _known(features: Any, line: NDArray) -> NDArray:
+    """Standard deviation of the mean of independent cosines."""
+    pairs = isinstance(features, FourierFeatures) and features.sampling == "iid" and not len(features.offsets_)
+    if not pairs or len(features.kernel.terms()) > 1:
+        raise ValueError(
+            "Deviations are known for FourierFeatures with sampling='iid', paired=True, an even number of features "
+            "and a kernel of one term: otherwise use n_draws of 2 or more."
+        )
+    known = bias_and_variance(features)
+    assert known is not None
+    return np.sqrt(known(np.broadcast_to(line[:1], line.shape), line)[1])
+
+
+def _redraws(seen: View, start: NDArray, line: NDArray, n_draws: int, random_state: int) -> tuple[NDArray, NDArray]:
+    """Mean and standard deviation of the estimate over draws."""
+    if n_draws < 2:
+        raise ValueError(f"n_draws must be 0 or at least 2, got {n_draws}.")
+    rows = line if seen.unit == "grids" else start
+    seeds = np.random.default_rng(random_state).integers(2**31, size=n_draws).tolist()
+    draws = np.array([estimates_from_first(seen.new_draw(rows, seed), line) for seed in seeds])
+    return draws.mean(axis=0), draws.std(axis=0, ddof=1)
+
+
+MOST_ACROSS, PICTURE, HEIGHT = 4, 1.6, 2.9  # pictures in a row; inches
+ORDERS = ("component", "given")
+
+
+@dataclass(eq=False, repr=False)
+class GramDisplay(Display):
+    """The exact kernel matrix of some rows, and the products of random features of several sizes in its place.
+
+    With more features the noise goes: its size is printed above each picture. `from_estimator` computes, and `plot`
+    draws.
+
+    Keywords of `plot` are those of all pictures, as `Axes.imshow` takes them.
+
+    Parameters
+    ----------
+    exact : array of shape (n, n)
+    estimates : sequence of arrays of shape (n, n)
+    sizes : sequence of int
+        Of the maps, in the same order.
+    unit : str
+        What the sizes count.
+
+    Attributes
+    ----------
+    max_errors, rms_errors : arrays of shape (len(sizes),)
+        Largest size of the errors, and root of the mean of their squares.
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes
+        The exact matrix, then the estimates.
+    images_ : list of AxesImage
+    colorbar_ : Colorbar
+
+    See Also
+    --------
+    ErrorDisplay : The error against the number of features.
+    KernelDisplay : The kernel against distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.display import GramDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> X = np.random.default_rng(0).standard_normal((50, 3))
+    >>> display = GramDisplay.from_estimator(FourierFeatures(Gaussian(2.0)), X, sizes=(100, 2000)).plot()
+    >>> bool(display.rms_errors[1] < display.rms_errors[0] / 3)
+    True
+    >>> display.figure_.savefig("gram.png")
+    """
+
+    exact: Array
+    estimates: Sequence[Array]
+    sizes: Sequence[int]
+    unit: str = "features"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sizes = list(self.sizes)
+        errors = [np.abs(estimate - self.exact) for estimate in self.estimates]
+        self.max_errors = np.array([error.max() for error in errors])
+        self.rms_errors = np.array([np.sqrt(np.mean(error**2)) for error in errors])
+
+    @classmethod
+    def from_estimator(
+        cls,
+        features: Any,
+        X: Any,
+        sizes: Sequence[int] = (100, 10_000),
+        *,
+        order: str = "component",
+        max_rows: int = 500,
+        random_state: int = 0,
+    ) -> Self:
+        """Compute the matrices.
+
+        Parameters
+        ----------
+        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+            Clones of it are drawn. Of maps side by side the first is taken.
+        X : rows of shape (n, d)
+        sizes : sequence of int, default=(100, 10_000)
+            Features of the clones; of binning features their grids, the nonzero features of a row.
+        order : {"component", "given"}, default="component"
+            Rows are sorted by their first principal component, so that similar ones stand together, or left as given.
+        max_rows : int, default=500
+            Of more rows so many are drawn at random.
+        random_state : int, default=0
+
+        Returns
+        -------
+        GramDisplay
+            Nothing is drawn yet.
+        """
+        if order not in ORDERS:
+            raise ValueError(f"order must be one of {ORDERS}, got {order!r}.")
+        seen = view(features)
+        rows = sample(seen.rows(X), max_rows, random_state)
+        if order == "component":
+            rows = rows[np.argsort(_component(rows), kind="stable")]
+        maps = (seen.new_draw(rows, random_state, **{seen.size_name: int(size)}) for size in sizes)
+        estimates = [estimated_gram(one, rows) for one in maps]
+        return cls(seen.exact(rows), estimates, sizes, seen.unit)
+
+    def _panels(self) -> Panels:
+        n = 1 + len(self.estimates)
+        return side_by_side([1] * n, (PAGE[0], HEIGHT * -(-n // MOST_ACROSS)), PICTURE)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        matrices = [self.exact, *self.estimates]
+        low = min(0.0, *(float(matrix.min()) for matrix in matrices))
+        high = max(float(matrix.max()) for matrix in matrices)
+        look: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high, "interpolation": "nearest", **kwargs}
+        self.images_ = [one.imshow(matrix, **look) for one, matrix in zip(axes, matrices, strict=True)]
+        errors = zip(self.sizes, self.max_errors, self.rms_errors, strict=True)
+        titles = ["Exact kernel", *(f"{D:,} {self._unit(D)}\nerror: max {a:.2g}\nRMS {b:.2g}" for D, a, b in errors)]
+        for one, title in zip(axes, titles, strict=True):
+            canvas.label_axes(one, title=title, xticks=[], yticks=[])
+        axes[0].set_ylabel(f"{len(self.exact):,} row{'s' * (len(self.exact) > 1)}")
+        self.colorbar_ = canvas.add_colour_bar(self.images_[0], axes, "k(x, y)")
+
+    def _unit(self, size: int) -> str:
+        return self.unit.removesuffix("s") if size == 1 else self.unit
+
+
+def _component(X: NDArray) -> NDArray:
+    """First principal component of the rows, in units of standard deviations; of a sign that is always the same."""
+    deviation = X.std(axis=0)
+    U = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    axis = np.linalg.eigh(U.T @ U)[1][:, -1]
+    return U @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
+
+
+SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+
+@dataclass(eq=False, repr=False)
+class ErrorDisplay(Display):
+    """Error |z(x)'z(y) - k(x, y)| of the pairs of some rows against the number D of features, with 1 / sqrt(D).
+
+    The mean and the largest over the pairs, averaged over independent draws, with the range over the draws; dashed, the
+    lines c / sqrt(D) that fit them, and the bound where one is given (Claim 1 of Rahimi and Recht, 2007, and its
+    successors hold for the largest error). `from_estimator` computes, and `plot` draws.
+
+    Keywords of `plot` are those of the lines of the mean and the largest errors, as `Axes.plot` takes them.
+
+    Parameters
+    ----------
+    sizes : sequence of int, length S
+    mean_errors, max_errors : arrays of shape (S, R)
+        Over the pairs, for each size and each of R draws.
+    bound : array of shape (S,), optional
+    unit : str
+        What the sizes count.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    mean_line_, max_line_ : Line2D
+    bands_ : list of PolyCollection
+        Ranges over the draws, of the mean and the largest error.
+    fits_ : list of Line2D
+        c / sqrt(D), of the mean and the largest error.
+    bound_line_ : Line2D or None
+
+    See Also
+    --------
+    GramDisplay : Two of the matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.display import ErrorDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.theory import guaranteed_error
+    >>> X = np.random.default_rng(0).standard_normal((40, 3))
+    >>> features = FourierFeatures(Gaussian(2.0), sampling="iid")
+    >>> bound = lambda D: guaranteed_error(Gaussian(2.0), X, n_components=D)
+    >>> display = ErrorDisplay.from_estimator(features, X, sizes=(16, 64, 256), n_draws=5, bound=bound)
+    >>> display.plot().mean_line_.get_xdata().tolist()
+    [16, 64, 256]
+    >>> display.figure_.savefig("error.png")
+    """
+
+    sizes: Values
+    mean_errors: Values
+    max_errors: Values
+    bound: Array = None
+    unit: str = "features D"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        features: Any,
+        X: Any,
+        sizes: Sequence[int] = SIZES,
+        *,
+        n_draws: int = 10,
+        bound: ArrayLike | Callable[[int], float] | None = None,
+        max_rows: int = 200,
+        random_state: int = 0,
+    ) -> Self:
+        """Measure the errors.
+
+        Parameters
+        ----------
+        features : FourierFeatures, BinningFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+            Clones of it are drawn. Of maps side by side the first is taken.
+        X : rows of shape (n, d)
+        sizes : sequence of int, default=(16, 32, ..., 4096)
+            Features of the clones; of binning features their grids.
+        n_draws : int, default=10
+        bound : array of shape (len(sizes),), or callable D -> float, optional
+            Of the error, to be drawn too; `bochner.theory.guaranteed_error` gives those of the claims.
+        max_rows : int, default=200
+            Of more rows so many are drawn at random.
+        random_state : int, default=0
+
+        Returns
+        -------
+        ErrorDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two different rows, no sizes or draws, and a bound of another length.
+        """
+        if n_draws < 1 or not len(sizes):
+            raise ValueError(f"There must be sizes and draws, got sizes={sizes!r} and n_draws={n_draws}.")
+        seen = view(features)
+        rows = sample(np.unique(seen.rows(X), axis=0), max_rows, random_state)
+        if len(rows) < 2:
+            raise ValueError("X has one distinct row only, and errors are those of pairs: give two or more.")
+        limit = None if bound is None else _bound(bound, sizes)
+        pairs = np.triu_indices(len(rows), 1)
+        exact, rng = seen.exact(rows)[pairs], np.random.default_rng(random_state)
+        errors = np.empty((2, len(sizes), n_draws))
+        for i, size in enumerate(sizes):
+            for r, seed in enumerate(rng.integers(2**31, size=n_draws).tolist()):
+                drawn = seen.new_draw(rows, seed, **{seen.size_name: int(size)})
+                wrong = np.abs(estimated_gram(drawn, rows)[pairs] - exact)
+                errors[:, i, r] = wrong.mean(), wrong.max()
+        return cls(sizes, errors[0], errors[1], limit, "grids P" if seen.unit == "grids" else "features D")
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        self.bands_: list[Any] = []
+        self.fits_: list[Any] = []
+        self.bound_line_ = None
+        if self.bound is not None:
+            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=canvas.PURPLE, linewidth=2, label="bound")
+        largest = {"color": canvas.VERMILION, "marker": "s", "label": "largest of the pairs"}
+        self.max_line_ = self._draw_errors(ax, self.max_errors, largest | kwargs)
+        mean = {"color": canvas.BLUE, "marker": "o", "label": "mean of the pairs"}
+        self.mean_line_ = self._draw_errors(ax, self.mean_errors, mean | kwargs)
+        self.bands_.reverse()
+        self.fits_.reverse()
+        self.fits_[0].set_label(f"c / √{self.unit[-1]}")
+        canvas.size_ticks(ax.xaxis, np.unique(self.sizes), 6, "{:,.0f}".format)
+        canvas.label_axes(ax, f"Number of {self.unit}", "Error of z(x)'z(y)", canvas.of_draws(self.mean_errors))
+        lines = [self.bound_line_] * (self.bound is not None) + [self.max_line_, self.mean_line_, self.fits_[0]]
+        canvas.add_legend(ax, lines)
+
+    def _draw_errors(self, ax: Axes, errors: NDArray, look: dict[str, Any]) -> Any:
+        """One kind of errors: their mean over the draws, their range, and the fit."""
+        mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
+        c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
+        self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=canvas.GREY, linewidth=1.2)
+        self.bands_.append(canvas.draw_band(ax, self.sizes, (errors.min(axis=1), errors.max(axis=1)), look["color"]))
+        (line,) = ax.plot(self.sizes, mean, **({"markersize": 4.5} | look))
+        return line
+
+
+def _bound(bound: Any, sizes: Sequence[int]) -> NDArray[np.float64]:
+    values = np.array([bound(size) for size in sizes] if callable(bound) else bound, np.float64)
+    if values.shape != (len(sizes),):
+        raise ValueError(f"bound must be {len(sizes)} numbers, one for each size, got shape {values.shape}.")
+    return values
+
+
+NUMBERS, CHUNK = 2e7, 1 << 14  # coordinates drawn for a density, and frequencies at a time, a power of two
+MOST_SOBOL = 2000  # dimensions, up to which they fill the space more evenly than by chance
+CELLS, SMOOTHING, SPARE = 800, 3.0, 20  # cells of the axis; of the filter's deviation; beyond either end
+TAIL, REACH = 0.001, 8.0  # share left out at either end; else so many interquartile ranges from the median
+ATOM = 2e-4  # share of equal frequencies from which they are no matter of chance
+MOST_BARS, MOST_RUGS = 60, 2000
+
+
+@dataclass(eq=False, repr=False)
+class SpectrumDisplay(Display):
+    """The spectral density of a kernel in one coordinate, or of the frequencies' length, and the frequencies drawn.
+
+    By Bochner's theorem the kernel is the characteristic function of this law. The density is the smoothed histogram of
+    a large sample of it. Of laws with heavy tails the axis shows the middle; how much is beyond stands below. Laws of
+    numbers that come again, as of periodic kernels, have bars of their own, of probability over the width of a cell of
+    the histogram. `from_estimator` computes, and `plot` draws.
+
+    Keywords of `plot` are those of the histogram of the drawn frequencies, as `Axes.bar` takes them.
+
+    Parameters
+    ----------
+    grid, density : arrays of shape (G,)
+    drawn : array of shape (m,)
+    weights : array of shape (m,), optional
+        Of the drawn ones.
+    atoms, atom_shares : arrays of shape (A,), optional
+        Frequencies of positive probability, and that.
+    label : str
+        Of the axis.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    density_line_ : Line2D
+    atom_lines_ : LineCollection or None
+    histogram_ : BarContainer
+    rug_ : Line2D
+
+    See Also
+    --------
+    CircleDisplay : What a frequency does to rows.
+    KernelDisplay : The kernel, and what the frequencies make of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.display import SpectrumDisplay
+    >>> from bochner.kernels import Gaussian
+    >>> features = FourierFeatures(Gaussian(2.0), 500, random_state=0).fit(np.zeros((1, 3)))
+    >>> display = SpectrumDisplay.from_estimator(features).plot()
+    >>> len(display.rug_.get_xdata())
+    250
+    >>> display.figure_.savefig("spectrum.png")
+    """
+
+    grid: Array
+    density: Array
+    drawn: Array
+    weights: Array = None
+    atoms: Array = ()
+    atom_shares: Array = ()
+    label: str = "Frequency"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is None:
+            self.weights = np.full(len(self.drawn), 1 / len(self.drawn))
+
+    @classmethod
+    def from_estimator(
+        cls, features: Any, X: Any = None, *, coordinate: int | str = 0, size: int = 300_000, random_state: int = 0
+    ) -> Self:
+        """Draw a sample of the law, and collect the frequencies of the map.
+
+        Parameters
+        ----------
+        features : FourierFeatures, or a fitted KernelMachineRegressor or KernelMachineClassifier
+            Drawn where it is not fitted. Of maps side by side the first that has frequencies is taken.
+        X : rows of shape (n, d), optional
+            Needed where the map is not fitted.
+        coordinate : int or "length", default=0
+            Column, or "length" for that of the whole frequencies, of kernels of the Euclidean distance.
+        size : int, default=300_000
+            Of the sample; fewer where there are more than 60 columns.
+        random_state : int, default=0
+
+        Returns
+        -------
+        SpectrumDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the map has no frequencies, or its columns are not known, and for a coordinate that is none.
+        """
+        seen = view(features, FourierFeatures)
+        if X is None and not seen.fitted:
+            raise ValueError("How many columns there are is not known: fit the map, or give X.")
+        own = seen.fitted_map(seen.rows(X) if X is not None else np.empty((0, 0)), random_state)
+        d = own.n_features_in_
+        if coordinate != "length" and not (isinstance(coordinate, int | np.integer) and 0 <= coordinate < d):
+            raise ValueError(f"coordinate must be a column from 0 to {d - 1} or 'length', got {coordinate!r}.")
+        law = _sample(own.kernel, d, coordinate, size, np.random.default_rng(random_state))
+        drawn = _part(own.frequencies_, coordinate)
+        weights = own.amplitudes_**2 / np.where(np.arange(len(drawn)) < len(drawn) - len(own.offsets_), 1, 2)
+        atoms, shares = _atoms(law)
+        grid, density = _density(law[~np.isin(law, atoms)], len(law), _span(law, drawn, coordinate == "length"))
+        name = "" if coordinate == "length" else canvas.shortened(seen.names(X, d)[int(coordinate)])
+        label = f"Frequency in {name}  [rad per unit]" if name else "Length of the frequency  [rad per unit]"
+        return cls(grid, density, drawn, weights / weights.sum(), atoms, shares, label)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
+        cell = self.grid[1] - self.grid[0]
+        low, high = self.grid[0] - cell / 2, self.grid[-1] + cell / 2
+        bars = int(np.clip(2 * np.sqrt(len(self.drawn)), 5, MOST_BARS))
+        edges = np.linspace(low, high, bars + 1)
+        width = edges[1] - edges[0]
+        heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
+        look: dict[str, Any] = {
+            "align": "edge",
+            "color": canvas.BLUE,
+            "alpha": 0.35,
+            "edgecolor": "white",
+            "linewidth": 0.5,
+        }
+        look |= {"label": f"{len(self.drawn):,} drawn"} | kwargs
+        self.histogram_ = ax.bar(edges[:-1], heights, width, **look)
+        place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
+        tick: dict[str, Any] = {"color": canvas.BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
+        (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick)
+        (self.density_line_,) = ax.plot(self.grid, self.density, color=canvas.VERMILION, linewidth=1.8, label="density")
+        self.atom_lines_ = None
+        if len(self.atoms):
+            shares, label = self.atom_shares / width, "probability / width of a bar"
+            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, color=canvas.ORANGE, linewidth=2, label=label)
+        outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
+        beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
+        canvas.label_axes(ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None))
+        canvas.add_legend(ax)
+
+
+def _part(frequencies: NDArray, coordinate: int | str) -> NDArray:
+    return np.linalg.norm(frequencies, axis=0) if coordinate == "length" else frequencies[int(coordinate)]
+
+
+def _sample(kernel: Kernel, d: int, coordinate: int | str, size: int, rng: np.random.Generator) -> NDArray:
+    """Frequencies of the kernel's law, as even as they can be drawn."""
+    size, terms = int(min(size, max(NUMBERS / d, 1000))), kernel.terms()
+    measures = [leaf.spectral_measure() for _, factors in terms for leaf in factors]
+    by_chance = d * len(measures) > MOST_SOBOL or any(isinstance(measure, Drawn) for measure in measures)
+    sampling = "iid" if by_chance else "qmc"
+    counts = [max(min(CHUNK, size - a), len(terms)) for a in range(0, size, CHUNK)]
+    draws = (draw_frequencies(kernel, count, d, sampling, rng) for count in counts)
+    return np.concatenate([_part(draw.frequencies, coordinate) for draw in draws])
+
+
+def _atoms(law: NDArray) -> tuple[NDArray, NDArray]:
+    """Values that come again and again, and their shares."""
+    values, counts = np.unique(law, return_counts=True)
+    often = counts > ATOM * len(law)
+    return values[often], counts[often] / len(law)
+
+
+def _span(law: NDArray, drawn: NDArray, positive: bool) -> tuple[float, float]:
+    """Ends of the axis, near the middle of the law where its tails are heavy."""
+    low, a, middle, b, high = np.quantile(law, [TAIL, 0.25, 0.5, 0.75, 1 - TAIL])
+    reach = REACH * ((b - a) or (high - low) or abs(middle) or 1.0)
+    return 0.0 if positive else float(max(low, middle - reach)), float(min(high, middle + reach)) + (high == low)
+
+
+def _density(law: NDArray, whole: int, span: tuple[float, float]) -> tuple[NDArray, NDArray]:
+    """Density at the middles of cells, as a share of `whole`: the filtered histogram, mirrored at an end at 0."""
+    low, high = span
+    width = (high - low) / CELLS
+    before = 0 if low == 0 else SPARE
+    edges = low + width * np.arange(-before, CELLS + SPARE + 1)
+    counts = np.histogram(law, edges)[0] / (whole * width)
+    smooth = gaussian_filter1d(counts, SMOOTHING, mode="reflect")[before : before + CELLS]
+    return low + width * (np.arange(CELLS) + 0.5), smooth

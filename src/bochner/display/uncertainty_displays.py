@@ -1,0 +1,931 @@
+"""Draws how sure predictions are, and whether rightly so: bands, coverage and widths of intervals, probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binom, norm
+
+from bochner.display import canvas
+from bochner.display.base import Array, Axes, Display, Panels, SubplotSpec, side_by_side
+from bochner.display.row_access import (
+    column_of,
+    deviation_of,
+    interval_of,
+    mean_of,
+    n_columns,
+    rows_along,
+    sample,
+    target_of,
+    time_unit,
+)
+from bochner.scores import (
+    Reliability,
+    equal_count_bins,
+    interval_coverage,
+    interval_width,
+    judged_event,
+    reliability,
+    wilson_interval,
+)
+
+POINTS, MOST_DOTS = 200, 1000
+BEYOND, TAIL = 0.08, 0.005  # of the range at either end; share of the rows that may be beyond it
+KINDS = {"interval": "Prediction intervals", "std": "Bands by std, for a normal law"}
+
+
+class Band(NamedTuple):
+    """Ends of the band of one coverage.
+
+    Attributes
+    ----------
+    coverage : float
+    low, high : arrays of shape (G,)
+    """
+
+    coverage: float
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False)
+class BandDisplay(Display):
+    """Predicted mean along one column, with the bands of its intervals or deviations, and rows as dots.
+
+    All other columns have their medians, or their most frequent text. Where these matter, dots lie off the line by
+    what they change, too. The line goes a little beyond the rows, where a model should be less sure. `from_estimator`
+    collects, and `plot` draws.
+
+    Keywords of `plot` are those of the line of the mean, as `Axes.plot` takes them.
+
+    Parameters
+    ----------
+    grid, mean : arrays of shape (G,)
+    bands : sequence of Band
+        Wider ones are drawn first.
+    points : array of shape (n, 2), optional
+        Column and target of rows.
+    names : (str, str)
+        Of the column and the target.
+    kind : {"interval", "std"}
+        What the bands are.
+    n_others : int
+        How many other columns there are.
+    unit : {"", "days", "seconds"}
+        Of the grid: days since 1970 for a column of dates.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    line_ : Line2D
+    bands_ : list of PolyCollection
+    points_ : PathCollection or None
+
+    See Also
+    --------
+    CoverageDisplay : Whether the bands hold as many rows as they should.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from bochner.display import BandDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (40, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.2 * rng.standard_normal(40)
+    >>> model = GaussianProcessRegressor(RBF() + WhiteKernel(), random_state=0).fit(X, y)
+    >>> display = BandDisplay.from_estimator(model, X, y, kind="std", coverage=(0.5, 0.95)).plot()
+    >>> len(display.bands_)
+    2
+    >>> display.figure_.savefig("band.png")
+    """
+
+    grid: Array
+    mean: Array
+    bands: Sequence[Band] = ()
+    points: Array = None
+    names: Sequence[str] = ("x0", "target")
+    kind: str = "interval"
+    n_others: int = 0
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.bands = sorted(self.bands, key=lambda band: -band.coverage)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        column: int | str = 0,
+        coverage: float | Sequence[float] = (0.5, 0.9),
+        kind: str = "interval",
+        target: int = 0,
+    ) -> Self:
+        """Predict along a column.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor
+            Fitted with uncertainty=True; or another model with `predict_interval`, or for kind="std" one whose
+            `predict` takes `return_std`.
+        X : rows of shape (n, d)
+            That give the column its range, and the others their medians.
+        y : array of shape (n,) or (n, K), optional
+            Targets of these rows, for the dots; of more than 1,000 rows so many are drawn at random.
+        column : int or str, default=0
+            Of numbers, by its number, or by its name where columns have names.
+        coverage : float or sequence of float, default=(0.5, 0.9)
+            One band for each.
+        kind : {"interval", "std"}, default="interval"
+            Bands by `predict_interval`, or as many standard deviations around the mean as a normal law has for the
+            coverage.
+        target : int, default=0
+            Of several targets the one that is drawn.
+
+        Returns
+        -------
+        BandDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a model without intervals or deviations, coverages beyond 0 and 1, and columns that there are not, or
+            not of numbers.
+        """
+        levels = np.atleast_1d(np.asarray(coverage, np.float64)).tolist()
+        if kind not in KINDS or not all(0 < level < 1 for level in levels):
+            raise ValueError(f"kind must be one of {tuple(KINDS)} and coverage within 0 and 1: {kind!r}, {coverage!r}.")
+        name, values = column_of(X, column)
+        if values.dtype == object or not np.isfinite(values).any():
+            raise ValueError(f"Column {name!r} holds no numbers: give one that does as column.")
+        grid = _grid(values)
+        rows = rows_along(X, column, grid)
+        mean = mean_of(model, rows, target)
+        if kind == "std":
+            deviation = deviation_of(model, rows, target)
+            steps = [norm.ppf((1 + level) / 2) * deviation for level in levels]
+            bands = [Band(level, mean - step, mean + step) for level, step in zip(levels, steps, strict=True)]
+        else:
+            bands = [Band(level, *interval_of(model, rows, level, target).T) for level in levels]
+        points = None if y is None else _points(values, target_of(y, target))
+        label = str(getattr(y, "name", None) or "target")
+        return cls(grid, mean, bands, points, (name, label), kind, n_columns(X) - 1, time_unit(X, column))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
+        self.points_ = None
+        if self.points is not None:
+            x, y = self.points.T
+            self.points_ = ax.scatter(x, y, s=12, color=canvas.GREY, alpha=0.45, linewidths=0, label="rows")
+        self.bands_ = [
+            canvas.draw_band(ax, self.grid, (band.low, band.high), canvas.BLUE, label=f"{100 * band.coverage:g}%")
+            for band in self.bands
+        ]
+        line: dict[str, Any] = {"color": canvas.BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
+        (self.line_,) = ax.plot(self.grid, self.mean, **line)
+        self._label(ax)
+
+    def _label(self, ax: Axes) -> None:
+        ends = self._heights()
+        canvas.few_ticks(ax.xaxis, self.grid, 6)
+        canvas.few_ticks(ax.yaxis, np.array(ends), 6)
+        kind = KINDS[self.kind] if self.bands else "Predicted mean"
+        title = kind + ("; other columns at their medians" if self.n_others else "")
+        x, y = map(canvas.shortened, self.names)
+        canvas.label_axes(ax, x, y, title, xlim=self.grid[[0, -1]], ylim=ends)
+        canvas.mark_units(ax.xaxis, self.unit, 6)
+        canvas.add_legend(ax)
+
+    def _heights(self) -> tuple[float, float]:
+        """Ends of the axis: all of line and bands, and the dots but for the few that are far off."""
+        ends = [self.mean, *(end for band in self.bands for end in (band.low, band.high))]
+        if self.points is not None:
+            ends.append(np.quantile(self.points[:, 1], [TAIL, 1 - TAIL]))
+        low, high = min(float(end.min()) for end in ends), max(float(end.max()) for end in ends)
+        room = 0.04 * (high - low) or 0.5
+        return low - room, high + room
+
+
+def _grid(values: NDArray) -> NDArray[np.float64]:
+    """Even steps through the range of a column, but for the few values that are far off, and somewhat beyond."""
+    known = values[np.isfinite(values)]
+    low, high = np.quantile(known, [TAIL, 1 - TAIL], method="inverted_cdf")
+    room = BEYOND * (high - low) or 0.5
+    return np.linspace(low - room, high + room, POINTS)
+
+
+def _points(values: NDArray, y: NDArray) -> NDArray[np.float64]:
+    if len(values) != len(y):
+        raise ValueError(f"X has {len(values)} rows, and y {len(y)}.")
+    both = np.column_stack([values, y])
+    return sample(both[np.isfinite(both).all(axis=1)], MOST_DOTS, 0)
+
+
+MOST_GROUPS = 10
+WIDTHS = (1.0, 1.1)  # ratio of the panels
+COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+BY_WIDTH, GROUP_WIDTH = 28, 22
+PREDICTED = "predicted"
+
+
+class Group(NamedTuple):
+    """Rows that are alike, and how many of their targets are within their intervals.
+
+    Attributes
+    ----------
+    name : str
+    covered : float
+        Share of the rows.
+    n_rows : int
+    """
+
+    name: str
+    covered: float
+    n_rows: int
+
+
+def grouped(values: NDArray, inside: NDArray) -> list[Group]:
+    """Coverage of tenths of numbers, or of each distinct one where they are few, or of the most frequent texts.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        NaN or "" where there is none: a group by itself, the last.
+    inside : boolean array of shape (n,)
+        Whether the target is within its interval.
+    """
+    numbers = values.dtype.kind in "biuf"
+    known = ~np.isnan(values.astype(np.float64)) if numbers else values.astype(str) != ""
+    names, of = _numbered(values[known].astype(np.float64)) if numbers else _named(values[known].astype(str))
+    groups = [_group(name, inside[known][of == k]) for k, name in enumerate(names)]
+    if (of == len(names)).any():
+        groups.append(_group("others", inside[known][of == len(names)]))
+    return groups + ([_group("missing", inside[~known])] if not known.all() else [])
+
+
+def _group(name: str, inside: NDArray) -> Group:
+    return Group(name, float(inside.mean()), len(inside))
+
+
+def _numbered(values: NDArray) -> tuple[list[str], NDArray]:
+    distinct, of = np.unique(values, return_inverse=True)
+    if len(distinct) <= MOST_GROUPS:
+        return [canvas.short_number(value) if value % 1 else f"{value:.0f}" for value in distinct], of
+    of = equal_count_bins(values, MOST_GROUPS)
+    parts = [values[of == k] for k in range(of.max() + 1)]
+    return [_range(part.min(), part.max()) for part in parts], of
+
+
+def _range(low: float, high: float) -> str:
+    ends = canvas.short_number(low), canvas.short_number(high)
+    return f"{ends[0]} to {ends[1]}" if low < high else ends[0]
+
+
+def _named(values: NDArray) -> tuple[list[str], NDArray]:
+    names, of, counts = np.unique(values, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    kept = order if len(names) <= MOST_GROUPS else order[: MOST_GROUPS - 1]
+    rank = np.full(len(names), len(kept))
+    rank[kept] = np.arange(len(kept))
+    return [str(name) for name in names[kept]], rank[of]
+
+
+@dataclass(eq=False, repr=False)
+class CoverageDisplay(Display):
+    """Share of targets within prediction intervals, for many coverages, and by groups of rows for one of them.
+
+    On the left coverage as measured against coverage as requested, which is right on the diagonal; on the right the
+    coverage of groups: intervals that are right in the mean may be too short for some rows and too long for others.
+    Bands and bars are Wilson's 95 % intervals; groups whose bar leaves out the coverage asked for stand out, of 20
+    groups one by chance. `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Keywords of `plot` are those of the line of coverages, as `Axes.plot` takes them.
+
+    Parameters
+    ----------
+    coverages, covered : arrays of shape (C,)
+        Asked for, and measured.
+    n_rows : int
+    groups : sequence of Group
+    by : str
+        What the groups are of.
+    coverage : float, default=0.9
+        Of the groups' intervals.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    line_ : Line2D
+    band_ : PolyCollection
+    errorbars_ : ErrorbarContainer
+        Of the groups, from the first on top.
+    points_ : PathCollection
+
+    See Also
+    --------
+    WidthDisplay : Whether intervals are wide where errors are large.
+    ReliabilityDisplay : The same for probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.display import CoverageDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(size=1000)
+    >>> y = x * rng.standard_normal(1000)
+    >>> ends = {0.5: 0.34, 0.9: 0.95}
+    >>> intervals = {level: np.tile([-end, end], (1000, 1)) for level, end in ends.items()}
+    >>> display = CoverageDisplay.from_predictions(y, intervals, by=x, by_name="x").plot()
+    >>> len(display.groups)
+    10
+    >>> display.figure_.savefig("coverage.png")
+    """
+
+    coverages: Array
+    covered: Array
+    n_rows: int
+    groups: Sequence[Group] = ()
+    by: str = "prediction"
+    coverage: float = 0.9
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        by: int | str = PREDICTED,
+        coverage: float = 0.9,
+        coverages: Sequence[float] = COVERAGES,
+        target: int = 0,
+    ) -> Self:
+        """Predict intervals, and count.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor
+            Fitted with uncertainty=True; or another model with `predict` and `predict_interval`.
+        X : rows of shape (n, d)
+            That the model has not seen.
+        y : array of shape (n,) or (n, K)
+        by : int or str, default="predicted"
+            Groups: tenths by the prediction, or by a column, by number or name; of text the most frequent values.
+        coverage : float, default=0.9
+            Of the intervals that are looked at by groups.
+        coverages : sequence of float, default=(0.1, 0.2, ..., 0.9, 0.95)
+        target : int, default=0
+            Of several targets the one that is drawn.
+
+        Returns
+        -------
+        CoverageDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a model without intervals, coverages beyond 0 and 1, and a column or target that there is not.
+        """
+        levels = sorted({*coverages, coverage})
+        truth = target_of(y, target)
+        intervals = {level: interval_of(model, X, level, target) for level in levels}
+        name, values = ("prediction", mean_of(model, X, target)) if by == PREDICTED else column_of(X, by)
+        return cls.from_predictions(truth, intervals, by=values, by_name=name, coverage=coverage)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        intervals: Mapping[float, ArrayLike],
+        *,
+        by: ArrayLike | None = None,
+        by_name: str = "",
+        coverage: float = 0.9,
+    ) -> Self:
+        """Count how many targets are within their intervals.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+        intervals : dict of float to array of shape (n, 2)
+            Lower and upper ends, by coverage.
+        by : array of shape (n,), optional
+            Numbers or text by which rows are put into groups; by default the middles of the intervals.
+        by_name : str, default=""
+        coverage : float, default=0.9
+            Of the intervals that are looked at by groups; one of `intervals`.
+
+        Returns
+        -------
+        CoverageDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For coverages beyond 0 and 1, or shapes that do not fit.
+        """
+        truth = target_of(y)
+        levels = sorted(intervals)
+        if coverage not in intervals or levels[0] <= 0 or levels[-1] >= 1:
+            raise ValueError(f"intervals must be those of coverages within 0 and 1, {coverage:g} among them: {levels}.")
+        ends = {level: np.asarray(own, np.float64) for level, own in intervals.items()}
+        if wrong := [own.shape for own in ends.values() if own.shape != (len(truth), 2)]:
+            raise ValueError(
+                f"intervals must be of shape ({len(truth)}, 2), as y has {len(truth)} rows, got {wrong[0]}."
+            )
+        inside = {level: (own[:, 0] <= truth) & (truth <= own[:, 1]) for level, own in ends.items()}
+        values = ends[coverage].mean(axis=1) if by is None else np.asarray(by)
+        if values.shape != truth.shape:
+            raise ValueError(f"by must hold one value for each of the {len(truth)} rows, got shape {values.shape}.")
+        name = by_name or ("middle of the interval" if by is None else "group")
+        groups = grouped(values, inside[coverage])
+        return cls(levels, [inside[level].mean() for level in levels], len(truth), groups, name, coverage)
+
+    def _panels(self) -> Panels:
+        return side_by_side(WIDTHS)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        self._draw_coverages(axes[0], kwargs)
+        self._draw_groups(axes[1])
+
+    def _draw_coverages(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        ends = wilson_interval(self.covered, self.n_rows)
+        ax.plot([0, 1], [0, 1], "--", color=canvas.GREY, linewidth=1)
+        self.band_ = canvas.draw_band(ax, self.coverages, ends.T, canvas.BLUE)
+        look: dict[str, Any] = {"color": canvas.BLUE, "marker": "o", "markersize": 4.5, **kwargs}
+        (self.line_,) = ax.plot(self.coverages, self.covered, **look)
+        canvas.percent_ticks(ax.xaxis, ax.yaxis)
+        canvas.label_axes(
+            ax, "Nominal coverage", "Coverage measured", f"{self.n_rows:,} rows", xlim=(0, 1), ylim=(0, 1)
+        )
+
+    def _draw_groups(self, ax: Axes) -> None:
+        covered = np.array([group.covered for group in self.groups])
+        ends = wilson_interval(covered, [group.n_rows for group in self.groups])
+        at = np.arange(len(covered))
+        ax.axvline(self.coverage, color=canvas.GREY, linestyle="--", linewidth=1)
+        off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
+        look: dict[str, Any] = {
+            "fmt": "none",
+            "ecolor": np.where(off, canvas.VERMILION, canvas.BLUE),
+            "elinewidth": 1.5,
+        }
+        self.errorbars_ = ax.errorbar(covered, at, xerr=np.abs(ends.T - covered), **look)
+        self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, canvas.VERMILION, canvas.BLUE), zorder=3)
+        ax.set_yticks(at, [canvas.shortened(group.name, GROUP_WIDTH) for group in self.groups])
+        low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
+        ax.locator_params(axis="x", nbins=5)
+        canvas.percent_ticks(ax.xaxis)
+        ax.grid(axis="y", alpha=0.3)
+        ax.tick_params(axis="y", length=0)
+        title = f"{100 * self.coverage:g}% intervals, by {canvas.shortened(self.by, BY_WIDTH)}"
+        canvas.label_axes(ax, "Coverage measured", "", title, xlim=(max(low - 0.02, 0), 1), ylim=(len(at) - 0.4, -0.6))
+
+
+MOST_DOTS, WIDE, SURE = 1000, 8.0, 0.95  # ratio of widths from which axes are logarithmic; of the bars
+
+
+class WidthBin(NamedTuple):
+    """Rows whose intervals are of similar width.
+
+    Attributes
+    ----------
+    half_width : float
+        Mean half width.
+    quantile, low, high : float
+        The quantile of the absolute errors at the intervals' coverage, and its 95 % interval by order statistics.
+    mean : float
+        Mean absolute error.
+    """
+
+    half_width: float
+    quantile: float
+    low: float
+    high: float
+    mean: float
+
+
+@dataclass(eq=False, repr=False)
+class WidthDisplay(Display):
+    """Absolute error against half the width of the prediction interval, by bins of width.
+
+    Dots are rows: those below the line are within their intervals. Intervals of 90 % that know where errors are large
+    have the 90 % quantile of each bin's errors on the line: above it they are too short, below it too long; where
+    the quantiles are level, the widths tell nothing. Bars are distribution-free 95 % intervals of the quantiles.
+    `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Keywords of `plot` are those of the line of the quantiles, as `Axes.errorbar` takes them.
+
+    Parameters
+    ----------
+    half_widths, errors : arrays of shape (n,)
+    bins : sequence of WidthBin
+    coverage : float
+        Asked for.
+    covered, mean_width : float
+        Measured.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    points_ : PathCollection
+    diagonal_ : Line2D
+    quantiles_ : ErrorbarContainer
+    means_ : Line2D
+
+    See Also
+    --------
+    CoverageDisplay : Coverage by groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.display import WidthDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> scale = rng.uniform(0.2, 2.0, 2000)
+    >>> y = scale * rng.standard_normal(2000)
+    >>> interval = np.column_stack([-1.645 * scale, 1.645 * scale])
+    >>> display = WidthDisplay.from_predictions(y, interval, coverage=0.9).plot()
+    >>> round(display.covered, 2), len(display.bins)
+    (0.9, 10)
+    >>> display.figure_.savefig("width.png")
+    """
+
+    half_widths: Array
+    errors: Array
+    bins: Sequence[WidthBin]
+    coverage: float
+    covered: float
+    mean_width: float
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, coverage: float = 0.9, n_bins: int = 10, target: int = 0
+    ) -> Self:
+        """Predict, and measure errors and widths.
+
+        Parameters
+        ----------
+        model : KernelMachineRegressor
+            Fitted with uncertainty=True; or another model with `predict` and `predict_interval`.
+        X : rows of shape (n, d)
+            That the model has not seen.
+        y : array of shape (n,) or (n, K)
+        coverage : float, default=0.9
+        n_bins : int, default=10
+            Of about equal counts.
+        target : int, default=0
+            Of several targets the one that is drawn.
+
+        Returns
+        -------
+        WidthDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a model without intervals, a coverage beyond 0 and 1, and a target that there is not.
+        """
+        truth, interval = target_of(y, target), interval_of(model, X, coverage, target)
+        predicted = mean_of(model, X, target)
+        return cls.from_predictions(truth, interval, coverage=coverage, predicted=predicted, n_bins=n_bins)
+
+    @classmethod
+    def from_predictions(
+        cls, y: ArrayLike, interval: ArrayLike, *, coverage: float, predicted: ArrayLike | None = None, n_bins: int = 10
+    ) -> Self:
+        """Measure errors and widths.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+        interval : array of shape (n, 2)
+            Lower and upper ends.
+        coverage : float
+            That the intervals are meant to have.
+        predicted : array of shape (n,), optional
+            By default the middles of the intervals.
+        n_bins : int, default=10
+            Of about equal counts.
+
+        Returns
+        -------
+        WidthDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, and a coverage beyond 0 and 1.
+        """
+        truth, ends = target_of(y), np.asarray(interval, np.float64)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be within 0 and 1, got {coverage!r}.")
+        covered = interval_coverage(truth, ends)
+        if not np.isfinite(ends).all():
+            raise ValueError("Some intervals are infinite, and cannot be drawn: use a smaller coverage.")
+        centre = ends.mean(axis=1) if predicted is None else target_of(predicted)
+        if centre.shape != truth.shape:
+            raise ValueError(f"predicted must be of shape {truth.shape}, as y is, got {centre.shape}.")
+        half, errors = np.diff(ends, axis=1)[:, 0] / 2, np.abs(truth - centre)
+        of = equal_count_bins(half, n_bins)
+        bins = [_bin(half[of == k], errors[of == k], coverage) for k in range(of.max() + 1)]
+        return cls(half, errors, bins, coverage, covered, interval_width(ends))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,) = axes
+        low, high = self._span()
+        dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
+        dots[:, 1] = np.clip(dots[:, 1], *self._heights(low, high))
+        self.points_ = ax.scatter(dots[:, 0], dots[:, 1], s=9, color=canvas.GREY, alpha=0.35, linewidths=0)
+        ends = np.array([low, high])
+        (self.diagonal_,) = ax.plot(ends, ends, "--", color=canvas.GREY, linewidth=1.2, label="half the width")
+        x, q, below, above, mean = np.array(self.bins).T
+        look: dict[str, Any] = {"fmt": "o-", "color": canvas.BLUE, "markersize": 5.5, "capsize": 2, "linewidth": 1.5}
+        look |= {
+            "zorder": 3,
+            "yerr": np.array([q - below, above - q]),
+            "label": f"{100 * self.coverage:g}% quantile of the errors",
+        }
+        self.quantiles_ = ax.errorbar(x, q, **(look | kwargs))
+        (self.means_,) = ax.plot(
+            x, mean, "s-", color=canvas.VERMILION, markersize=4, linewidth=1, label="mean of the errors"
+        )
+        self._label(ax, low, high)
+
+    def _span(self) -> tuple[float, float]:
+        low, high = np.quantile(self.half_widths, [0.002, 0.998])
+        room = 1.05
+        return (low / room, high * room) if high > low > 0 else (low - 0.5 * (high or 1), high + 0.5 * (high or 1))
+
+    def _heights(self, low: float, high: float) -> tuple[float, float]:
+        """Ends of the axis of errors."""
+        top = max(high, 1.1 * max(one.high for one in self.bins))
+        return (min(low, min(one.mean for one in self.bins)) / 20, top) if self._logarithmic(low, high) else (0.0, top)
+
+    def _logarithmic(self, low: float, high: float) -> bool:
+        return 0 < WIDE * low < high and min(one.mean for one in self.bins) > 0
+
+    def _label(self, ax: Axes, low: float, high: float) -> None:
+        heights = self._heights(low, high)
+        if self._logarithmic(low, high):
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            for axis in (ax.xaxis, ax.yaxis):
+                canvas.decade_ticks(axis, canvas.short_number)
+        else:
+            canvas.few_ticks(ax.xaxis, np.array([low, high]), 6)
+            canvas.few_ticks(ax.yaxis, np.array(heights), 6)
+        across = f"Half the width of the {100 * self.coverage:g}% interval"
+        within = f"{100 * self.covered:.1f}% of {len(self.errors):,} rows within"
+        title = f"{within}; mean width {canvas.short_number(self.mean_width)}"
+        canvas.label_axes(ax, across, "Absolute error", title, xlim=(low, high), ylim=heights)
+        canvas.add_legend(ax)
+
+
+def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
+    """One bin; the 95 % interval of its quantile lies between two order statistics, by the binomial law."""
+    ordered, n = np.sort(errors), len(errors)
+    first, beyond = binom.ppf([(1 - SURE) / 2, (1 + SURE) / 2], n, coverage)
+    low, high = ordered[max(int(first), 1) - 1], ordered[min(int(beyond) + 1, n) - 1]
+    quantile = float(np.quantile(ordered, coverage, method="inverted_cdf"))
+    return WidthBin(float(half.mean()), quantile, float(low), float(high), float(errors.mean()))
+
+
+SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
+MOST_CLASSES, EVENT_WIDTH, CELLS = len(canvas.LOOKS), 24, 50
+
+
+@dataclass(eq=False, repr=False)
+class ReliabilityDisplay(Display):
+    """Frequency of an event against its predicted probability, in bins of about equal counts of rows.
+
+    Right probabilities lie on the diagonal. Bands are Wilson's 95 % intervals of the frequencies; the title has the
+    expected calibration error, the mean distance from the diagonal; below, how often which probability was predicted.
+    `from_estimator` and `from_predictions` collect, and `plot` draws.
+
+    Keywords of `plot` are those of all lines, as `Axes.plot` takes them.
+
+    Parameters
+    ----------
+    curves : dict of str to bochner.scores.Reliability
+        By name.
+    counts : dict of str to array of shape (C,)
+        Rows by their probability, in C cells of equal width from 0 to 1.
+    event : str
+        Whose probability it is.
+    n_classes : int, optional
+        Where only some classes are drawn.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+        The diagram, and the histogram.
+    lines_ : list of Line2D
+    bands_ : list of PolyCollection
+    diagonal_ : Line2D
+    histograms_ : list of StepPatch
+
+    See Also
+    --------
+    bochner.scores.expected_calibration_error : The number in the title.
+    CoverageDisplay : The same for intervals.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bochner import KernelMachineClassifier
+    >>> from bochner.display import ReliabilityDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KernelMachineClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> display = ReliabilityDisplay.from_estimator(model, X[400:], y[400:], n_bins=5).plot()
+    >>> len(display.lines_)
+    1
+    >>> display.figure_.savefig("reliability.png")
+    """
+
+    curves: Mapping[str, Reliability]
+    counts: Mapping[str, Array]
+    event: str = "event"
+    n_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        self.curves = dict(self.curves)
+        self.counts = {name: np.asarray(own, np.float64) for name, own in self.counts.items()}
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: Any, *, each: bool = False, n_bins: int = 15, sample_weight: Any = None
+    ) -> Self:
+        """Predict probabilities, and count.
+
+        Parameters
+        ----------
+        model : fitted classifier with `predict_proba` and `classes_`
+            Any of scikit-learn's kind.
+        X : rows of shape (n, d)
+            That the model has not seen.
+        y : array of shape (n,)
+            Labels.
+        each, n_bins, sample_weight
+            As of `from_predictions`.
+
+        Returns
+        -------
+        ReliabilityDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a model that has no probabilities, and as `from_predictions`.
+        """
+        if not hasattr(model, "predict_proba"):
+            raise ValueError(f"{type(model).__name__} has no probabilities: give a classifier with predict_proba.")
+        proba, classes = model.predict_proba(X), model.classes_
+        return cls.from_predictions(y, proba, classes=classes, each=each, n_bins=n_bins, sample_weight=sample_weight)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        proba: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        each: bool = False,
+        n_bins: int = 15,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Count what came of predicted probabilities.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Labels; for `proba` of one column whether the event happened.
+        proba : array of shape (n,) or (n, K)
+        classes : array of shape (K,), optional
+            Labels of the columns of `proba`; by default those of y, sorted.
+        each : bool, default=False
+            Each class against the rest, of more than 7 the most frequent ones. Otherwise of two classes the second, of
+            more whether the class of the largest probability is right.
+        n_bins : int, default=15
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        ReliabilityDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, labels that are not among the classes, and probabilities beyond 0 and 1.
+        """
+        p, truth = np.asarray(proba, np.float64), np.asarray(y)
+        if p.ndim == 1:
+            return cls._collected({"event": (truth, p)}, "the event", n_bins, sample_weight)
+        labels = np.unique(truth) if classes is None else np.asarray(classes)
+        if p.ndim != 2 or p.shape != (len(truth), len(labels)):
+            raise ValueError(f"proba of shape {p.shape} does not fit {len(truth)} rows and {len(labels)} classes.")
+        position = {label: k for k, label in enumerate(labels.tolist())}
+        if unknown := set(truth.tolist()) - set(position):
+            raise ValueError(f"y has labels that are none of the classes: {sorted(map(str, unknown))[:5]}.")
+        at = np.array([position[label] for label in truth.tolist()])
+        if not each:
+            event = f"class {labels[1]}" if len(labels) == 2 else "the predicted class"
+            return cls._collected({event: judged_event(at, p)}, event, n_bins, sample_weight)
+        frequent = np.argsort(-np.bincount(at, minlength=len(labels)), kind="stable")[:MOST_CLASSES]
+        events = {str(labels[k]): (at == k, p[:, k]) for k in np.sort(frequent)}
+        display = cls._collected(events, "the class", n_bins, sample_weight)
+        return cls(display.curves, display.counts, display.event, len(labels))
+
+    @classmethod
+    def _collected(
+        cls, events: Mapping[str, tuple[NDArray, NDArray]], event: str, n_bins: int, sample_weight: Any
+    ) -> Self:
+        curves = {name: reliability(*own, n_bins, sample_weight) for name, own in events.items()}
+        counts = {name: np.histogram(p, CELLS, (0, 1), weights=sample_weight)[0] for name, (_, p) in events.items()}
+        return cls(curves, counts, event)
+
+    def _panels(self) -> Panels:
+        def build(figure: Any, place: SubplotSpec, spaced: bool) -> list[Axes]:
+            grid = place.subgridspec(2, 1, height_ratios=HEIGHTS, **({"hspace": 0.1} if spaced else {}))
+            top = figure.add_subplot(grid[0])
+            return [top, figure.add_subplot(grid[1], sharex=top)]
+
+        return Panels(2, SIZE, build)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        low, high = _ends_of_axes(list(self.curves.values()))
+        (self.diagonal_,) = axes[0].plot([low, high], [low, high], "--", color=canvas.GREY, linewidth=1)
+        self.lines_, self.bands_, self.histograms_ = list[Any](), list[Any](), list[Any]()
+        for (name, curve), look in zip(self.curves.items(), cycle(canvas.LOOKS), strict=False):
+            self._draw_curve(axes, name, curve, *look, kwargs)
+        canvas.label_axes(axes[0], xlim=(low, high), ylim=(low, high))
+        self._label(axes)
+
+    def _draw_curve(
+        self, axes: list[Axes], name: str, curve: Reliability, colour: str, marker: str, kwargs: dict[str, Any]
+    ) -> None:
+        ends = curve.interval
+        label = f"{canvas.shortened(name, EVENT_WIDTH)}: {_rounded_percent(curve.error)}"
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "clip_on": False, "label": label}
+        self.lines_ += axes[0].plot(curve.probability, curve.frequency, **(look | kwargs))
+        if len(ends) > 1:
+            band: Any = canvas.draw_band(axes[0], curve.probability, ends.T, colour)
+        else:
+            band = axes[0].vlines(curve.probability, *ends.T, color=colour, alpha=0.4, linewidth=4)
+        self.bands_.append(band)
+        own = self.counts[name]
+        steps: dict[str, Any] = {"color": colour, "fill": len(self.curves) == 1, "linewidth": 1.2}
+        if len(self.curves) == 1:
+            steps["alpha"] = 0.35
+        self.histograms_.append(axes[1].stairs(own / own.sum(), np.linspace(0, 1, len(own) + 1), **steps))
+
+    def _label(self, axes: list[Axes]) -> None:
+        top, below = axes
+        top.tick_params(labelbottom=False)
+        across = f"Predicted probability of {canvas.shortened(self.event, EVENT_WIDTH)}"
+        canvas.label_axes(below, across, "Rows", xlim=top.get_xlim(), ylim=(0, None))
+        canvas.percent_ticks(below.yaxis)
+        below.locator_params(axis="y", nbins=3)
+        curves = list(self.curves.values())
+        bins = f"{len(curves[0].weight)} bins of equal counts" if len(curves[0].weight) > 1 else "one bin"
+        if len(curves) == 1:
+            title = f"Calibration error {_rounded_percent(curves[0].error)} ({bins})"
+        else:
+            some = (self.n_classes or 0) > len(curves)
+            which = f"{len(curves)} most frequent of {self.n_classes} classes" if some else "Each class"
+            title = f"{which} against the rest"
+            canvas.add_legend(top, self.lines_, "Calibration error")
+        canvas.label_axes(top, "", "Frequency", title)
+
+
+def _rounded_percent(share: float) -> str:
+    return f"{100 * share:.2g}%" if share < 0.1 else f"{100 * share:.0f}%"
+
+
+def _ends_of_axes(curves: list[Reliability]) -> tuple[float, float]:
+    """Ends of both axes: tenths, or hundredths where all is rare or sure, around all probabilities and bands."""
+    values = np.concatenate([np.append(curve.probability, curve.interval) for curve in curves])
+    step = 0.1 if np.ptp(values) > 0.15 else 0.02
+    low, high = np.floor(values.min() / step) * step, np.ceil(values.max() / step) * step
+    return max(float(low), 0.0), min(float(high), 1.0) if high > low else float(low + step)

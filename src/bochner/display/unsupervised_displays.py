@@ -1,0 +1,801 @@
+"""Draws rows as points of a plane, the scores and densities around them, and what components explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bochner.display import canvas
+from bochner.display.base import SINGLE, Array, Axes, Display, Panels, Values, fitted_attribute, side_by_side
+from bochner.display.relevance_displays import table_units
+from bochner.display.row_access import sample
+
+MOST_CATEGORIES, CATEGORY_WIDTH = 20, 24
+MOST_NUMBERS = 10  # that are whole, up to which they are labels
+MOST_POINTS = 20_000
+MOST_ROWS = 2000
+FAINT, SMALL, LARGE = 0.15, 10, 60
+
+
+class Plane(NamedTuple):
+    """A plane among rows.
+
+    Attributes
+    ----------
+    centre : array of shape (d,)
+    directions : array of shape (2, d)
+    """
+
+    centre: NDArray[np.float64]
+    directions: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: NDArray) -> Plane:
+        """The columns themselves where they are two, or else the first two principal components, their signs fixed."""
+        d = rows.shape[1]
+        if d == 2:
+            return cls(np.zeros(2), np.eye(2))
+        if d == 1:
+            return cls(np.zeros(1), np.array([[1.0], [0.0]]))
+        apart = rows - rows.mean(axis=0)
+        _, directions = np.linalg.eigh(apart.T @ apart)
+        directions = directions[:, [-1, -2]].T
+        largest = np.abs(directions).argmax(axis=1)
+        return cls(rows.mean(axis=0), directions * np.sign(directions[np.arange(2), largest])[:, np.newaxis])
+
+    def points(self, rows: NDArray) -> NDArray[np.float64]:
+        """Rows in the plane, shape (n, 2)."""
+        return (rows - self.centre) @ self.directions.T
+
+
+class Category(NamedTuple):
+    """Rows that look the same.
+
+    Attributes
+    ----------
+    name : str
+    rows : bool array of shape (n,)
+    colour, marker : str
+        As matplotlib takes them.
+    """
+
+    name: str
+    rows: NDArray[np.bool_]
+    colour: str
+    marker: str
+
+
+def categories(labels: ArrayLike) -> list[Category]:
+    """The 20 most frequent labels of n rows in order, and all others as one in grey."""
+    names = np.array([str(label) for label in np.asarray(labels).tolist()])
+    distinct, counts = np.unique(names, return_counts=True)
+    shown = np.sort(distinct[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]])
+    short = [canvas.shortened(name, CATEGORY_WIDTH) for name in shown.tolist()]
+    found = [Category(short[k], names == name, *canvas.look(k)) for k, name in enumerate(shown.tolist())]
+    if len(shown) < len(distinct):
+        found.append(Category(f"{len(distinct) - len(shown)} others", ~np.isin(names, shown), canvas.GREY, "."))
+    return found
+
+
+@dataclass(eq=False, repr=False)
+class EmbeddingDisplay(Display):
+    """Rows as points by two of their scores; colours tell categories, or numbers along a scale.
+
+    Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
+
+    Parameters
+    ----------
+    scores : array of shape (n, 2)
+    labels : array of shape (n,), optional
+        What colours the points: text, or a few whole numbers, are categories; other numbers lie on a scale.
+    names : tuple of str, default=("Score 1", "Score 2")
+        Of the axes.
+    label : str, default=""
+        Of the colours.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    points_ : list of PathCollection
+    colorbar_ : Colorbar or None
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import KernelPCA
+    >>> from bochner.display import EmbeddingDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = KernelPCA(random_state=0).fit(X)
+    >>> len(EmbeddingDisplay.from_estimator(model, X, y).plot().points_)
+    10
+    """
+
+    scores: Array
+    labels: Values = None
+    names: tuple[str, str] = ("Score 1", "Score 2")
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scores.ndim != 2 or self.scores.shape[1] != 2:
+            raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
+        if self.labels is not None and self.labels.shape != (len(self.scores),):
+            raise ValueError(f"labels of shape {self.labels.shape} do not fit {len(self.scores)} rows.")
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, labels: ArrayLike | None = None, *, components: tuple[int, int] = (0, 1)
+    ) -> Self:
+        """Transform rows; of more than 20,000 some of them, evenly spaced.
+
+        Parameters
+        ----------
+        model : fitted transformer
+            Any of scikit-learn's kind.
+        X : rows of shape (n, d)
+        labels : array of shape (n,), optional
+        components : (int, int), default=(0, 1)
+            Numbers of the scores.
+
+        Returns
+        -------
+        EmbeddingDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the model has fewer scores, or labels do not fit.
+        """
+        scores = np.asarray(model.transform(X))
+        if not all(0 <= one < scores.shape[1] for one in components):
+            raise ValueError(f"components must be two of the {scores.shape[1]} scores of the model, got {components}.")
+        step = -(-len(scores) // MOST_POINTS)
+        some = None if labels is None else np.asarray(labels)[::step]
+        first, second = components
+        return cls(scores[::step][:, [first, second]], some, (f"Score {first + 1}", f"Score {second + 1}"))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        self.points_: list[Any] = []
+        self.colorbar_: Any = None
+        size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
+        every = np.ones(len(self.scores), bool)
+        if self.labels is None:
+            self._scatter(every, {"s": size, "color": canvas.BLUE} | kwargs)
+        elif self._are_categories():
+            self._draw_categories({"s": size} | kwargs)
+        else:
+            self._scatter(every, {"s": size, "c": self.labels.astype(np.float64), "cmap": "viridis"} | kwargs)
+            self.colorbar_ = canvas.add_colour_bar(self.points_[0], self.ax_, self.label)
+        canvas.label_axes(self.ax_, *self.names)
+
+    def _are_categories(self) -> bool:
+        labels = self.labels
+        assert labels is not None
+        if labels.dtype.kind not in "iuf":
+            return True
+        distinct = np.unique(labels[np.isfinite(labels)])
+        return len(distinct) <= MOST_NUMBERS and bool((distinct == np.round(distinct)).all())
+
+    def _draw_categories(self, points: dict[str, Any]) -> None:
+        """Points of each of the most frequent categories, and of the others in grey."""
+        for name, rows, colour, marker in categories(np.asarray(self.labels)):
+            self._scatter(rows, {"color": [colour], "marker": marker, "label": name} | points)
+        canvas.add_legend(self.ax_, title=self.label or None)
+
+    def _scatter(self, rows: Any, points: dict[str, Any]) -> None:
+        self.points_.append(self.ax_.scatter(*self.scores[rows].T, **({"linewidths": 0} | points)))
+
+
+@dataclass(eq=False)
+class ClusterDisplay(Display):
+    """Clusters of a `SpectralClustering` or `KernelKMeans`: rows in the two main coordinates, and sizes.
+
+    Coordinates are the first two principal components of those in which the rows were clustered, where these are more.
+
+    Keywords of `plot` are those of the points, as `Axes.scatter` takes them.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+    labels : int array of shape (n,)
+        Of the points drawn.
+    centers : array of shape (n_clusters, 2)
+    sizes : int array of shape (n_clusters,)
+        Rows of each cluster, of all of them.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    points_ : list of PathCollection
+        One for each cluster.
+    bars_ : BarContainer
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import make_moons
+    >>> from bochner import SpectralClustering
+    >>> from bochner.display import ClusterDisplay
+    >>> X, _ = make_moons(300, noise=0.05, random_state=0)
+    >>> display = ClusterDisplay.from_model(SpectralClustering(2, random_state=0).fit(X)).plot()
+    >>> [bar.get_height() for bar in display.bars_] == display.sizes.tolist()
+    True
+    """
+
+    points: NDArray
+    labels: NDArray
+    centers: NDArray
+    sizes: NDArray
+
+    @classmethod
+    def from_model(cls, model: Any, *, max_rows: int = MOST_ROWS, random_state: int = 0) -> Self:
+        """Look at a fitted model.
+
+        Parameters
+        ----------
+        model : SpectralClustering or KernelKMeans
+        max_rows : int, default=2000
+            That are drawn at most.
+        random_state : int, default=0
+            Of their draw.
+        """
+        U, labels, centers = (fitted_attribute(model, name) for name in ("embedding_", "labels_", "centers_"))
+        rows = sample(np.arange(len(U)), max_rows, random_state)
+        plane = Plane.of(U[rows])
+        points, centers = plane.points(U[rows]), plane.points(centers)
+        return cls(points, labels[rows], centers, np.bincount(labels, minlength=len(centers)))
+
+    def _panels(self) -> Panels:
+        return side_by_side([3, 2])
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        left, right = axes
+        self.points_ = []
+        for k in range(len(self.sizes)):
+            colour, marker = canvas.look(k)
+            points: dict[str, Any] = {"s": 10, "color": colour, "marker": marker, "alpha": 0.7, "linewidths": 0}
+            self.points_.append(left.scatter(*self.points[self.labels == k].T, **(points | kwargs)))
+            box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
+            left.annotate(str(k), self.centers[k], ha="center", va="center", fontsize="small", bbox=box)
+        canvas.label_axes(left, "First coordinate", "Second coordinate", "Rows by cluster, and the centres")
+        self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=canvas.BLUE)
+        right.axhline(self.sizes.mean(), color=canvas.GREY, linestyle="--", linewidth=1)
+        right.locator_params(axis="x", integer=True)
+        canvas.label_axes(right, "Cluster", "Rows", "Sizes, and their mean")
+
+
+@dataclass(eq=False, repr=False)
+class LabelDisplay(Display):
+    """Rows in two components: colours tell their classes, shades how certain these are, and large marks known labels.
+
+    Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+    labels : array of shape (n,)
+        Predicted, but of rows with a label this.
+    certainty : array of shape (n,)
+        From 0, where all classes are as likely, to 1.
+    known : bool array of shape (n,)
+        Which rows have a label.
+    names : tuple of str, default=("Component 1", "Component 2")
+        Of the axes.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    points_, known_ : dict of str to PathCollection
+        Rows without and with a label, by class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from bochner import SemiSupervisedClassifier
+    >>> from bochner.display import LabelDisplay
+    >>> X, moon = make_moons(500, noise=0.05, random_state=0)
+    >>> y = np.where(np.arange(500) < 8, moon, -1)
+    >>> display = LabelDisplay.from_estimator(SemiSupervisedClassifier(random_state=0).fit(X, y), X, y).plot()
+    >>> sum(len(marks.get_offsets()) for marks in display.known_.values())
+    8
+    """
+
+    points: Array
+    labels: Values
+    certainty: Array
+    known: Values
+    names: tuple[str, str] = ("Component 1", "Component 2")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.known = self.known.astype(bool)
+        n = len(self.points)
+        if self.points.shape != (n, 2) or {a.shape for a in (self.labels, self.certainty, self.known)} != {(n,)}:
+            raise ValueError("points must have two columns, and a label, certainty and mark for each row.")
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any, y: ArrayLike | None = None, *, max_rows: int = 2000, random_state: int = 0
+    ) -> Self:
+        """Predict the classes of rows, in two columns in their own units, or else the main components of many.
+
+        Parameters
+        ----------
+        model : SemiSupervisedClassifier
+            Fitted.
+        X : array, sparse matrix or data frame of shape (n, d)
+        y : array of shape (n,), optional
+            Labels as in the fit, -1, None or NaN where there is none.
+        max_rows : int, default=2000
+            Of more rows with a label, and of more without one, so many are drawn at random.
+        random_state : int, default=0
+
+        Returns
+        -------
+        LabelDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where the model is not fitted, or y does not fit X.
+        """
+        from bochner.semisupervised.base import checked_marks, labelled
+
+        classes = np.asarray(fitted_attribute(model, "classes_"))
+        p = model.predict_proba(X)
+        labels, known = classes[p.argmax(axis=1)].astype(object), np.zeros(len(p), bool)
+        if y is not None:
+            marks = checked_marks(y, model, "-1")
+            if marks.shape != (len(p),):
+                raise ValueError(f"y of shape {marks.shape} does not fit {len(p)} rows.")
+            known = labelled(marks)
+            labels[known] = marks[known].astype(classes.dtype)
+        parts = [sample(np.flatnonzero(rows), max_rows, random_state) for rows in (known, ~known)]
+        some = np.sort(np.concatenate(parts))
+        rows = model.encoder_.encode(X, np.float64)
+        names, (shift, scale) = model.encoder_.get_feature_names_out().tolist(), (np.zeros(2), np.ones(2))
+        if len(names) == 2:
+            shift, scale = table_units(model.encoder_.columns_, 2)
+        else:
+            rows, names = model.features_.coordinates(rows), ["Component 1", "Component 2"]
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
+        points = shift + scale * Plane.of(rows).points(rows[some])
+        return cls(points, labels[some], certainty[some], known[some], (names[0], names[1]))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        from matplotlib.colors import to_rgba
+
+        self.points_: dict[str, Any] = {}
+        self.known_: dict[str, Any] = {}
+        shade = FAINT + (1 - FAINT) * np.clip(self.certainty, 0.0, 1.0)
+        for name, rows, colour, marker in categories(self.labels):
+            own, free = rows & self.known, rows & ~self.known
+            shades = np.tile(to_rgba(colour), (int(free.sum()), 1))
+            shades[:, 3] = shade[free]
+            faint = {"s": SMALL, "color": shades, "marker": marker, "linewidths": 0}
+            large = {"s": LARGE, "color": [colour], "marker": marker, "label": name, "zorder": 3}
+            self.points_[name] = self._scatter(free, faint | kwargs)
+            self.known_[name] = self._scatter(own, large | {"edgecolors": "black", "linewidths": 1.0} | kwargs)
+        canvas.add_legend(self.ax_, list(self.known_.values()))
+        title = f"{self.known.sum():,} of {len(self.known):,} rows with a label; shades: certainty"
+        x, y = (canvas.shortened(name, CATEGORY_WIDTH) for name in self.names)
+        canvas.label_axes(self.ax_, x, y, title)
+
+    def _scatter(self, rows: NDArray, look: dict[str, Any]) -> Any:
+        return self.ax_.scatter(*self.points[rows].T, **look)
+
+
+SIDE, BESIDE = 60, 0.15  # points along a side of the contours; share of the range around the rows
+LOWEST = 0.005  # share of scores left out of the contours' range and the histogram's
+
+
+@dataclass(eq=False, repr=False)
+class NoveltyDisplay(Display):
+    """Rows in a plane, those that are told apart, the scores around them, and the histogram of the scores.
+
+    The plane is that of the two columns, in their own units, where the detector sees two; else that of the first two
+    principal components of the encoded rows, with the scores of the plane itself, where all other components are 0.
+    `from_estimator` collects, and `plot` draws.
+
+    Keywords of `plot` are those of all points, as `Axes.scatter` takes them.
+
+    Parameters
+    ----------
+    points : array of shape (n, 2)
+    scores : array of shape (n,)
+    offset : float
+        Rows with lower scores are told apart.
+    axes : pair of arrays of shape (G,)
+        Along both directions.
+    surface : array of shape (G, G)
+        Scores, rows along the second direction.
+    names : sequence of 2 str
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (2,)
+    contours_ : QuadContourSet
+    normal_, novel_ : PathCollection
+    offset_line_ : Line2D
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import NoveltyDetector
+    >>> from bochner.display import NoveltyDisplay
+    >>> X = np.random.default_rng(0).standard_normal((300, 2))
+    >>> detector = NoveltyDetector(n_components=100, n_grids=50, random_state=0).fit(X)
+    >>> display = NoveltyDisplay.from_estimator(detector, X).plot()
+    >>> bool(np.allclose(display.scores, detector.score_samples(X)))
+    True
+    >>> display.figure_.savefig("novelty.png")
+    """
+
+    points: Array
+    scores: Array
+    offset: float
+    axes: Sequence[Array]
+    surface: Array
+    names: Sequence[str] = ("x0", "x1")
+
+    @classmethod
+    def from_estimator(cls, detector: Any, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> Self:
+        """Collect rows and their scores.
+
+        Parameters
+        ----------
+        detector : NoveltyDetector
+            Fitted.
+        X : array, sparse matrix or data frame of shape (n, d)
+        max_rows : int, default=1000
+            Of more rows so many are drawn at random; the contours' plane is that of all.
+        random_state : int, default=0
+
+        Returns
+        -------
+        NoveltyDisplay
+            Nothing is drawn yet.
+        """
+        offset = float(fitted_attribute(detector, "offset_"))
+        if isinstance(X, str | PathLike):
+            raise TypeError("NoveltyDisplay draws rows in memory, not a path: read some rows of the file first.")
+        scores = detector.score_samples(X)
+        rows = detector.encoder_.encode(X, np.float64)
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        plane = Plane.of(rows)
+        kept = sample(np.arange(len(rows)), max_rows, random_state)
+        points = plane.points(rows[kept])
+        low, high = points.min(axis=0), points.max(axis=0)
+        room = BESIDE * np.where(high > low, high - low, 1.0)
+        axes = [np.linspace(a, b, SIDE) for a, b in zip(low - room, high + room, strict=True)]
+        grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
+        surface = detector.score_encoded(plane.centre + grid @ plane.directions).reshape(SIDE, SIDE)
+        names = detector.encoder_.get_feature_names_out().tolist()
+        if len(names) != 2:
+            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["Component 1", "Component 2"])
+        shift, scale = table_units(detector.encoder_.columns_, 2)  # back to those of the table
+        axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
+        return cls(shift + scale * points, scores[kept], offset, (axes[0], axes[1]), surface, names)
+
+    def _panels(self) -> Panels:
+        return side_by_side([3, 2])
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        self._draw_map(axes[0], kwargs)
+        self._draw_histogram(axes[1])
+
+    def _draw_map(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        low = min(float(np.quantile(self.scores, LOWEST)), self.offset) - 1.0
+        surface = np.clip(self.surface, low, None)
+        self.contours_ = ax.contourf(*self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5)
+        if surface.min() < self.offset < surface.max():
+            ax.contour(*self.axes, surface, levels=[self.offset], colors=canvas.VERMILION, linewidths=1.2)
+        novel = self.scores < self.offset
+        look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
+        dots = look | {"s": 9, "color": canvas.BLUE, "marker": "o", "label": "normal"}
+        squares = look | {"s": 16, "color": canvas.VERMILION, "marker": "s", "label": "told apart"}
+        self.normal_ = ax.scatter(*self.points[~novel].T, **(dots | kwargs))
+        self.novel_ = ax.scatter(*self.points[novel].T, **(squares | kwargs))
+        canvas.add_legend(ax)
+        x, y = map(canvas.shortened, self.names)
+        canvas.label_axes(ax, x, y, f"{novel.sum():,} of {len(novel):,} rows told apart")
+
+    def _draw_histogram(self, ax: Axes) -> None:
+        low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
+        ax.hist(np.clip(self.scores, low, None), bins=40, color=canvas.GREY)
+        self.offset_line_ = ax.axvline(self.offset, color=canvas.VERMILION)
+        canvas.label_axes(ax, "Score: mean log share", "Rows", f"Offset {self.offset:.2f}")
+
+
+POINTS, MARGIN = (400, 120), 3.0  # along a curve and a side of a map; bandwidths around the rows
+MOST_COLUMNS, LEVELS = 2, 12
+
+
+@dataclass(eq=False, repr=False)
+class DensityDisplay(Display):
+    """The estimate of `KernelDensity`: a curve over one column, filled contours over two, in the table's units.
+
+    `from_estimator` collects, and `plot` draws.
+
+    Keywords of `plot` are those of the curve, as `Axes.plot` takes them, or of the map, as `Axes.contourf` does.
+
+    Parameters
+    ----------
+    axes : sequence of one or two arrays of shape (G,)
+        Values of each column.
+    density : array of shape (G,) or (G, G)
+        In one over the product of the columns' units; rows of a map along the second column.
+    names : sequence of str
+        Of the columns.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    curve_ : Line2D
+        Of one column.
+    contours_ : QuadContourSet
+        Of two columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelDensity
+    >>> from bochner.display import DensityDisplay
+    >>> X = np.random.default_rng(0).standard_normal((1000, 1))
+    >>> display = DensityDisplay.from_estimator(KernelDensity(0.3).fit(X)).plot()
+    >>> (axis,) = display.axes
+    >>> bool(abs(np.trapezoid(display.density, axis) - 1) < 0.01)
+    True
+    >>> display.figure_.savefig("density.png")
+    """
+
+    axes: Sequence[Array]
+    density: Array
+    names: Sequence[str] = ("x0", "x1")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.names = self.names[: len(self.axes)]
+
+    @classmethod
+    def from_estimator(cls, density: Any, *, n_points: int | None = None) -> Self:
+        """Read the density at even steps, from three bandwidths below the rows of the fit to three above them.
+
+        Parameters
+        ----------
+        density : KernelDensity
+            Fitted on one or two columns.
+        n_points : int, optional
+            Along each column; 400 for one, 120 for two by default.
+
+        Returns
+        -------
+        DensityDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            For a density of three columns.
+        """
+        grid, encoder = fitted_attribute(density, "grid_"), density.encoder_
+        names = encoder.get_feature_names_out().tolist()
+        if len(names) > MOST_COLUMNS:
+            raise ValueError(
+                f"DensityDisplay draws one or two columns, and this density has {len(names)}: {', '.join(names)}. "
+                "Fit one on the columns to look at."
+            )
+        low, high = grid.rows_between()
+        low, high = low - MARGIN * grid.bandwidth, high + MARGIN * grid.bandwidth
+        steps = POINTS[len(names) - 1] if n_points is None else n_points
+        encoded = [np.linspace(a, b, steps) for a, b in zip(low, high, strict=True)]
+        mesh = np.stack(np.meshgrid(*encoded), axis=-1)
+        found = np.exp(grid.log_density(mesh.reshape(-1, len(names)), grid.table())).reshape(mesh.shape[:-1])
+        (column,) = encoder.columns_
+        units = zip(encoded, column.scale, column.shift, strict=True)
+        return cls([axis * scale + shift for axis, scale, shift in units], found / np.prod(column.scale), names)
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,), names = axes, [canvas.shortened(name) for name in self.names]
+        canvas.few_ticks(ax.xaxis, self.axes[0], 5)
+        if len(names) == 1:
+            (self.curve_,) = ax.plot(*self.axes, self.density, **({"color": canvas.BLUE} | kwargs))
+            ax.fill_between(self.axes[0], self.density, color=self.curve_.get_color(), alpha=0.15, linewidth=0)
+            canvas.label_axes(ax, names[0], "Density", ylim=(0, None))
+        else:
+            look: dict[str, Any] = {"levels": LEVELS, "cmap": "Blues"}
+            self.contours_ = ax.contourf(*self.axes, self.density, **(look | kwargs))
+            canvas.add_colour_bar(self.contours_, ax, "Density")
+            canvas.label_axes(ax, *names)
+
+
+@dataclass(eq=False, repr=False)
+class ScreeDisplay(Display):
+    """Share of the variance of each component, as bars, and of all up to it, as a line.
+
+    Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
+
+    Parameters
+    ----------
+    ratios : array of shape (K,)
+        Shares, descending.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    bars_ : BarContainer
+    line_ : Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import KernelPCA
+    >>> from bochner.display import ScreeDisplay
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> display = ScreeDisplay.from_estimator(KernelPCA(10, random_state=0).fit(X)).plot()
+    >>> len(display.bars_)
+    10
+    """
+
+    ratios: Array
+
+    @classmethod
+    def from_estimator(cls, model: Any) -> Self:
+        """Take the shares of a fitted model.
+
+        Parameters
+        ----------
+        model : fitted `KernelPCA`, or another with `explained_variance_ratio_`
+
+        Returns
+        -------
+        ScreeDisplay
+            Nothing is drawn yet.
+        """
+        return cls(fitted_attribute(model, "explained_variance_ratio_"))
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        (ax,), total = axes, np.cumsum(self.ratios)
+        self.bars_, self.line_ = _draw_bars(ax, self.ratios, total, ("each", "all up to it"), kwargs)
+        canvas.percent_ticks(ax.yaxis)
+        title = f"{len(total)} components: {100 * total[-1]:.3g}% of the variance"
+        highest = max(float(total[-1]) * 1.08, 1e-12)
+        canvas.label_axes(ax, "Component", "Share of the variance", title, ylim=(0, highest))
+
+
+def _draw_bars(
+    ax: Axes, bars: NDArray, line: NDArray | None, legend: tuple[str, str], bar_look: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Draw values of numbered components as bars, others as a line where there are such, with their legend.
+
+    Returns
+    -------
+    BarContainer, and Line2D or None
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    numbers, drawn = np.arange(1, len(bars) + 1), None
+    columns = ax.bar(numbers, bars, **({"color": canvas.BLUE, "label": legend[0]} | bar_look))
+    if line is not None:
+        (drawn,) = ax.plot(numbers, line, "o-", color=canvas.VERMILION, markersize=3, label=legend[1])
+        canvas.add_legend(ax)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return columns, drawn
+
+
+@dataclass(eq=False, repr=False)
+class CorrelationDisplay(Display):
+    """Correlation of each pair of scores: of the rows of the fit as bars, of other rows as a line; and the first pair.
+
+    Keywords of `plot` are those of the bars, as `Axes.bar` takes them.
+
+    Parameters
+    ----------
+    correlations : array of shape (K,)
+        Of the rows of the fit.
+    others : array of shape (K,), optional
+        Of other rows.
+    scores : array of shape (n, 2), optional
+        The first pair of scores of some rows.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of matplotlib Axes of shape (1,) or (2,)
+        Of the correlations, and of the scores where there are such.
+    bars_ : BarContainer
+    line_ : Line2D or None
+    points_ : PathCollection or None
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import KernelCCA
+    >>> from bochner.display import CorrelationDisplay
+    >>> images = load_digits().images
+    >>> left, right = images[:, :, :4].reshape(-1, 32), images[:, :, 4:].reshape(-1, 32)
+    >>> model = KernelCCA(5, random_state=0).fit(left[:500], right[:500])
+    >>> display = CorrelationDisplay.from_estimator(model, left[500:], right[500:]).plot()
+    >>> len(display.bars_)
+    5
+    """
+
+    correlations: Array
+    others: Array = None
+    scores: Array = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.others is not None and self.others.shape != self.correlations.shape:
+            raise ValueError(f"others have shape {self.others.shape}, and correlations {self.correlations.shape}.")
+        if self.scores is not None and (self.scores.ndim != 2 or self.scores.shape[1] != 2):
+            raise ValueError(f"scores must have two columns, got shape {self.scores.shape}.")
+
+    @classmethod
+    def from_estimator(cls, model: Any, X: Any = None, y: Any = None) -> Self:
+        """Take the correlations of a fitted model, and those of other rows, where these are given.
+
+        Parameters
+        ----------
+        model : fitted `KernelCCA`
+        X, y : what its `transform` takes, optional
+            Other rows than those of the fit. Of more than 20,000 some of the scores are drawn, evenly spaced.
+
+        Returns
+        -------
+        CorrelationDisplay
+            Nothing is drawn yet.
+
+        Raises
+        ------
+        ValueError
+            Where X comes without y.
+        """
+        known = fitted_attribute(model, "correlations_")
+        if X is None:
+            return cls(known)
+        if y is None:
+            raise ValueError("X comes without y: give the second table of the same rows.")
+        A, B = (np.asarray(scores) for scores in model.transform(X, y))
+        first = np.column_stack([A[:, :1], B[:, :1]])[:: max(-(-len(A) // MOST_POINTS), 1)]
+        return cls(known, model.correlations_of(X, y), first if first.shape[1] == 2 else None)
+
+    def _panels(self) -> Panels:
+        return side_by_side([1], SINGLE) if self.scores is None else side_by_side([3, 2])
+
+    def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
+        self._draw_correlations(axes[0], kwargs)
+        self.points_ = None if self.scores is None else self._draw_scores(axes[1], self.scores)
+
+    def _draw_correlations(self, ax: Axes, kwargs: dict[str, Any]) -> None:
+        legend = ("rows of the fit", "other rows")
+        self.bars_, self.line_ = _draw_bars(ax, self.correlations, self.others, legend, kwargs)
+        shown = self.correlations if self.others is None else self.others
+        lowest = float(min(self.correlations.min(initial=0.0), shown.min(initial=0.0)))
+        where = "the rows of the fit" if self.others is None else "other rows"
+        mean = float(shown.mean()) if len(shown) else 0.0
+        ends = (lowest - 0.05 if lowest < 0 else 0.0, 1.05)
+        canvas.label_axes(ax, "Pair", "Correlation", f"Mean {mean:.2f} on {where}", ylim=ends)
+
+    def _draw_scores(self, ax: Axes, scores: NDArray) -> Any:
+        """The first pair, in the colour of the rows that they are of."""
+        size = float(np.clip(20_000 / max(len(scores), 1), 3, 20))
+        canvas.label_axes(ax, "First score of X", "First score of y")
+        colour = canvas.BLUE if self.others is None else canvas.VERMILION
+        return ax.scatter(scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour)
