@@ -105,7 +105,7 @@ class TestAuto:
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_refit_save_and_load(features, tmp_path):
-    X, y = rare(3000)
+    X, y = rare(1500)
     model = KernelMachineClassifier(features=features, loss="logistic", random_state=0).fit(X, y)
     probability = model.predict_proba(X)
     save(model, tmp_path / "model.safetensors")

@@ -44,8 +44,11 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("options", "weight"),
+    [*((options, None) for options in OPTIONS), *((options, WEIGHT) for options in OPTIONS[::2])],
+    ids=lambda value: "weighted" if isinstance(value, np.ndarray) else str(value),
+)
 def test_the_same_rows_give_the_same_model(options, weight):
     model = KernelMachineRegressor(**{**SOME, **options}).fit(X, Y, sample_weight=weight)
     before, alpha, kernel = model.predict(NEW), model.alpha_, model.kernel_

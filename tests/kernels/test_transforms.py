@@ -108,7 +108,7 @@ class TestTransformsBack:
         found = expected_wave(hankel_law(checked(function), 1), 1, DISTANCES)
         assert np.all(np.abs(found - function(DISTANCES)) <= atol)
 
-    @pytest.mark.parametrize("d", [2, 3, 5, 10, 11, 50, 784])
+    @pytest.mark.parametrize("d", [2, 3, 10, 11, 784])
     @pytest.mark.parametrize("function", ISOTROPIC, ids=lambda f: f.__name__)
     def test_isotropic(self, function, d):
         function = checked(function)

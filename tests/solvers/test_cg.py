@@ -155,7 +155,7 @@ def test_the_tolerance_holds_on_many_spectra():
         total = length(A, penalty, x[np.newaxis])
 
         for least in (None, np.array([np.min(ridge * inverse)])):
-            for tol in (1e-1, 1e-2, 1e-3, 1e-4):
+            for tol in (1e-1, 1e-3):
                 found = solve(operator_of(A), rhs, penalty, diagonal(inverse, least), tol, 5000)
                 assert found.converged
                 ratios[least is None or tol >= LOOSE].append((length(A, penalty, found.coef - x) / total).item() / tol)

@@ -100,7 +100,8 @@ def test_kernel_k_means_is_k_means_of_features(features):
 
 
 def test_maps_that_are_given():
-    bins, waves = BinningFeatures(Laplacian(6.0), 30, random_state=0), FourierFeatures(Gaussian(1.0), random_state=0)
+    bins = BinningFeatures(Laplacian(6.0), 30, random_state=0)
+    waves = FourierFeatures(Gaussian(1.0), 200, random_state=0)
     for features in (bins, ConcatenatedFeatures([bins, waves]), AnchorFeatures(60, random_state=0)):
         labels = SpectralClustering(4, features=features, random_state=0).fit_predict(BLOBS)
         assert adjusted_rand_score(BLOB, labels) > 0.85
