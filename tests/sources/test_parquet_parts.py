@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from bochner.sources import arrow_files
-from bochner.sources.arrow_files import parquet_parts
+from bochner.sources.arrow_files import ParquetPart
 from bochner.sources.base import SourceError
 from bochner.sources.schema import Selection
 
@@ -46,7 +46,7 @@ def rows_of(found, **options):
 
 @pytest.mark.parametrize("n_bytes", [1, 10_000, 1 << 24])
 def test_rows_are_those_of_the_files(files, n_bytes):
-    found, schema = parquet_parts(files, Selection())
+    found, schema = ParquetPart.of_files(files, Selection())
     table = rows_of(found, n_bytes=n_bytes)
     assert table.schema == schema == TABLE.schema
     assert table.to_pylist() == TABLE.to_pylist()
@@ -57,7 +57,7 @@ def test_rows_are_those_of_the_files(files, n_bytes):
 
 def test_batches_are_small_where_row_groups_are_not(tmp_path):
     parquet.write_table(TABLE, tmp_path / "one.parquet")
-    (part,), _ = parquet_parts([tmp_path / "one.parquet"], Selection(("x", "n")))
+    (part,), _ = ParquetPart.of_files([tmp_path / "one.parquet"], Selection(("x", "n")))
     sizes = [batch.X.nbytes for batch in part.read(n_bytes=4_000)]
     assert len(sizes) > 10
     assert max(sizes) <= 5_000
@@ -68,7 +68,7 @@ def test_a_huge_row_group_takes_little_memory(tmp_path):
     n = 400_000
     table = pa.table({f"x{k}": np.round(RNG.normal(size=n).astype(np.float32), 2) for k in range(20)})
     parquet.write_table(table, tmp_path / "one.parquet", row_group_size=n)
-    (part,), _ = parquet_parts([tmp_path / "one.parquet"], Selection())
+    (part,), _ = ParquetPart.of_files([tmp_path / "one.parquet"], Selection())
     before = most = pa.total_allocated_bytes()
     for _batch in part.read(n_bytes=1 << 20):
         most = max(most, pa.total_allocated_bytes())
@@ -78,7 +78,7 @@ def test_a_huge_row_group_takes_little_memory(tmp_path):
 def test_long_text_comes_in_small_batches(tmp_path):
     table = pa.table({"t": ["long " * 200] * 3_000})
     parquet.write_table(table, tmp_path / "one.parquet")
-    (part,), _ = parquet_parts([tmp_path / "one.parquet"], Selection())
+    (part,), _ = ParquetPart.of_files([tmp_path / "one.parquet"], Selection())
     batches = [batch.X for batch in part.read(n_bytes=100_000)]
     assert pa.concat_tables(batches).equals(table)
     assert max(batch.nbytes for batch in batches) <= 110_000
@@ -86,17 +86,17 @@ def test_long_text_comes_in_small_batches(tmp_path):
 
 def test_columns_and_rows_that_are_wanted(files):
     selection = Selection(("c", "x"), where=pc.field("n") > 4)
-    found, schema = parquet_parts(files, selection)
+    found, schema = ParquetPart.of_files(files, selection)
     assert schema == TABLE.select(["c", "x"]).schema
     assert {part.n_rows for part in found} == {None}
     assert rows_of(found).to_pylist() == TABLE.filter(pc.field("n") > 4).select(["c", "x"]).to_pylist()
-    found, schema = parquet_parts(files, Selection(exclude=("x", "a.b")))
+    found, schema = ParquetPart.of_files(files, Selection(exclude=("x", "a.b")))
     assert schema.names == ["n", "t", "c", "d"]
     assert rows_of(found).to_pylist() == TABLE.select(schema.names).to_pylist()
 
 
 def test_parts_are_read_again_elsewhere_and_at_once(files):
-    found, _ = parquet_parts(files, Selection())
+    found, _ = ParquetPart.of_files(files, Selection())
     copies = pickle.loads(pickle.dumps(found))  # noqa: S301
     with ThreadPoolExecutor(4) as threads:
         tables = list(threads.map(lambda part: rows_of([part]).to_pylist(), [*found, *copies] * 3))
@@ -105,16 +105,16 @@ def test_parts_are_read_again_elsewhere_and_at_once(files):
 
 
 def test_stamps_change_with_content_not_with_place(files, tmp_path):
-    before = [part.stamp() for part in parquet_parts(files, Selection())[0]]
+    before = [part.stamp() for part in ParquetPart.of_files(files, Selection())[0]]
     assert len(set(before)) == len(before)
-    assert [part.stamp() for part in parquet_parts(files, Selection())[0]] == before
+    assert [part.stamp() for part in ParquetPart.of_files(files, Selection())[0]] == before
     (tmp_path / "moved").mkdir()
     moved = [file.rename(tmp_path / "moved" / file.name) for file in files]
-    assert [part.stamp() for part in parquet_parts(moved, Selection())[0]] == before
-    assert [part.stamp() for part in parquet_parts(moved, Selection(("x",)))[0]] != before
+    assert [part.stamp() for part in ParquetPart.of_files(moved, Selection())[0]] == before
+    assert [part.stamp() for part in ParquetPart.of_files(moved, Selection(("x",)))[0]] != before
     changed = TABLE.slice(2_000, 1).set_column(0, "x", pa.array([7.0], pa.float32()))
     parquet.write_table(changed, moved[1])
-    after = [part.stamp() for part in parquet_parts(moved, Selection())[0]]
+    after = [part.stamp() for part in ParquetPart.of_files(moved, Selection())[0]]
     assert [a == b for a, b in zip(before, after, strict=True)] == [True] * 3 + [False] + [True] * 4
 
 
@@ -122,7 +122,7 @@ def test_columns_in_another_order_of_wider_types_or_without_values(files):
     more = TABLE.select(["t", "x", "a.b", "d", "c", "n"]).slice(0, 50)
     more = more.set_column(1, "x", more["x"].cast(pa.float64())).set_column(5, "n", pa.nulls(50))
     parquet.write_table(more.set_column(4, "c", more["c"].cast(pa.string())), files[1])
-    found, schema = parquet_parts(files, Selection())
+    found, schema = ParquetPart.of_files(files, Selection())
     assert schema.types == [pa.float64(), pa.int64(), pa.string(), pa.string(), pa.bool_(), pa.timestamp("us")]
     table = rows_of(found)
     assert table.schema == schema
@@ -142,36 +142,36 @@ def test_other_columns_in_a_later_file_are_named(files, column, values, message)
     table = TABLE.drop_columns([column] if column in TABLE.column_names else [])
     parquet.write_table(table if values is None else table.append_column(column, [values]), files[1])
     with pytest.raises(SourceError, match=message):
-        parquet_parts(files, Selection())
-    parquet_parts(files, Selection(exclude=(column,)))
+        ParquetPart.of_files(files, Selection())
+    ParquetPart.of_files(files, Selection(exclude=(column,)))
 
 
 def test_types_that_are_asked_for(files):
-    found, schema = parquet_parts(files, Selection(), pa.schema([("n", pa.float32()), ("c", pa.string())]))
+    found, schema = ParquetPart.of_files(files, Selection(), pa.schema([("n", pa.float32()), ("c", pa.string())]))
     assert schema.types == [pa.float32(), pa.float32(), pa.string(), pa.string(), pa.bool_(), pa.timestamp("us")]
     assert rows_of(found)["c"].to_pylist() == TABLE["c"].to_pylist()
-    assert parquet_parts(files, Selection(("x",)), TABLE.schema)[1] == TABLE.select(["x"]).schema
+    assert ParquetPart.of_files(files, Selection(("x",)), TABLE.schema)[1] == TABLE.select(["x"]).schema
     with pytest.raises(SourceError, match="schema: no column 'tt'; did you mean 't'"):
-        parquet_parts(files, Selection(), pa.schema([("tt", pa.float64())]))
-    found, _ = parquet_parts(files, Selection(), pa.schema([("t", pa.float64())]))
+        ParquetPart.of_files(files, Selection(), pa.schema([("tt", pa.float64())]))
+    found, _ = ParquetPart.of_files(files, Selection(), pa.schema([("t", pa.float64())]))
     with pytest.raises(SourceError, match=r"0.parquet, row group 0: column 't' does not fit its type double"):
         rows_of(found)
 
 
 def test_names_are_looked_for_in_every_file(files):
     with pytest.raises(SourceError, match=r"0.parquet: no column 'xx'; did you mean 'x'"):
-        parquet_parts(files, Selection(("xx",)))
+        ParquetPart.of_files(files, Selection(("xx",)))
     with pytest.raises(SourceError, match="no column 'nothing'; there are"):
-        parquet_parts(files, Selection(exclude=("nothing",)))
+        ParquetPart.of_files(files, Selection(exclude=("nothing",)))
     with pytest.raises(SourceError, match=r"0.parquet: where: No match for FieldRef"):
-        parquet_parts(files, Selection(where=pc.field("q") > 0))
+        ParquetPart.of_files(files, Selection(where=pc.field("q") > 0))
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.999])
 def test_a_file_that_ends_in_the_middle(files, keep):
     os.truncate(files[2], int(keep * files[2].stat().st_size))
     with pytest.raises(SourceError, match=r"2.parquet: damaged Parquet file \(.*\); copy or write it again"):
-        parquet_parts(files, Selection())
+        ParquetPart.of_files(files, Selection())
 
 
 def test_a_damaged_row_group_is_named(files):
@@ -179,7 +179,7 @@ def test_a_damaged_row_group_is_named(files):
     with open(files[0], "r+b") as file:
         file.seek(at)
         file.write(b"\xff" * 200)
-    found, _ = parquet_parts(files, Selection())
+    found, _ = ParquetPart.of_files(files, Selection())
     rows_of(found[:1])
     with pytest.raises(SourceError, match=r"0.parquet, row group 1: damaged \(.*\); copy or write the file again"):
         rows_of(found[1:2])
@@ -189,13 +189,13 @@ def test_text_that_is_not_utf_8(tmp_path):
     path = tmp_path / "t.parquet"
     parquet.write_table(pa.table({"t": ["a name", "another"]}), path, use_dictionary=False, compression=None)
     path.write_bytes(path.read_bytes().replace(b"a name", b"a n\xffme"))
-    (part,), _ = parquet_parts([path], Selection())
+    (part,), _ = ParquetPart.of_files([path], Selection())
     with pytest.raises(SourceError, match=r"t.parquet, row group 0: damaged \(.*UTF8.*\); copy or write"):
         list(part.read())
 
 
 def test_a_file_that_changes_while_it_is_read(files):
-    found, _ = parquet_parts(files, Selection())
+    found, _ = ParquetPart.of_files(files, Selection())
     batches = found[0].read(n_bytes=1_000)
     next(batches)
     parquet.write_table(TABLE.slice(0, 1_999), files[0], row_group_size=700)
@@ -211,6 +211,6 @@ def test_a_file_that_changes_while_it_is_read(files):
 def test_files_without_rows(tmp_path, files):
     empty = tmp_path / "empty.parquet"
     parquet.write_table(TABLE.slice(0, 0), empty)
-    assert rows_of(parquet_parts([empty, *files], Selection())[0]).num_rows == N
+    assert rows_of(ParquetPart.of_files([empty, *files], Selection())[0]).num_rows == N
     with pytest.raises(SourceError, match=r"empty.parquet: the table has column names but no rows"):
-        parquet_parts([empty], Selection())
+        ParquetPart.of_files([empty], Selection())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -20,6 +21,11 @@ from bochner.sources.paths import FileState, TemporaryFolder, labels, reason
 from bochner.sources.schema import Selection, bare, fitted, plain, require, unified
 
 PART_ROWS, PART_BYTES = 1 << 17, 16 << 20  # of what is read together, at most
+BUFFER_BYTES = 256 << 10  # of a column
+TEXT_BYTES, TEXT_ROWS = 32, 1 << 16  # of a value at least, and of a batch that has text at most
+MAGIC = b"ARROW1"
+ROW_GROUP = 1 << 16  # rows of a row group that is written
+CURE = "give their folder, or their paths, in place of the Dataset"
 
 
 class Contents(NamedTuple):
@@ -27,7 +33,7 @@ class Contents(NamedTuple):
 
     Attributes
     ----------
-    state : FileState
+    file : FileState
     schema : pyarrow.Schema
     units : list of (int, int)
         Rows and bytes of the row groups or record batches.
@@ -39,7 +45,7 @@ class Contents(NamedTuple):
         Columns that are the index of a data frame.
     """
 
-    state: FileState
+    file: FileState
     schema: pa.Schema
     units: list[tuple[int, int]]
     digest: str
@@ -48,12 +54,12 @@ class Contents(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FilePart:
+class FilePart(ABC):
     """Consecutive row groups or record batches of a file.
 
     Attributes
     ----------
-    state : FileState
+    file : FileState
     label : str
         Name of the file, which stays when its folder is moved.
     digest : str
@@ -71,7 +77,7 @@ class FilePart:
 
     unit: ClassVar[str]
     units: ClassVar[str]
-    state: FileState
+    file: FileState
     label: str
     digest: str
     first: int
@@ -81,17 +87,66 @@ class FilePart:
     schema: pa.Schema
     constants: pa.Table
 
-    @property
-    def file(self) -> FileState:
-        """The file that holds the rows."""
-        return self.state
+    @classmethod
+    def of_files(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        selection: Selection,
+        schema: pa.Schema | None = None,
+        constants: Sequence[pa.Table] | None = None,
+    ) -> tuple[tuple[Self, ...], pa.Schema]:
+        """Parts of files of one kind, small neighbours together, and the schema of what is wanted of them.
+
+        Parameters
+        ----------
+        paths : sequence of paths
+        selection : Selection
+        schema : pyarrow.Schema, optional
+            Types that columns are to have, whatever they have in the files; it may leave columns out.
+        constants : sequence of pyarrow.Table of one row, optional
+            For each file columns that are not in it.
+
+        Raises
+        ------
+        SourceError
+            Where a file has other columns than the first, or there are no rows at all.
+        """
+        contents = [cls.contents(path) for path in paths]
+        constants = [pa.table({})] * len(contents) if constants is None else constants
+        wholes = [pa.schema([*one.schema, *more.schema]) for one, more in zip(contents, constants, strict=True)]
+        names, asked = dict.fromkeys(name for whole in wholes for name in whole.names), pa.schema(schema or ())
+        require(names, selection.exclude)
+        require(names, asked.names, "schema: ")
+        index = selection.index(dict.fromkeys(name for one in contents for name in one.frame_index))
+        for sentence in index_left_out(index):
+            warn(sentence)
+        selection = selection.without(index)
+        needed = [(one.file.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
+        schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
+        parts = tuple(
+            cls(one.file, label, one.digest, first, stop, rows, selection, schema, more)
+            for one, label, more in zip(contents, labels(list(map(Path, paths))), constants, strict=True)
+            for first, stop, rows in _cuts(one)
+        )
+        if not parts:
+            raise SourceError(f"{paths[0]}: the table has column names but no rows")
+        return parts, pa.schema([schema.field(name) for name in selection.kept(schema.names)])
+
+    @classmethod
+    @abstractmethod
+    def contents(cls, path: str | os.PathLike[str]) -> Contents:
+        """What a file says that it holds; SourceError for a damaged one."""
+
+    @abstractmethod
+    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield what is in the file, those columns at least, found valid: others can end the process."""
 
     @property
     def name(self) -> str:
         """The file and the place in it."""
         several = self.stop > self.first + 1
         place = f"{self.units} {self.first} to {self.stop - 1}" if several else f"{self.unit} {self.first}"
-        return f"{self.state.path}, {place}"
+        return f"{self.file.path}, {place}"
 
     @property
     def n_rows(self) -> int | None:
@@ -103,26 +158,21 @@ class FilePart:
         """Columns to read of the file."""
         return [name for name in self.schema.names if name not in self.constants.column_names]
 
-    def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield what is in the file, those columns at least, found valid: others can end the process."""
-        raise NotImplementedError
-
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield tables of about so many bytes at most."""
-        self.state.check(self.name)
+        self.file.check(self.name)
         count = 0
         for batch in self._undamaged(n_bytes):
-            self.state.check(self.name)
+            self.file.check(self.name)
             count += batch.num_rows
             table = self.selection.apply(fitted(self._complete(batch), self.schema, self.name))
-            rows = -(-table.num_rows // max(round(table.nbytes / n_bytes), 1)) or 1
-            yield from (Batch(table.slice(start, rows)) for start in range(0, table.num_rows, rows))
+            yield from Batch(table).split(n_bytes)
         if count != self.rows:
             raise SourceError(f"{self.name}: {count} rows, but the file declares {self.rows}; write it again")
 
     def stamp(self) -> str:
         """Place in the file, its size, the hash of its end, and what is taken of it."""
-        place = f"{self.label} {self.first}:{self.stop} {self.state.size} {self.digest}"
+        place = f"{self.label} {self.first}:{self.stop} {self.file.size} {self.digest}"
         return f"{place} {self.constants.to_pylist()} {self.selection.stamp()}"
 
     def _undamaged(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -131,7 +181,7 @@ class FilePart:
         except pa.ArrowMemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
-            self.state.check(self.name)
+            self.file.check(self.name)
             raise SourceError(f"{self.name}: damaged ({reason(error)}); copy or write the file again") from error
 
     def _complete(self, batch: pa.RecordBatch) -> pa.Table:
@@ -142,62 +192,12 @@ class FilePart:
         return pa.table(columns)
 
 
-P = TypeVar("P", bound=FilePart)
-
-
-def parts_of(
-    kind: Callable[..., P],
-    contents: Sequence[Contents],
-    selection: Selection,
-    schema: pa.Schema | None,
-    constants: Sequence[pa.Table] | None,
-) -> tuple[tuple[P, ...], pa.Schema]:
-    """Parts of files of one kind, and the schema of what is wanted of them.
-
-    Parameters
-    ----------
-    kind : FilePart
-    contents : sequence of Contents
-        Of each file.
-    selection : Selection
-    schema : pyarrow.Schema or None
-        Types that columns are to have, whatever they have in the files; it may leave columns out.
-    constants : sequence of pyarrow.Table of one row, or None
-        For each file columns that are not in it.
-
-    Raises
-    ------
-    SourceError
-        Where a file has other columns than the first, or there are no rows at all.
-    """
-    constants = [pa.table({})] * len(contents) if constants is None else constants
-    wholes = [pa.schema([*one.schema, *more.schema]) for one, more in zip(contents, constants, strict=True)]
-    names, asked = dict.fromkeys(name for whole in wholes for name in whole.names), pa.schema(schema or ())
-    require(names, selection.exclude)
-    require(names, asked.names, "schema: ")
-    index = selection.index(dict.fromkeys(name for one in contents for name in one.frame_index))
-    for sentence in index_left_out(index):
-        warn(sentence)
-    selection = selection.without(index)
-    needed = [(one.state.path, _needed(one, whole, selection)) for one, whole in zip(contents, wholes, strict=True)]
-    schema = unified(needed, pa.schema([column for column in asked if column.name in needed[0][1].names]))
-    paths = [Path(one.state.path) for one in contents]
-    parts = [
-        kind(one.state, label, one.digest, first, stop, rows, selection, schema, more)
-        for one, label, more in zip(contents, labels(paths), constants, strict=True)
-        for first, stop, rows in _cuts(one)
-    ]
-    if not parts:
-        raise SourceError(f"{paths[0]}: the table has column names but no rows")
-    return tuple(parts), pa.schema([schema.field(name) for name in selection.kept(schema.names)])
-
-
 def _needed(one: Contents, whole: pa.Schema, selection: Selection) -> pa.Schema:
     """Columns to read of one file, of which those to leave out may be in others only."""
     try:
         return replace(selection, exclude=tuple(set(selection.exclude) & set(whole.names))).needed(whole)
     except SourceError as error:
-        raise SourceError(f"{one.state.path}: {error}") from error
+        raise SourceError(f"{one.file.path}: {error}") from error
 
 
 def _cuts(one: Contents) -> Iterator[tuple[int, int, int]]:
@@ -220,49 +220,36 @@ def width_of(kind: pa.DataType) -> int:
         return 0
 
 
-BUFFER_BYTES = 256 << 10  # of a column
-TEXT_BYTES, TEXT_ROWS = 32, 1 << 16  # of a value at least, and of a batch that has text at most
-
-
 class ParquetPart(FilePart):
     """Consecutive row groups of a file, decoded page by page, so that their size does not matter."""
 
     unit, units = "row group", "row groups"
 
+    @classmethod
+    def contents(cls, path: str | os.PathLike[str]) -> Contents:
+        """Its row groups, by its footer."""
+        state = FileState.of(path)
+        try:
+            with _opened(state.path) as file, open(state.path, "rb") as raw:
+                raw.seek(-8, os.SEEK_END)
+                n_bytes = int.from_bytes(raw.read(4), "little") + 8
+                groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+                units = [(group.num_rows, group.total_byte_size) for group in groups]
+                index = tuple(index_columns(file.schema_arrow))
+                return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes), frame_index=index)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
+
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield rows as many at a time as take about so many bytes."""
         groups = list(range(self.first, self.stop))
-        with _opened(self.state.path, _footer(self.state)) as file:
+        with _opened(self.file.path, _footer(self.file)) as file:
             rows = max(n_bytes // _row_bytes(file, self.names, self.first), 1)
             if not all(width_of(column.type) for column in self.schema):
                 rows = min(rows, TEXT_ROWS)
             for batch in file.iter_batches(min(rows, self.rows), groups, self.names, use_threads=False):
                 batch.validate(full=True)
                 yield batch
-
-
-def parquet_parts(
-    paths: Sequence[str | os.PathLike[str]],
-    selection: Selection,
-    schema: pa.Schema | None = None,
-    constants: Sequence[pa.Table] | None = None,
-) -> tuple[tuple[ParquetPart, ...], pa.Schema]:
-    """Row groups of files, small neighbours together, and the schema of what is wanted of them; see `parts_of`."""
-    return parts_of(ParquetPart, [_parquet_contents(path) for path in paths], selection, schema, constants)
-
-
-def _parquet_contents(path: str | os.PathLike[str]) -> Contents:
-    state = FileState.of(path)
-    try:
-        with _opened(state.path) as file, open(state.path, "rb") as raw:
-            raw.seek(-8, os.SEEK_END)
-            n_bytes = int.from_bytes(raw.read(4), "little") + 8
-            groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
-            units = [(group.num_rows, group.total_byte_size) for group in groups]
-            index = tuple(index_columns(file.schema_arrow))
-            return Contents(state, bare(file.schema_arrow), units, state.digest(n_bytes), frame_index=index)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise SourceError(f"{path}: damaged Parquet file ({reason(error)}); copy or write it again") from error
 
 
 def _opened(path: str, footer: Any = None) -> Any:
@@ -289,9 +276,6 @@ def _row_bytes(file: Any, names: Sequence[str], group: int) -> int:
     return fixed + max(rest, TEXT_BYTES * text)
 
 
-MAGIC = b"ARROW1"
-
-
 class IpcPart(FilePart):
     """Consecutive record batches of a file, copied a slice at a time, so that their size does not matter.
 
@@ -300,9 +284,25 @@ class IpcPart(FilePart):
 
     unit, units = "record batch", "record batches"
 
+    @classmethod
+    def contents(cls, path: str | os.PathLike[str]) -> Contents:
+        """Its record batches, which of a stream are known by reading it from the first byte."""
+        state, counts = FileState.of(path), []
+        try:
+            mapped = _mapped(state.path)
+            declared, stream = _reader(mapped).schema, not _is_file(mapped)
+            schema, index = bare(declared), tuple(index_columns(declared))
+            for batch in _batches(mapped, _narrowest(schema), 0, None):
+                counts.append(batch.num_rows)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            place = f"{path}, record batch {len(counts)}"
+            raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
+        units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
+        return Contents(state, schema, units, state.digest(), stream, index)
+
     def batches(self, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield slices of about so many bytes."""
-        mapped = _mapped(self.state.path)
+        mapped = _mapped(self.file.path)
         schema = _reader(mapped).schema
         names = self.names or schema.names[:1]
         for batch in _batches(mapped, [schema.get_field_index(name) for name in names], self.first, self.stop):
@@ -310,41 +310,13 @@ class IpcPart(FilePart):
             batch = batch.select(names)
             rows = max(batch.num_rows * n_bytes // max(batch.nbytes, 1), 1)
             for start in range(0, batch.num_rows, rows):
-                self.state.check(self.name)
+                self.file.check(self.name)
                 piece = batch.slice(start, rows)
                 piece.validate(full=True)
                 piece = _copied(piece)
                 if hasattr(mmap, "MADV_DONTNEED"):
                     mapped.madvise(mmap.MADV_DONTNEED)  # which else counts as memory of this process
                 yield piece
-
-
-def ipc_parts(
-    paths: Sequence[str | os.PathLike[str]],
-    selection: Selection,
-    schema: pa.Schema | None = None,
-    constants: Sequence[pa.Table] | None = None,
-) -> tuple[tuple[IpcPart, ...], pa.Schema]:
-    """Record batches of files, small neighbours together, and the schema of what is wanted of them; see `parts_of`.
-
-    A stream is one part: what it holds is known by reading it from the first byte.
-    """
-    return parts_of(IpcPart, [_ipc_contents(path) for path in paths], selection, schema, constants)
-
-
-def _ipc_contents(path: str | os.PathLike[str]) -> Contents:
-    state, counts = FileState.of(path), []
-    try:
-        mapped = _mapped(state.path)
-        declared, stream = _reader(mapped).schema, not _is_file(mapped)
-        schema, index = bare(declared), tuple(index_columns(declared))
-        for batch in _batches(mapped, _narrowest(schema), 0, None):
-            counts.append(batch.num_rows)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        place = f"{path}, record batch {len(counts)}"
-        raise SourceError(f"{place}: damaged Arrow file ({reason(error)}); copy or write it again") from error
-    units = [(count, state.size * count // max(sum(counts), 1)) for count in counts]
-    return Contents(state, schema, units, state.digest(), stream, index)
 
 
 def _mapped(path: str) -> mmap.mmap:
@@ -397,10 +369,6 @@ def _owned(values: pa.Array) -> pa.Array:
     return pa.concat_arrays([values, values[:0]]).cast(plain(values.type))
 
 
-ROW_GROUP = 1 << 16
-CURE = "give their folder, or their paths, in place of the Dataset"
-
-
 def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Schema | None = None) -> TableSource:
     """The files of a `pyarrow.dataset.Dataset`, with the columns that the names of their folders hold.
 
@@ -421,7 +389,7 @@ def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Sc
         fragments = list(dataset.get_fragments())
     except ValueError as error:
         raise SourceError("a Dataset with a condition cannot be opened; give the condition as where=") from error
-    paths, parts_of_files, what = _files(fragments)
+    paths, kind, what = _files(fragments)
     constants = [_constants(fragment, dataset.schema) for fragment in fragments]
     selection = selection or Selection()
     index = selection.index(index_columns(dataset.schema))
@@ -433,7 +401,7 @@ def open_dataset(dataset: Any, selection: Selection | None = None, schema: pa.Sc
     asked = {column.name: column for column in dataset.schema if column.type != types.get(column.name, column.type)}
     asked |= {column.name: column for column in schema or ()}
     selection = replace(selection, columns=tuple(names))
-    parts, kept = parts_of_files(paths, selection, pa.schema(asked.values()), constants)
+    parts, kept = kind.of_files(paths, selection, pa.schema(asked.values()), constants)
     return TableSource(parts, kept, f"a Dataset of {what}")
 
 
@@ -469,13 +437,13 @@ def open_lazy(frame: Any, selection: Selection | None = None, schema: pa.Schema 
     except (PolarsError, OSError) as error:
         cure = "fix it, or free space in the temporary folder"
         raise SourceError(f"the LazyFrame cannot be computed ({reason(error)}); {cure}") from error
-    parts, kept = parquet_parts(
+    parts, kept = ParquetPart.of_files(
         [path], replace(selection, exclude=()) if selection.where is None else selection, schema
     )
     return TableSource(parts, kept, "a LazyFrame in a temporary file", owner=folder)
 
 
-def _files(fragments: Sequence[Any]) -> tuple[list[str], Any, str]:
+def _files(fragments: Sequence[Any]) -> tuple[list[str], type[FilePart], str]:
     """Paths of the files, what reads them, and what they are."""
     from pyarrow import dataset as ds
 
@@ -493,8 +461,8 @@ def _files(fragments: Sequence[Any]) -> tuple[list[str], Any, str]:
     if len(set(paths)) < len(paths):
         raise SourceError(f"the Dataset reads parts of a file, or one twice; {CURE}")
     what = "Parquet" if kinds == {"parquet"} else "Arrow"
-    parts = parquet_parts if what == "Parquet" else ipc_parts
-    return paths, parts, f"{len(paths):,} {what} file{'s' * (len(paths) > 1)}"
+    kind = ParquetPart if what == "Parquet" else IpcPart
+    return paths, kind, f"{len(paths):,} {what} file{'s' * (len(paths) > 1)}"
 
 
 def _local(path: str, filesystem: Any) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from bochner.data.table_input import is_frame
-from bochner.sources.arrow_files import ipc_parts, open_dataset, open_lazy, parquet_parts
+from bochner.sources.arrow_files import IpcPart, ParquetPart, open_dataset, open_lazy
 from bochner.sources.base import SourceError, TableSource
 from bochner.sources.batches import open_factory, open_iterator
 from bochner.sources.csv_files import csv_parts
@@ -152,7 +152,7 @@ def _open_files(paths: list[Path], selection: Selection, schema: pa.Schema | int
         return TableSource(rows, width, what, sparse=True)
     if isinstance(schema, int):
         raise SourceError(f"{paths[0]}: {NO_NUMBER}")
-    parts_of_files: Any = {"parquet": parquet_parts, "arrow": ipc_parts}.get(kind, csv_parts)
+    parts_of_files: Any = {"parquet": ParquetPart.of_files, "arrow": IpcPart.of_files}.get(kind, csv_parts)
     parts, known = parts_of_files(paths, selection, schema)
     return TableSource(parts, known, what)
 
