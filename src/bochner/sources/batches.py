@@ -21,7 +21,7 @@ from bochner.data.table_input import as_array, check_frame, checked_sparse, is_f
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.memory import as_table, frame_schema, stamp_of
-from bochner.sources.paths import TemporaryFolder, reason
+from bochner.sources.paths import FileState, TemporaryFolder, reason
 from bochner.sources.rows import concat
 from bochner.sources.schema import Columns, Layout, Selection, fitted, unified
 
@@ -189,7 +189,7 @@ class SpilledPart:
 
     Attributes
     ----------
-    path : str
+    file : FileState
     number : int
         Of the part.
     n_rows : int
@@ -201,7 +201,7 @@ class SpilledPart:
         Of all that is stored.
     """
 
-    path: str
+    file: FileState
     number: int
     n_rows: int
     offset: int
@@ -211,13 +211,13 @@ class SpilledPart:
     @property
     def name(self) -> str:
         """The file, and the number of the part."""
-        return f"{self.path}, part {self.number}"
+        return f"{self.file.path}, part {self.number}"
 
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
         _, sparse, with_y, with_weight = self.layout
         try:
-            with open(self.path, "rb") as file:
+            with open(self.file.path, "rb") as file:
                 file.seek(self.offset)
                 X = [_read(file) for _ in range(3 if sparse else 1)]
                 y, weight = (_read(file) if there else None for there in (with_y, with_weight))
@@ -286,16 +286,17 @@ def _spilled(
 
     written = []
     try:
-        with open(path, "wb") as file:
+        with open(path, "wb") as out:
             for batch in _regrouped(wanted()):
-                written.append((batch.X.shape[0], *_write(file, batch)))
+                written.append((batch.X.shape[0], *_write(out, batch)))
     except OSError as error:
         cure = "free space there, or set TMPDIR to another folder"
         raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
     if not written:
         raise SourceError(f"{name} yields no rows that match where=; change the condition")
     layout = layout._replace(schema=columns.of_all(schemas))
-    parts = tuple(SpilledPart(path, k, n, offset, layout, digest) for k, (n, offset, digest) in enumerate(written))
+    file = FileState.of(path)
+    parts = tuple(SpilledPart(file, k, n, offset, layout, digest) for k, (n, offset, digest) in enumerate(written))
     return TableSource(parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse)
 
 

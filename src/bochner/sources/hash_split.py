@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from bochner.data.hashes import row_hashes, uniform
 from bochner.sources.base import READ_BYTES, Batch, Part, TableSource
+from bochner.sources.paths import FileState
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class FilteredPart:
         return self.part.name
 
     @property
-    def file(self) -> Any:
-        """What has the path of the file that holds the rows, where there is one."""
-        return getattr(self.part, "file", self.part)
+    def file(self) -> FileState | None:
+        """The file that holds the rows, where there is one."""
+        return getattr(self.part, "file", None)
 
     @property
     def n_rows(self) -> int | None:

@@ -82,9 +82,9 @@ class FileState:
 def require_seen(parts: Sequence[Part]) -> None:
     """Raise SourceError, which names the machine, where the files of parts cannot be seen from this process."""
     for part in parts:
-        path = getattr(getattr(part, "file", part), "path", None)
-        if path is not None:
-            require_file(path)
+        file = getattr(part, "file", None)
+        if file is not None:
+            require_file(file.path)
 
 
 def reason(error: BaseException) -> str:
