@@ -135,9 +135,9 @@ class Odd:
             return cls(n, values, odd, None if row is None else (row, str(column[row])))
         pattern = KINDS[kind][0].replace("{point}", "," if decimal_point == "," else r"\.")
         early = _early(column) if early is None else early
-        rows = np.flatnonzero(early)
-        fits = np.asarray(early).copy()
-        fits[rows] = pc.fill_null(pc.match_substring_regex(column.filter(early), pattern), True)
+        fits = np.array(early)
+        if fits.any():
+            fits[fits] = pc.fill_null(pc.match_substring_regex(column.filter(early), pattern), True)
         odd = n - int(fits.sum())
         first = int(fits.argmin()) if odd else 0
         return cls(n, values, odd, (first, column[first].as_py()) if odd else None)

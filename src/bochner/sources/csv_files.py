@@ -148,8 +148,8 @@ class CsvPart(FileRange):
     def batches(self, columns: Sequence[str], types: Types, n_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield empty batches, and then the rows of some columns (all, where none are given) in order.
 
-        Arrow takes other types than those given from its first block; the rows are read with these types given, which
-        is faster. A row longer than two blocks makes them larger.
+        Arrow takes other types than those given from its first block; the rows of further blocks are read with these
+        types given, which is faster. A row longer than two blocks makes them larger.
         """
         from pyarrow import csv
 
@@ -161,7 +161,7 @@ class CsvPart(FileRange):
                     reader = csv.open_csv(stream, **self._options(block, known, include_columns=columns))
                     types = {column.name: column.type for column in reader.schema}
                     yield pa.RecordBatch.from_pylist([], reader.schema)
-                    if len(known) < len(types):
+                    if len(known) < len(types) and self.stop - self.start > block:
                         continue
                     for batch in reader:
                         rows = batch.slice(min(skip, batch.num_rows))
@@ -220,7 +220,7 @@ def whole_file(path: Path, label: str = "") -> CsvPart:
     if kind_by_name(path) != "tsv":
         whole = replace(whole, separator=_separator(head))
     with whole.problems():
-        return replace(whole, names=tuple(whole.first_types().names))
+        return replace(whole, names=tuple(next(whole.batches([], {}, 4 * HEAD)).schema.names))
 
 
 def csv_parts(
