@@ -15,6 +15,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """The same, for templates."""
+        return self
+
 
 def text(value: Any) -> Markup:
     """Any value as escaped text; characters that do not print, or that change the order of others, as their codes."""
@@ -85,10 +89,10 @@ def table(
     return tag("table", tag("caption", caption), tag("thead", names), body, **attributes)
 
 
-def number(value: Any) -> str:
-    """A number with four digits, thousands in groups; "n/a" where there is none."""
+def number(value: Any, unknown: str = "n/a") -> str:
+    """A number with four digits, thousands in groups; `unknown` where there is none."""
     if value is None or value != value:
-        return "n/a"
+        return unknown
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 

@@ -15,8 +15,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
 
 from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
+from bochner.display.canvas import cut, short_number
 from bochner.kernels import Gaussian, Laplacian
-from bochner.report.charts import Axis, cut, short
+from bochner.report.charts import LARGE, Axis
 from bochner.report.findings import Curve, Origin, find
 from bochner.report.page import verdict
 
@@ -261,7 +262,7 @@ def test_what_cannot_be_reported_is_an_error(regression, classification):
 
 @pytest.mark.parametrize(("value", "shown"), [(0, "0"), (1500, "1.5k"), (-2e6, "-2M"), (0.05, "0.05"), (3e15, "3000T")])
 def test_short_numbers(value, shown):
-    assert short(value) == shown
+    assert short_number(value, LARGE) == shown
 
 
 def test_axes_and_names():

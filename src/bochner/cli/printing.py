@@ -15,25 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from bochner.cli.errors import listed, printable
-from bochner.scores.summaries import IN_UNITS, NAMES
+from bochner.markup import number
+from bochner.scores.summaries import NAMES, cells
 
 LEAST_SHARE = 0.01
+UNKNOWN = "undefined"  # of scores and losses
 MOST_RELEVANT = 3
 PIPE_WIDTH, LEAST_COMPILING = 10_000, 0.1
-
-
-def three_decimals(value: float | None) -> str:
-    """A number with three decimals."""
-    return "undefined" if value is None else f"{value:z.3f}"
-
-
-def number(value: float | None) -> str:
-    """A number as people read it: four digits, and thousands in groups."""
-    if value is None:
-        return "undefined"
-    if 1000 <= abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 def model_lines(facts: dict[str, Any]) -> dict[str, str]:
@@ -197,7 +185,7 @@ def _score_lines(report: dict[str, Any]) -> dict[str, str]:
         return {"score": "none, because there are no test rows"}
     lines: dict[str, str] = {}
     for key, score in report["scores"].items():
-        value, interval, baseline = _cells(key, score)
+        value, interval, baseline = cells(key, score, UNKNOWN)
         asked = f" (nominal: {100 * score['asked_for']:g} %)" if "asked_for" in score else ""
         beside = [f"95 % interval {interval}" if interval else "", f"baseline {baseline}" if baseline else ""]
         more = "; ".join(part for part in beside if part)
@@ -215,7 +203,8 @@ def _candidates(console: Console, facts: dict[str, Any]) -> None:
         "candidates", f"{choice['criterion']}, {choice['rows_held_out']:,} validation rows", "± s.e.", "seconds"
     )
     for one in choice["candidates"]:
-        table.add_row(one["name"], number(one["loss"]), number(one["standard_error"]), f"{one['seconds']:.1f}")
+        loss, error = (number(one[key], UNKNOWN) for key in ("loss", "standard_error"))
+        table.add_row(one["name"], loss, error, f"{one['seconds']:.1f}")
     console.print(table)
 
 
@@ -271,7 +260,7 @@ def _demo(console: Console, report: dict[str, Any]) -> None:
     table = _table("data", "size", "test score", "95 % interval", "baseline", "seconds")
     for row in report["results"]:
         size = f"{row['rows']:,} x {row['columns']}"
-        value, interval, baseline = _cells(row["score"], row)
+        value, interval, baseline = cells(row["score"], row, UNKNOWN)
         table.add_row(row["data"], size, f"{NAMES[row['score']]} {value}", interval, baseline, f"{row['seconds']:.1f}")
     console.print(Text("Two lines of Python, on three data sets that come with scikit-learn:\n"))
     console.print(Padding(Text(report["code"].rstrip(), "cyan"), (0, 4)))
@@ -303,7 +292,7 @@ def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None
     table = _table(where, "score", "95 % interval", "baseline")
     for key, score in scores.items():
         asked = f" of {100 * score['asked_for']:g} %" if "asked_for" in score else ""
-        table.add_row(f"{NAMES[key]}{asked}", *_cells(key, score))
+        table.add_row(f"{NAMES[key]}{asked}", *cells(key, score, UNKNOWN))
     console.print(table)
 
 
@@ -313,14 +302,6 @@ def _table(first: str, *names: str) -> Table:
     for name in names:
         table.add_column(name, justify="right")
     return table
-
-
-def _cells(key: str, score: dict[str, Any]) -> tuple[str, str, str]:
-    """A score, its interval and its baseline: shares with three decimals, errors with four digits."""
-    form = number if key in IN_UNITS else three_decimals
-    interval = "" if score["interval"] is None else " to ".join(form(end) for end in score["interval"])
-    baseline = "" if key.startswith("interval_") else form(score["baseline"])
-    return form(score["value"]), interval, baseline
 
 
 PRINTERS = {

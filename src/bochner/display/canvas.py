@@ -25,19 +25,22 @@ LOW = 0.7  # share of the height of Axes that is left below a title and a legend
 LETTERS = "kMGT"
 
 
+def cut(name: object, width: int) -> str:
+    """Name of at most `width` characters, its middle left out where it is longer."""
+    whole = " ".join(str(name).split())
+    tail = (width - 1) // 2
+    return whole if len(whole) <= width else f"{whole[: width - 1 - tail]}…{whole[len(whole) - tail :]}"
+
+
 def shortened(name: object, width: int = 30) -> str:
-    """Name of at most `width` characters, its middle left out where it is longer, and no formula."""
-    text = " ".join(str(name).split())
-    if len(text) > width:
-        tail = (width - 1) // 2
-        text = f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
-    return text.replace("$", r"\$")
+    """The same, and no formula to matplotlib."""
+    return cut(name, width).replace("$", r"\$")
 
 
-def short_number(value: float) -> str:
-    """Three digits, and a letter for thousands: 35k instead of 3.5e+04."""
+def short_number(value: float, large: float = LARGE_NUMBER) -> str:
+    """Three digits, and of `large` numbers a letter for thousands: 35k instead of 3.5e+04."""
     rounded = float(f"{value:.3g}")
-    power = min(int(np.log10(abs(rounded)) // 3), len(LETTERS)) if abs(rounded) >= LARGE_NUMBER else 0
+    power = min(int(np.log10(abs(rounded)) // 3), len(LETTERS)) if abs(rounded) >= large else 0
     return f"{rounded / 1000**power:g}" + ("", *LETTERS)[power]
 
 

@@ -5,17 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import ArrayLike, NDArray
 
-from bochner.markup import Markup, joined, number, table, tag
+from bochner.display.canvas import cut, short_number
+from bochner.markup import Markup, number, table, text
 
-WIDTH, HEIGHT = 360, 230
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 40  # room for labels
-BAR, NAME_ROOM, NAME_LENGTH, VALUE_ROOM = 19, 140, 22, 62
-SYMBOLS = "kMGT"
+BOX = SimpleNamespace(WIDTH=360, HEIGHT=230, LEFT=52, RIGHT=350, TOP=12, BOTTOM=190, BAR=19, BARS_FROM=140)
+NAME_LENGTH, VALUE_ROOM, MARGIN = 22, 62, 12
+LARGE = 1000  # from which ticks have letters for thousands
+
+templates = Environment(
+    loader=PackageLoader("bochner.report", ""),
+    autoescape=True,
+    finalize=lambda value: value if hasattr(value, "__html__") else text(value),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+templates.globals["box"] = BOX
+templates.filters["place"] = "{:.1f}".format
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,11 @@ class Axis:
         )
         return self.start + (self.end - self.start) * (given - low) / (high - low)
 
+    @property
+    def marks(self) -> list[tuple[str, float]]:
+        """Labels of the ticks, and their places."""
+        return [(short_number(value, LARGE), float(self(value))) for value in self.ticks]
+
 
 def _nice(low: float, high: float, most: int = 5) -> tuple[float, ...]:
     """Round values within an interval."""
@@ -80,13 +98,9 @@ def _nice(low: float, high: float, most: int = 5) -> tuple[float, ...]:
     return tuple((np.arange(math.ceil(low / step), math.floor(high / step) + 1) * step).tolist())
 
 
-def short(value: float) -> str:
-    """A few digits, and a letter for thousands."""
-    if value == 0:
-        return "0"
-    rounded = float(f"{value:.3g}")
-    power = min(int(math.log10(abs(rounded)) // 3), len(SYMBOLS)) if abs(rounded) >= 1000 else 0
-    return f"{rounded / 1000**power:g}{('', *SYMBOLS)[power]}"
+def rendered(template: str, macro: str, **values: Any) -> Markup:
+    """What a macro of a template writes."""
+    return Markup(getattr(templates.get_template(template).module, macro)(**values))
 
 
 def line_chart(
@@ -109,14 +123,20 @@ def line_chart(
     heights = [float(v) for one in series for part in (one.y, one.low, one.high) for v in part]
     if diagonal:
         everywhere, heights = [0.0, 1.0], [0.0, 1.0]
-    x = Axis.over(everywhere, LEFT, WIDTH - RIGHT, log, _thinned(series[0].x) if log else ())
-    y = Axis.over(heights, HEIGHT - BOTTOM, TOP)
-    parts = [_frame(x, y, labels)]
-    if diagonal:
-        parts.append(tag("path", class_="guide", d=_path(x([0, 1]), y([0, 1]))))
-    parts += [_drawn(one, k, x, y) for k, one in enumerate(series)]
-    legend = [one.name for one in series] if len(series) > 1 else []
-    return _figure(title, joined(parts), HEIGHT, legend, _numbers(title, labels, series))
+    x = Axis.over(everywhere, BOX.LEFT, BOX.RIGHT, log, _thinned(series[0].x) if log else ())
+    y = Axis.over(heights, BOX.BOTTOM, BOX.TOP)
+    return rendered(
+        "charts.html",
+        "line_chart",
+        title=title,
+        x=x,
+        y=y,
+        labels=(cut(labels[0], 48), cut(labels[1], 32)),
+        drawn=[_drawn(one, x, y) for one in series],
+        diagonal=_path(x([0, 1]), y([0, 1])) if diagonal else "",
+        legend=[one.name for one in series] if len(series) > 1 else [],
+        numbers=_numbers(title, labels, series),
+    )
 
 
 def _thinned(values: Any) -> list[float]:
@@ -125,41 +145,19 @@ def _thinned(values: Any) -> list[float]:
     return [float(value) for value in list(values)[::-1][::step]]
 
 
-def _frame(x: Axis, y: Axis, labels: tuple[str, str]) -> Markup:
-    bottom, parts = HEIGHT - BOTTOM, []
-    for value, at in zip(y.ticks, y(y.ticks) if y.ticks else (), strict=True):
-        parts.append(tag("path", class_="grid", d=f"M{LEFT} {at:.1f}H{WIDTH - RIGHT}"))
-        parts.append(tag("text", short(value), x=LEFT - 5, y=f"{at + 3.5:.1f}", text_anchor="end"))
-    for value, at in zip(x.ticks, x(x.ticks) if x.ticks else (), strict=True):
-        parts.append(tag("path", class_="axis", d=f"M{at:.1f} {bottom}v4"))
-        parts.append(tag("text", short(value), x=f"{at:.1f}", y=bottom + 15, text_anchor="middle"))
-    parts.append(tag("path", class_="axis", d=f"M{LEFT} {bottom}H{WIDTH - RIGHT}"))
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(tag("text", cut(labels[0], 48), class_="label", x=middle, y=HEIGHT - 6, text_anchor="middle"))
-    turned = f"translate(11 {(TOP + bottom) / 2:.0f}) rotate(-90)"
-    parts.append(tag("text", cut(labels[1], 32), class_="label", transform=turned, text_anchor="middle"))
-    return joined(parts)
-
-
-def _drawn(one: Series, k: int, x: Axis, y: Axis) -> Markup:
-    at, height, parts = x(one.x), y(one.y), list[Markup]()
-    colour = f"s{k % 5}"
+def _drawn(one: Series, x: Axis, y: Axis) -> dict[str, Any]:
+    """Paths by their classes, and the places of marks."""
+    at, height, paths = x(one.x), y(one.y), list[tuple[str, str]]()
+    points = list(zip(at, height, strict=True))
     if one.kind == "points":
-        dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(at, height, strict=True))
-        return tag("path", class_=f"dots {colour}", d=dots)
+        return {"paths": [("dots", "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points))], "marks": []}
     if len(one.low) and one.kind == "band":
         edge = _path(np.concatenate([at, at[::-1]]), np.concatenate([y(one.high), y(one.low)[::-1]]))
-        parts.append(tag("path", class_=f"band {colour}", d=f"{edge}Z"))
+        paths.append(("band", f"{edge}Z"))
     elif len(one.low):
         whiskers = zip(at, y(one.low), y(one.high), strict=True)
-        parts.append(
-            tag("path", class_=f"line {colour}", d="".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in whiskers))
-        )
-    parts.append(tag("path", class_=f"line {colour}", d=_path(at, height)))
-    if one.kind == "marked":
-        marks = zip(at, height, strict=True)
-        parts += [tag("circle", class_=f"mark {colour}", cx=f"{a:.1f}", cy=f"{b:.1f}", r=3.2) for a, b in marks]
-    return joined(parts)
+        paths.append(("line", "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in whiskers)))
+    return {"paths": [*paths, ("line", _path(at, height))], "marks": points if one.kind == "marked" else []}
 
 
 def _path(x: NDArray, y: NDArray) -> str:
@@ -182,57 +180,34 @@ def _numbers(title: str, labels: tuple[str, str], series: Sequence[Series]) -> M
 
 def bar_chart(title: str, names: Sequence[str], values: Sequence[float], shown: Sequence[str]) -> Markup:
     """Horizontal bars with their values beside them, and the table of these."""
-    height, room = BAR * len(names) + 8, WIDTH - NAME_ROOM - VALUE_ROOM
-    largest, parts = max([*values, 0.0]) or 1.0, []
-    for k, (name, value, label) in enumerate(zip(names, values, shown, strict=True)):
-        top, length = 4 + BAR * k, room * value / largest
-        named = tag("text", cut(name, NAME_LENGTH), x=NAME_ROOM - 6, y=top + 12, text_anchor="end")
-        parts.append(named)
-        bar = {"x": NAME_ROOM, "y": top + 2, "width": f"{length:.1f}", "height": BAR - 5}
-        parts.append(tag("rect", class_="bar s0", **bar))
-        parts.append(tag("text", label, x=f"{NAME_ROOM + length + 5:.1f}", y=top + 12))
-    rows = list(zip(names, shown, strict=True))
-    return _figure(title, joined(parts), height, (), table(title, ("column", "value"), rows))
+    scale = (BOX.WIDTH - BOX.BARS_FROM - VALUE_ROOM) / (max([*values, 0.0]) or 1.0)
+    bars = [
+        {"name": cut(name, NAME_LENGTH), "top": 4 + BOX.BAR * k, "length": scale * value, "value": label}
+        for k, (name, value, label) in enumerate(zip(names, values, shown, strict=True))
+    ]
+    numbers = table(title, ("column", "value"), list(zip(names, shown, strict=True)))
+    height = BOX.BAR * len(names) + 8
+    return rendered("charts.html", "bar_chart", title=title, bars=bars, height=height, numbers=numbers)
 
 
 def interval_chart(
     title: str, label: str, names: Sequence[str], ends: Sequence[tuple[float, float, float]], first: bool = False
 ) -> Markup:
     """Values within intervals (lowest, value, highest), one below the other; the first one may stand out."""
-    height = 2 * BAR * len(names) + 34
-    x, bottom = Axis.over([v for end in ends for v in end], 12, WIDTH - 12), height - 32
-    parts = [tag("path", class_="axis", d=f"M12 {bottom}H{WIDTH - 12}")]
-    for value, at in zip(x.ticks, x(x.ticks) if x.ticks else (), strict=True):
-        parts.append(tag("path", class_="grid", d=f"M{at:.1f} 4V{bottom}"))
-        parts.append(tag("text", short(value), x=f"{at:.1f}", y=bottom + 14, text_anchor="middle"))
-    parts.append(tag("text", label, class_="label", x=WIDTH / 2, y=height - 4, text_anchor="middle"))
-    rows = [(name, *map(number, end)) for name, end in zip(names, ends, strict=True)]
-    numbers = table(title, ("value", "from", label, "to"), rows)
+    x = Axis.over([v for end in ends for v in end], MARGIN, BOX.WIDTH - MARGIN)
+    intervals = []
     for k, (name, end) in enumerate(zip(names, ends, strict=True)):
-        colour, at, low, high = f"s{5 if first and k else 0}", 2 * BAR * k + 28, *x([end[0], end[2]])
-        parts.append(tag("text", cut(name, 52), x=12, y=at - 11, class_="strong" if first and not k else None))
-        parts.append(tag("path", class_=f"line {colour}", d=f"M{low:.1f} {at}H{high:.1f}"))
-        parts.append(tag("circle", class_=f"mark {colour}", cx=f"{float(x(end[1])):.1f}", cy=at, r=4))
-    return _figure(title, joined(parts), height, (), None if first else numbers)
-
-
-def _figure(title: str, content: Markup, height: float, legend: Sequence[str], numbers: Markup | None) -> Markup:
-    """A picture with its title, what its colours are, and its numbers where they can be read."""
-    names = [tag("li", tag("span", class_=f"key s{k}", aria_hidden="true"), name) for k, name in enumerate(legend)]
-    drawing = tag("svg", content, viewBox=f"0 0 {WIDTH} {height:g}", role="img", aria_label=title)
-    details = tag("details", tag("summary", "Numbers of this chart"), scrolled(numbers)) if numbers else None
-    return tag(
-        "figure", tag("figcaption", title), drawing, tag("ul", *names, class_="legend") if names else None, details
+        low, value, high = x(end).tolist()
+        look = {"at": 2 * BOX.BAR * k + 28, "colour": f"s{5 if first and k else 0}", "stands_out": first and not k}
+        intervals.append({"name": cut(name, 52), "low": low, "value": value, "high": high, **look})
+    rows = [(name, *map(number, end)) for name, end in zip(names, ends, strict=True)]
+    return rendered(
+        "charts.html",
+        "interval_chart",
+        title=title,
+        x=x,
+        label=label,
+        intervals=intervals,
+        height=2 * BOX.BAR * len(names) + 34,
+        numbers=None if first else table(title, ("value", "from", label, "to"), rows),
     )
-
-
-def scrolled(content: Any) -> Markup:
-    """A box that scrolls by itself where its content is too wide."""
-    return tag("div", content, class_="scroll", tabindex=0)
-
-
-def cut(name: object, length: int) -> str:
-    """A name of at most so many characters, its middle left out where it is longer."""
-    whole = " ".join(str(name).split())
-    tail = (length - 1) // 2
-    return whole if len(whole) <= length else f"{whole[: length - 1 - tail]}…{whole[len(whole) - tail :]}"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.markup import number
 from bochner.scores.measures import (
     Z,
     expected_calibration_error,
@@ -34,6 +35,16 @@ NAMES = {
     "interval_score": "Winkler score",
 }
 IN_UNITS = ("rmse", "interval_width", "interval_score")  # of the target
+
+
+def cells(key: str, score: dict[str, Any], unknown: str = "n/a") -> tuple[str, str, str]:
+    """A score, its interval and its baseline as text: shares with three decimals, errors with four digits."""
+
+    def form(value: float | None) -> str:
+        return number(value, unknown) if key in IN_UNITS or value is None else f"{value:z.3f}"
+
+    interval = "" if score["interval"] is None else " to ".join(form(end) for end in score["interval"])
+    return form(score["value"]), interval, "" if key.startswith("interval_") else form(score["baseline"])
 
 
 def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray) -> dict[str, Any]:
