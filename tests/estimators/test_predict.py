@@ -3,8 +3,10 @@
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 
 from bochner import (
     BinningFeatures,
@@ -127,3 +129,16 @@ def test_sparse_rows_have_the_bins_of_dense_ones():
     encoded = model.encoder_.encode(rows, np.float64)
     found = model.features_.dot(encoded, model.coef_)
     np.testing.assert_allclose(found, model.features_.dot(encoded.toarray(), model.coef_), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["predict_interval", "decision_function", "predict_set"])
+def test_rows_of_files(method, tmp_path):
+    """As those of the frame, whatever the method."""
+    frame = pd.DataFrame(X, columns=[f"column{j}" for j in range(X.shape[1])])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    if method == "predict_interval":
+        model = KernelMachineRegressor(features="fourier", uncertainty="intervals", random_state=0).fit(frame, Y[:, 0])
+    else:
+        model = KernelMachineClassifier(features="fourier", random_state=0).fit(frame, Y[:, 0] > 0)
+    found = getattr(model, method)
+    assert_allclose(found(tmp_path / "rows.parquet"), found(frame), rtol=1e-6)

@@ -246,7 +246,7 @@ class AnchorFeatures(FeatureMap):
         """Memory of one row's landmarks and weights."""
         return self._most_neighbors * (4 + dtype.itemsize) + 8
 
-    @rowwise()
+    @rowwise(takes_files=False)
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 

@@ -336,7 +336,7 @@ class DenseFeatureMap(DenseFeatures, FeatureMap):
     def check_rows(self, X: Rows) -> None:
         """Raise ValueError where the map does not serve such rows."""
 
-    @rowwise()
+    @rowwise(takes_files=False)
     def transform(self, X: Any) -> NDArray:
         """Compute the features.
 

@@ -266,7 +266,7 @@ class BinningFeatures(FeatureMap):
     def _lookups(self) -> Lookups:
         return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
 
-    @rowwise()
+    @rowwise(takes_files=False)
     def transform(self, X: Any) -> sp.csr_matrix:
         """Compute the features.
 

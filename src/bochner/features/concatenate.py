@@ -190,7 +190,7 @@ class ConcatenatedFeatures(FeatureMap):
         """Memory that a stored row takes, over all maps."""
         return sum(part.stored_bytes(dtype, packed) for part in self.maps_)
 
-    @rowwise()
+    @rowwise(takes_files=False)
     def transform(self, X: Any) -> NDArray | sp.csr_matrix:
         """Compute the features.
 

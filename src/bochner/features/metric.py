@@ -365,7 +365,7 @@ class MetricFeatures(FeatureMap):
         dense = self.dense
         return self.features_.dot(self.metric.coordinates(X), coef) if dense is None else dense.dot(X, coef)
 
-    @rowwise()
+    @rowwise(takes_files=False)
     def transform(self, X: Any) -> Any:
         """Compute the features.
 

@@ -42,7 +42,9 @@ Columns = Callable[[Any], Mapping[str, Any]]
 
 
 def rowwise(
-    columns: str | Callable[[Any], Sequence[str]] | None = None, names: Callable[[Any], Any] | None = None
+    columns: str | Callable[[Any], Sequence[str]] | None = None,
+    names: Callable[[Any], Any] | None = None,
+    takes_files: bool = True,
 ) -> Callable[[Method], Method]:
     """Let a method of a fitted model, written for rows in memory, take rows of any kind as its first argument.
 
@@ -60,6 +62,13 @@ def rowwise(
         columns are name_0, name_1, ...; beside a pair of answers, the second one is "std".
     names : callable, optional
         Names of the columns of the rows that a model needs, or None; by default its `feature_names_in_`.
+    takes_files : bool
+        Whether the method takes files and other sources; else it refuses them itself, as what is no array.
+
+    Raises
+    ------
+    NotFittedError
+        Where the model is not fitted, whatever the rows are.
     """
 
     def decorate(method: Method) -> Method:
@@ -67,10 +76,11 @@ def rowwise(
 
         @wraps(in_memory)
         def call(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
-            out = named.pop("out", None) if has_out else None
-            if out is None and not is_streamed(X):
-                return in_memory(self, X, *arguments, **named)
             check_is_fitted(self)
+            out = named.pop("out", None) if has_out else None
+            is_away = is_streamed(X) if takes_files else is_collection(X)
+            if out is None and not is_away:
+                return in_memory(self, X, *arguments, **named)
             needed = getattr(self, "feature_names_in_", None) if names is None else names(self)
             work = MethodCall.of(self, method.__name__, arguments, named)
             labels = columns(self) if callable(columns) else columns
