@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.data.array_source import ArraySource, Source
+from bochner.data.array_source import ArraySource
 from bochner.data.checkpoint import Checkpoint
 from bochner.data.table import TableEncoder
 from bochner.design.design import Design
@@ -39,11 +39,12 @@ from bochner.estimators.incremental import (
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
 from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
 from bochner.features.device_features import current_device, device_for_fit
 from bochner.features.leaves import fixed, is_dense, resized, seeded
 from bochner.inputs.checks import checked_rows, threads_of
+from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.training import (
     Stream,
     column_units,
@@ -51,7 +52,6 @@ from bochner.inputs.training import (
     encode,
     encoded_source,
     encoder_of,
-    engine_of,
     given,
     given_batch,
     large,
@@ -134,7 +134,7 @@ class Prepared(NamedTuple):
     way: str = "whole"
 
 
-class KernelMachine(IgnoresColumns, KernelParameter):
+class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     """Ridge regression on random features; everything that is not given is selected from the data.
 
     Subclasses say what targets are and which losses there are, by the methods that are abstract here.
@@ -256,8 +256,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         if self._request.needs_all is not None and stream.is_small:
             return self._fit(*stream.gather())
         self._refuse("rows that are read in passes")
-        engine = engine_of(stream)
-        check_checkpoint(engine)
+        check_checkpoint(stream.engine)
         overview = self._scan(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
             return self._fit(*overview.sample)
@@ -266,7 +265,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         design, problem = self._draw_and_plan(rows, choice)
         keep = self._checkpoint_of(stream)
         with self._progress(rows) as advance:
-            passes = design.telling(advance).of(source).by(engine)
+            passes = design.telling(advance).of(source).by(stream.engine)
             ahead = self.solver_ == "cg" or passes.has_one_sum  # else each thread reads for itself
             passes = passes.of(replace(source, ahead=ahead))
             if self.solver_ == "direct":
@@ -299,8 +298,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
             raise ValueError(
                 "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
             )
-        engine = engine_of(stream)
-        check_checkpoint(engine)
+        check_checkpoint(stream.engine)
         dtype, seed, targets = self.coef_.dtype, self._seed(), self._known_targets()
         first = stream.table.sample or FIRST_ROWS
         overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
@@ -312,7 +310,7 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         problem = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
-            design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=engine)
+            design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=stream.engine)
             solution = solve(self.solver_, design, problem, start=self.coef_, keep=self._checkpoint_of(stream))
         self._store_solution(solution)
         self.coef_ = solution.coef
@@ -360,7 +358,11 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         self._refuse_other_targets(target, in_parts=True)
         if self._first is None:
             self._caution_ignored(X, target.weight, "prepare")
-        return self._add(encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets()))
+        source = encoded_source(self.encoder_, X, target.y, target.weight, np.float64, self._known_targets())
+        assert self._sums is not None
+        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
+        self._forget()
+        return self
 
     def _open_part(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Rows of a part, in memory; a warning where a fit has kept no sums that they could be added to."""
@@ -412,16 +414,14 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     def _encode_rows(self, X: Any, target: Target, targets: Targets) -> Prepared:
         """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
         seed, budget = self._seed(), Budget(self.time_limit)
-        self.encoder_ = encode(X, target.weight, with_std=self._request.is_named)
+        self.encoder_ = encode(X, target.weight, self._request.is_named)
         dtype = self._request.dtype(len(target.y), target.weight)
         source = encoded_source(self.encoder_, X, target.y, target.weight, dtype, targets)
         return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
 
     def _scan(self, stream: Stream) -> TableSummary:
         """Look at all rows once."""
-        size = stream.table.sample or sampled_rows(stream.n_columns, current().memory_limit)
-        with progress("Reading statistics of the rows", stream.table.n_rows, bool(self.verbose)) as advance:
-            return scan(stream.table, stream.roles, is_classifier(self), self._seed(), size, advance, engine_of(stream))
+        return stream.scan(self._seed(), is_classifier(self), self.verbose)
 
     def _open_stream(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
@@ -538,10 +538,6 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         """Rows as the fit encoded its own."""
         return encoded_source(self.encoder_, X, target.y, target.weight, self.coef_.dtype, targets)
 
-    def _seed(self) -> int:
-        """Seed of a fit."""
-        return int(check_random_state(self.random_state).randint(2**31))
-
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
         return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
@@ -592,13 +588,6 @@ class KernelMachine(IgnoresColumns, KernelParameter):
         if task.penalty_selected and choice is not None:
             per_weight = choice.model.alpha_per_weight
         return Sums.empty(design, task, per_weight)
-
-    def _add(self, source: Source) -> Self:
-        """Add the rows of a source; what was solved before is forgotten."""
-        assert self._sums is not None
-        self._sums = self._sums.plus(Design(source, self.features_, self._sums.dtype, place=current_device()))
-        self._forget()
-        return self
 
     def _forget(self) -> None:
         for name in [name for name in SOLVED if name in vars(self)]:
@@ -655,31 +644,32 @@ class KernelMachine(IgnoresColumns, KernelParameter):
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sums is not None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _begin(self) -> None:
         """Check the parameters and forget an earlier fit, so that a fit that fails leaves no mixture behind."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
-            delattr(self, name)
+        self._forget_fit()
         check_parameters(self)
         self._sums = self._first = None
         self._has_cautioned = False
 
     # Answers
 
-    def _scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Fitted function at the rows of X, shape (n, K), on so many threads at most."""
-        check_is_fitted(self)
-        return self._mapped(X, self.coef_, self.intercept_, n_jobs)
-
     @single_threaded_blas()
-    def _mapped(
-        self, X: Any, coef: NDArray, intercept: NDArray, n_jobs: int | None, features: FeatureMap | None = None
+    def _scores(
+        self, X: Any, n_jobs: int | None = None, function: Any = None, features: FeatureMap | None = None
     ) -> NDArray[np.float64]:
-        """Any coefficients of the features, or of other ones, (D, K), at the rows of X, shape (n, K)."""
+        """The fitted function at the rows of X, shape (n, K), on so many threads at most; or another one.
+
+        Parameters
+        ----------
+        X : rows in memory
+        n_jobs : int or None
+        function : object with arrays `coef` of shape (D, K) and `intercept` of shape (K,), optional
+            In the place of the fitted one.
+        features : FeatureMap, optional
+            In the place of the fitted one.
+        """
+        check_is_fitted(self)
+        coef, intercept = (self.coef_, self.intercept_) if function is None else (function.coef, function.intercept)
         threads = threads_of(n_jobs)
         X = self._rows(X, reset=False)
         source = rows_to_map(self.encoder_, X, self.coef_.dtype)

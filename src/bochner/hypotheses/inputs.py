@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -12,16 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.data.array_source import ArraySource, Source, rows_of
+from bochner.data.array_source import Source, rows_of
 from bochner.data.table import TableEncoder
-from bochner.data.table_statistic import TableStatistic, has_common_unit
+from bochner.data.table_statistic import TableStatistic
 from bochner.devices.device import device_of, to_host
-from bochner.inputs.checks import checked_rows, is_scaling
-from bochner.inputs.training import Stream, encoder_of, engine_of, given, rows_to_map, sampled_rows
-from bochner.settings import current
+from bochner.inputs.checks import checked_rows, require_scaling
+from bochner.inputs.training import CheckedRows, encoder_of, given
 from bochner.sources.dask_parts import is_collection
-from bochner.sources.scan import TableSummary, scan
-from bochner.sources.stream import StreamSource
 
 ONE = "value"  # name of a column of text or a series without one
 DOUBLE_ROWS = 5_000  # of which permutations often have the same statistic, which rounding is not to tell apart
@@ -119,22 +115,19 @@ class Table:
     ----------
     name : str
         Of the argument, for errors.
+    rows : CheckedRows
     statistic : TableStatistic
         Of all rows.
-    n_rows : int
-    X : array, CSR matrix or data frame
-        All rows, or those of a sample where they are read in passes.
-    stream : Stream or None
-    overview : TableSummary or None
-        Of a stream.
     """
 
     name: str
+    rows: CheckedRows
     statistic: TableStatistic
-    n_rows: int
-    X: Any
-    stream: Stream | None = None
-    overview: TableSummary | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.rows.n_seen
 
     @property
     def names(self) -> list[str]:
@@ -157,17 +150,13 @@ class Table:
 
     def source(self, encoder: TableEncoder) -> Source:
         """All rows, encoded block by block."""
-        if self.stream is None or self.overview is None:
-            return rows_to_map(encoder, self.X, self.dtype)
-        nothing = ArraySource(np.empty((1, 0)), np.empty((1, 0)))
-        encode = partial(encoder.encode, dtype=self.dtype)
-        return StreamSource.of(self.stream.table, self.stream.roles, self.overview, encode, nothing)
+        return self.rows.encoded(encoder, self.dtype).source
 
     def sampled(self, encoder: TableEncoder, size: int, rng: np.random.Generator) -> Any:
         """At most `size` rows, drawn at random and encoded."""
-        n = self.X.shape[0]
-        rows = np.sort(rng.choice(n, min(size, n), replace=False))
-        return encoder.encode(rows_of(self.X, rows), self.dtype)
+        n = self.rows.X.shape[0]
+        drawn = np.sort(rng.choice(n, min(size, n), replace=False))
+        return encoder.encode(rows_of(self.rows.X, drawn), self.dtype)
 
 
 def open_table(X: Any, name: str, seed: int, column: str | None = None) -> Table:
@@ -190,24 +179,14 @@ def open_table(X: Any, name: str, seed: int, column: str | None = None) -> Table
         Where there are fewer than 4 rows, and as of `fit`.
     """
     X, _, _, stream = given(as_table(X, name, column), None, None)
-    if stream is not None:
-        return _looked_at(stream, name, seed)
-    X = checked_rows(TableEncoder(), X, reset=True)
-    return Table(name, TableStatistic.of(X), _enough(X.shape[0], name), X)
-
-
-def _looked_at(stream: Stream, name: str, seed: int) -> Table:
-    """A table that is read in passes, after the first of them."""
-    stream = replace(stream, table=replace(stream.table, sample=None))
-    size = sampled_rows(stream.n_columns, current().memory_limit)
-    overview = scan(stream.table, stream.roles, False, seed, size, engine=engine_of(stream))
-    return Table(name, overview.table, _enough(overview.n_seen, name), overview.sample[0], stream, overview)
-
-
-def _enough(n_rows: int, name: str) -> int:
-    if n_rows < 4:
-        raise ValueError(f"{name} has {n_rows} rows: a test needs 4 or more.")
-    return n_rows
+    if stream is None:
+        rows = CheckedRows(checked_rows(TableEncoder(), X, reset=True))
+    else:
+        rows = CheckedRows.of(stream.without_sample(), seed)
+    table = Table(name, rows, TableStatistic.of(rows.X) if rows.summary is None else rows.summary.table)
+    if table.n_rows < 4:
+        raise ValueError(f"{name} has {table.n_rows} rows: a test needs 4 or more.")
+    return table
 
 
 def common_encoder(A: Table, B: Table, standardize: bool | str) -> TableEncoder:
@@ -257,6 +236,5 @@ def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableE
     ValueError
         Where `standardize` is none of True, False and "auto".
     """
-    if not is_scaling(standardize):
-        raise ValueError(f'standardize must be True, False or "auto", got {standardize!r}.')
-    return encoder_of(statistic, not has_common_unit(statistic) if standardize == "auto" else bool(standardize))
+    require_scaling(standardize)
+    return encoder_of(statistic, standardize)

@@ -64,9 +64,10 @@ def normalised_weights(weight: NDArray | None) -> NDArray | None:
     return None if weight is None else weight / weight.max()
 
 
-def is_scaling(standardize: Any) -> bool:
-    """Whether a parameter `standardize` is True, False or "auto"."""
-    return isinstance(standardize, str | int | np.bool_) and standardize in (True, False, "auto")
+def require_scaling(standardize: Any) -> None:
+    """Raise ValueError where a parameter `standardize` is none of True, False and "auto"."""
+    if not isinstance(standardize, str | int | np.bool_) or standardize not in (True, False, "auto"):
+        raise ValueError(f'standardize must be True, False or "auto", got {standardize!r}.')
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:

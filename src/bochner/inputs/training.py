@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -17,9 +17,12 @@ from bochner.data.array_source import ArraySource, as_it_is
 from bochner.data.encodings import NumberColumns
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import is_frame
-from bochner.data.table_statistic import TableStatistic
+from bochner.data.table_statistic import TableStatistic, has_common_unit
+from bochner.design.design import Design
 from bochner.engines.base import Engine
 from bochner.engines.current import current_engine
+from bochner.engines.local import LOCAL
+from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.features.base import Rows as EncodedRows
 from bochner.features.leaves import leaves
@@ -32,8 +35,9 @@ from bochner.sources.dask_parts import CollectionPart, active_engine, is_collect
 from bochner.sources.memory import caution_text, of_arrays
 from bochner.sources.opening import is_streamed, open_selected, open_source
 from bochner.sources.rows import Roles, Rows
-from bochner.sources.scan import read_all
+from bochner.sources.scan import TableSummary, read_all, scan
 from bochner.sources.schema import Selection
+from bochner.sources.stream import StreamSource
 
 CELL_BYTES, ROW_BYTES = 12, 300  # of a row in memory: its columns as they came and encoded; targets, hashes, bins
 AROUND = 1.5  # of what rows in memory take, over the rows alone
@@ -41,6 +45,7 @@ GATHERED_SHARE = 2  # of a memory limit, one part may be taken by rows in memory
 SAMPLE_SHARE = 16  # of a memory limit, one part is for the sample
 FEWEST_SAMPLED = 5_000
 AnyRows = TypeVar("AnyRows", Rows, Batch)
+Map = TypeVar("Map", bound=FeatureMap)
 
 
 def row_bytes(n_columns: int) -> int:
@@ -118,13 +123,13 @@ class Stream:
     ----------
     table : TableSource
     roles : Roles
-    engine : Engine or None
-        What reads it; None for that of the settings.
+    engine : Engine
+        What reads it.
     """
 
     table: TableSource
     roles: Roles
-    engine: Any = None
+    engine: Engine = field(default_factory=current_engine)
 
     @property
     def n_columns(self) -> int:
@@ -141,21 +146,38 @@ class Stream:
     @property
     def is_gathered(self) -> bool:
         """Whether it is read into memory as a whole, and not by others."""
-        return self._is_within(elsewhere=engine_of(self).is_remote)
+        return self._is_within(elsewhere=self.engine.is_remote)
 
     def _is_within(self, elsewhere: bool) -> bool:
         n_rows = self.table.n_rows
         small = n_rows is not None and gathers(n_rows, self.n_columns, current().memory_limit, elsewhere)
         return small and self.table.sample is None
 
+    def without_sample(self) -> Stream:
+        """The same table, all of whose rows are read, not first ones that stand for all."""
+        return replace(self, table=replace(self.table, sample=None))
+
     def gather(self) -> Batch:
         """All rows."""
         return read_all(self.table, self.roles)
 
+    def scan(self, seed: int, labels: bool = False, verbose: Any = False, what: str = "the rows") -> TableSummary:
+        """Read all rows once, or the first ones where these stand for all, for their statistics and a sample of them.
 
-def engine_of(stream: Stream) -> Engine:
-    """What runs the passes over a table: its own engine, or that of the settings."""
-    return stream.engine or current_engine()
+        Parameters
+        ----------
+        seed : int
+            Of the sample.
+        labels : bool
+            Whether targets are labels.
+        verbose : bool or int
+            Whether to show progress.
+        what : str
+            What the rows are called there.
+        """
+        size = self.table.sample or sampled_rows(self.n_columns, current().memory_limit)
+        with progress(f"Reading statistics of {what}", self.table.n_rows, bool(verbose)) as advance:
+            return scan(self.table, self.roles, labels, seed, size, advance, self.engine)
 
 
 class Given(NamedTuple):
@@ -190,7 +212,7 @@ def given(X: Any, y: Any, sample_weight: Any, without: str = "refuse") -> Given:
         named = roles(y, sample_weight)
         _refuse_text_by_mistake(table, named)
         own = any(isinstance(part, CollectionPart) for part in table.parts[:1])
-        stream = Stream(table, named, active_engine() if own else None)
+        stream = Stream(table, named, active_engine() if own else current_engine())
     else:
         return _in_memory(X, y, sample_weight)
     stream = replace(stream, roles=replace(stream.roles, without=without))
@@ -246,13 +268,13 @@ def _in_memory(X: Any, y: Any, sample_weight: Any) -> Given:
     return Given(frame.drop(names).to_native(), *taken)
 
 
-def large(X: Any, y: NDArray, weight: NDArray | None) -> Stream | None:
+def large(X: Any, y: NDArray | None, weight: NDArray | None, without: str = "refuse") -> Stream | None:
     """Checked rows in memory as a stream, where they are too many for copies and marks of all of them; else None."""
     n_rows, n_columns = X.shape
     held = X.nnz // max(n_rows, 1) if sp.issparse(X) else n_columns
     if gathers(n_rows, held, current().memory_limit):
         return None
-    return Stream(of_arrays(X, y, weight), Roles(None, one_target=np.ndim(y) == 1))
+    return Stream(of_arrays(X, y, weight), Roles(None, one_target=y is not None and y.ndim == 1, without=without))
 
 
 def given_batch(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -311,7 +333,111 @@ def _no_names(X: Any, Y: Any) -> Any:
     return np.array(Y, dtype=object) if not isinstance(Y, str) and len(Y) == (shape or (0,))[0] else Y
 
 
-def encode(X: Any, weights: NDArray | None, with_std: bool) -> TableEncoder:
+class TrainingSet(NamedTuple):
+    """Rows to learn from, encoded.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    source : Source
+        All of them, encoded block by block; read in passes where they are many.
+    sample : ArraySource
+        The same, or a sample of them in memory, by which choices are made.
+    n_rows : int
+    engine : Engine
+        What runs the passes.
+    """
+
+    encoder: TableEncoder
+    source: Any
+    sample: ArraySource
+    n_rows: int
+    engine: Engine = LOCAL
+
+    def drawn(self, features: Map, seed: int) -> Map:
+        """Draw a map for the encoded columns, and show it a sample of the rows; the map."""
+        draw(features, self.encoder, self.sample, seed)
+        return features
+
+    def design(self, features: FeatureMap, dtype: DTypeLike = np.float32, **options: Any) -> Design:
+        """All rows seen through a map."""
+        return Design(self.source, features, dtype, engine=self.engine, **options)
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """Rows to learn from, checked and not encoded yet.
+
+    Attributes
+    ----------
+    X : array, CSR matrix or data frame
+        All rows, or a sample of those of a stream.
+    y : array or None
+        Their targets.
+    weight : array of shape (n,) or None
+    stream : Stream or None
+        Where the rows are read from, if not all of them are in memory.
+    summary : TableSummary or None
+        Of all rows of the stream.
+    """
+
+    X: Any
+    y: NDArray | None = None
+    weight: NDArray | None = None
+    stream: Stream | None = None
+    summary: TableSummary | None = None
+
+    @classmethod
+    def of(cls, stream: Stream, seed: int, labels: bool = False, verbose: Any = False, what: str = "the rows") -> Self:
+        """Those of a stream, which is read once; parameters as in `Stream.scan`."""
+        summary = stream.scan(seed, labels, verbose, what)
+        return cls(*summary.sample, stream, summary)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of rows: all of them, or the first ones where these stand for all."""
+        return self.X.shape[0] if self.summary is None else self.summary.n_seen
+
+    def encoder(self, standardize: bool | str) -> TableEncoder:
+        """The encoder that is learned from all rows; `standardize` as in `encode`."""
+        if self.summary is None:
+            return encode(self.X, self.weight, standardize)
+        return encoder_of(self.summary.table, standardize)
+
+    def encoded(
+        self,
+        encoder: TableEncoder,
+        dtype: DTypeLike,
+        targets: Callable[[NDArray], NDArray] = as_it_is,
+        encode: Callable[[Any], Any] | None = None,
+    ) -> TrainingSet:
+        """The rows as numbers.
+
+        Parameters
+        ----------
+        encoder : TableEncoder
+        dtype : dtype
+            Of the encoded rows.
+        targets : callable
+            Turns targets of some rows into an array of shape (b, K).
+        encode : callable, optional
+            What becomes of blocks of all rows, in the place of the encoder.
+        """
+        y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
+        sample = encoded_source(encoder, self.X, y, self.weight, dtype, targets)
+        if self.stream is None or self.summary is None:
+            source = sample if encode is None else ArraySource(self.X, y, self.weight, encode, targets)
+            return TrainingSet(encoder, source, sample, sample.n_rows)
+        table, summary, sample = self.stream.table, self.summary, sample.encoded(dtype)
+        if encode is None and table.sample is None and summary.n_rows == sample.n_rows:
+            return TrainingSet(encoder, sample, sample, sample.n_rows)
+        n_rows = summary.n_rows or table.expected or summary.n_seen
+        total, read = summary.weight * n_rows / summary.n_seen, encode or partial(encoder.encode, dtype=np.dtype(dtype))
+        all_rows = StreamSource.of(table, self.stream.roles, summary, read, sample, targets, total)
+        return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
+
+
+def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEncoder:
     """Fit the encoder of a table; ValueError where nothing is in it.
 
     Parameters
@@ -319,14 +445,18 @@ def encode(X: Any, weights: NDArray | None, with_std: bool) -> TableEncoder:
     X : array, sparse matrix or data frame of shape (n, d)
         Checked.
     weights : array of shape (n,) or None
-    with_std : bool
-        Whether columns of numbers get unit variance.
+    standardize : bool or "auto"
+        Whether columns of numbers get unit variance; "auto" for yes unless all are numbers of one unit, as pixels.
     """
-    return _checked(TableEncoder(with_std=with_std).fit(X, sample_weight=normalised_weights(weights)))
+    encoder = TableEncoder(with_std=bool(standardize)).fit(X, sample_weight=normalised_weights(weights))
+    by_unit = isinstance(standardize, str) and has_common_unit(encoder.statistic_)
+    return encoder_of(encoder.statistic_, False) if by_unit else _checked(encoder)
 
 
-def encoder_of(statistic: TableStatistic, with_std: bool) -> TableEncoder:
+def encoder_of(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
     """The encoder of rows that a statistic is of; otherwise as `encode`."""
+    by_unit = isinstance(standardize, str)
+    with_std = not has_common_unit(statistic) if by_unit else bool(standardize)
     return _checked(TableEncoder.of(statistic, with_std=with_std))
 
 

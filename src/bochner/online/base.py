@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.array_source import ArraySource, Block
@@ -23,10 +22,11 @@ from bochner.engines.local import at_most
 from bochner.estimators.incremental import IgnoresColumns
 from bochner.estimators.parameters import check_parameter
 from bochner.features import FourierFeatures
-from bochner.features.base import FeatureMap, KernelParameter
+from bochner.features.base import FeatureMap
 from bochner.features.device_features import current_device
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows, threads_of
+from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.training import Stream, column_units, draw, encoded_source, given, rows_to_map
 from bochner.kernels import Kernel
 from bochner.notices import warn
@@ -48,7 +48,7 @@ class Labelled(NamedTuple):
     weight: NDArray | None
 
 
-class OnlineKernelMachine(IgnoresColumns, KernelParameter):
+class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
     """Ridge regression on dense random features, one block of rows after the other."""
 
     _sums: RecursiveSums | None = None
@@ -188,7 +188,7 @@ class OnlineKernelMachine(IgnoresColumns, KernelParameter):
 
     def _fix(self, rows: list[Labelled]) -> None:
         """Choose the encoding of the columns, the kernel and the features, and begin to sum."""
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = self._seed()
         encoder = self._encoder(rows)
         weights = [np.ones(len(one.y)) if one.weight is None else one.weight for one in rows]
         self._fix_targets(np.concatenate([one.y for one in rows]), np.concatenate(weights))
@@ -286,8 +286,7 @@ class OnlineKernelMachine(IgnoresColumns, KernelParameter):
 
     def _begin(self) -> None:
         """Check the parameters and forget an earlier fit."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
-            delattr(self, name)
+        self._forget_fit()
         self._sums, self._history, self._solution, self._held = None, None, None, None
         self._pending, self._n_fixed, self._has_cautioned = [], 0, False
         self._check()
@@ -328,11 +327,6 @@ class OnlineKernelMachine(IgnoresColumns, KernelParameter):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._sums is not None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 @dataclass

@@ -17,7 +17,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
 from bochner.inputs.checks import caution_unlabelled, require_target
 from bochner.inputs.targets import Signs
-from bochner.inputs.training import Stream, engine_of, given, given_batch
+from bochner.inputs.training import Stream, given, given_batch
 from bochner.online.base import Labelled, OnlineKernelMachine
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import scan
@@ -314,6 +314,6 @@ def _named_roles(stream: Stream) -> tuple[Any, Any]:
 
 def _classes_of(stream: Stream) -> NDArray:
     """All labels of a stream, by a pass over it."""
-    labels = list(scan(stream.table, stream.roles, True, 0, 1, engine=engine_of(stream)).classes or {})
+    labels = list(scan(stream.table, stream.roles, True, 0, 1, engine=stream.engine).classes or {})
     text = any(isinstance(label, str) for label in labels)
     return np.sort(np.array(labels, dtype=object if text else None))

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.data.columns import missing_targets
-from bochner.design.design import Design
 from bochner.engines.progress import progress
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
+from bochner.inputs.training import TrainingSet
 from bochner.semisupervised.smoothers import Graph, Poisson, Smooth, Smoother, SmoothRidge, Spreading, graph_of
 from bochner.sources.opening import is_streamed
-from bochner.unsupervised.base import Opened, RowModel
+from bochner.unsupervised.base import RowModel
 
 UNLABELLED = -1
 TEXT_OF_MARKS = "-1", "-1.0", "nan", "None"
@@ -59,7 +59,7 @@ class SemiSupervised(RowModel):
         rows = self._open(X, sample_weight, seed, dtype, y=y)
         self.features_ = self._landmarks(rows, seed)
         with progress("Reading the graph", rows.n_rows, bool(self.verbose)) as advance:
-            design = Design(rows.source, self.features_, dtype, advance, fixed=True, engine=rows.engine)
+            design = rows.design(self.features_, dtype, advance=advance, fixed=True)
             graph = graph_of(design, rows.source.n_outputs)
         self.n_labelled_ = len(graph.number)
         return graph
@@ -75,7 +75,7 @@ class SemiSupervised(RowModel):
 
     _may_flow = False
 
-    def _landmarks(self, rows: Opened, seed: int) -> AnchorFeatures:
+    def _landmarks(self, rows: TrainingSet, seed: int) -> AnchorFeatures:
         """The map to landmarks, which are found in a sample of the rows."""
         features = self.features
         if isinstance(features, str):
@@ -85,7 +85,7 @@ class SemiSupervised(RowModel):
             features = AnchorFeatures(wanted, "auto", random_state=seed)
         elif not isinstance(features, AnchorFeatures):
             raise TypeError(f"features must be AnchorFeatures or 'auto', got {type(features).__name__}.")
-        return self._drawn(seeded(features, seed), rows, seed)
+        return rows.drawn(seeded(features, seed), seed)
 
     def _candidates(self, flows: bool) -> list[Smoother]:
         """Ways to a function, to choose from by values left out: one, where it is named or there are few targets."""

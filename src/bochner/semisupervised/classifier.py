@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
@@ -260,7 +260,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         array of shape (n,) or (n, K)
             For two classes the score of ``classes_[1]`` less the other, positive where that is predicted.
         """
-        check_is_fitted(self)
         scores = self._values(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -278,7 +277,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         -------
         array of shape (n,), or Path
         """
-        check_is_fitted(self)
         return self.classes_[self._values(X).argmax(axis=1)]
 
     @rowwise(class_columns)
@@ -296,7 +294,6 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
         array of shape (n, K), or Path
             In the order of `classes_`.
         """
-        check_is_fitted(self)
         return self._probabilities(self._values(X))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
@@ -194,7 +194,6 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
         -------
         array of shape (n,) or (n, K), or Path
         """
-        check_is_fitted(self)
         return self._numbers(self._values(X))
 
     def __sklearn_tags__(self) -> Any:

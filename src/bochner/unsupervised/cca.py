@@ -14,23 +14,18 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from bochner.data.weights import checked_weight
 from bochner.design.moments import Moments
 from bochner.devices.conversion import any_arrays
-from bochner.engines.base import Engine
 from bochner.engines.blas import single_threaded_blas
-from bochner.engines.local import LOCAL
 from bochner.engines.progress import progress
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import checked_rows
-from bochner.inputs.training import Given, columns_apart, draw, engine_of, rows_to_map
+from bochner.inputs.training import CheckedRows, Given, TrainingSet, columns_apart, rows_to_map
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel, map_for
 from bochner.unsupervised.paired_tables import (
+    Encode,
     Halves,
     Pairs,
-    Table,
     given_pair,
-    held_table,
-    looked_at,
-    read_table,
     second_table,
     sum_halves,
 )
@@ -160,43 +155,49 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         self._begin()
         seed = self._seed()
         first, second = given_pair(X, y, sample_weight)
-        tables, dtype, engine = self._tables(first, second, seed)
-        x, other = tables
+        x, other, dtype = self._tables(first, second, seed)
         self.encoder_, self.features_ = x.encoder, self._map(x, (self.features, self.kernel), seed)
         self.y_encoder_, self.y_features_ = other.encoder, self._map(other, (self.y_features, self.y_kernel), seed + 1)
         pairs, maps = Pairs(x.source, other.source), (self.features_, self.y_features_)
         with progress("Summing moments", pairs.n_rows, bool(self.verbose)) as advance:
-            halves = sum_halves(pairs, maps, dtype, seed, engine, advance)
+            halves = sum_halves(pairs, maps, dtype, seed, x.engine, advance)
         distinct = x.sample.row_hashes()[x.sample.weights > 0]
         self._solve(halves, len(np.unique(distinct)) >= FEWEST_HALVED)
         return self
 
-    def _tables(self, first: Given, second: Given, seed: int) -> tuple[tuple[Table, Table], np.dtype, Engine]:
-        """Both tables with their encoders, in double precision where their rows are few, and what reads them."""
+    def _tables(self, first: Given, second: Given, seed: int) -> tuple[TrainingSet, TrainingSet, np.dtype]:
+        """Both tables, and the precision of their features, double where their rows are few."""
         if first.stream is None or second.stream is None:
             X, y = checked_rows(self, first.X, reset=True), second.X
             check_consistent_length(X, y)
             weight, dtype = checked_weight(first.weight, X), np.dtype("f8" if X.shape[0] <= DOUBLE_ROWS else "f4")
-            x = held_table(X, weight, self._encoder(X, weight), dtype, hashed=True)
-            return (x, held_table(y, weight, self._encoder(y, weight), dtype, hashed=False)), dtype, LOCAL
-        streams, dtype = (first.stream, second.stream), np.dtype(np.float32)
-        seen = [looked_at(one, what, seed, bool(self.verbose)) for one, what in zip(streams, "Xy", strict=True)]
-        if seen[0].n_rows != seen[1].n_rows:
+            return *self._encoded(CheckedRows(X, weight=weight), CheckedRows(y, weight=weight), dtype), dtype
+        streams = first.stream.without_sample(), second.stream.without_sample()
+        x, other = (
+            CheckedRows.of(one, seed, verbose=self.verbose, what=what) for one, what in zip(streams, "Xy", strict=True)
+        )
+        if x.n_seen != other.n_seen:
             raise ValueError(
-                f"X and y have inconsistent numbers of rows, {seen[0].n_rows:,} and {seen[1].n_rows:,}: give two "
+                f"X and y have inconsistent numbers of rows, {x.n_seen:,} and {other.n_seen:,}: give two "
                 "tables of the same rows."
             )
-        validate_data(self, seen[0].sample.X, reset=True, skip_check_array=True)
-        x, other = (
-            read_table(one, own, self._scaled(own.table), dtype, hashed)
-            for one, own, hashed in zip(streams, seen, (True, False), strict=True)
-        )
-        return (x, other), dtype, engine_of(first.stream)
+        validate_data(self, x.X, reset=True, skip_check_array=True)
+        dtype = np.dtype(np.float32)
+        return *self._encoded(x, other, dtype), dtype
 
-    def _map(self, table: Table, wanted: tuple[Any, Any], seed: int) -> FeatureMap:
+    def _encoded(self, first: CheckedRows, second: CheckedRows, dtype: np.dtype) -> tuple[TrainingSet, TrainingSet]:
+        """Both tables encoded, rows of the first one with their hashes."""
+        encoders = [rows.encoder(self.standardize) for rows in (first, second)]
+        encodes = [Encode(encoder, dtype, hashed) for encoder, hashed in zip(encoders, (True, False), strict=True)]
+        x, y = (
+            rows.encoded(encoder, dtype, encode=encode)
+            for rows, encoder, encode in zip((first, second), encoders, encodes, strict=True)
+        )
+        return x, y
+
+    def _map(self, table: TrainingSet, wanted: tuple[Any, Any], seed: int) -> FeatureMap:
         """The drawn map of one table."""
-        features = map_for(*wanted, table.sample, seed, LANDMARKS)
-        draw(features, table.encoder, table.sample, seed)
+        features = table.drawn(map_for(*wanted, table.sample, seed, LANDMARKS), seed)
         if features.dense is None:
             raise ValueError("KernelCCA needs dense features on both sides: give FourierFeatures or NystroemFeatures.")
         return features

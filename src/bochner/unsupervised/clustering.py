@@ -24,9 +24,10 @@ from bochner.features.binning import hashed, hashed_bins
 from bochner.features.distances import median_distance, median_gaussian, paired_rows
 from bochner.features.leaves import seeded
 from bochner.features.transformer import as_map
+from bochner.inputs.training import TrainingSet
 from bochner.kernels import Laplacian
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import Opened, RowModel
+from bochner.unsupervised.base import RowModel
 
 NAMES = "anchors", "fourier", "binning"
 NEIGHBORS = 4  # anchors of a row: of 3 to 5 the most steady on pictures of digits
@@ -88,7 +89,7 @@ class Clusterer(ClusterMixin, RowModel):
         seed = self._seed()
         rows = self._open(X, sample_weight, seed)
         self._require_rows(rows)
-        self.features_ = self._drawn(map_of(self.features, rows, seed), rows, seed)
+        self.features_ = rows.drawn(map_of(self.features, rows, seed), seed)
         self._find_directions(rows, self.features_)
         blocks = Blocks(rows.source, Design(rows.source, self.features_).block_rows, np.dtype(np.float32))
         parts = [(self._coordinates(X), weight) for X, _, weight in blocks]
@@ -99,7 +100,7 @@ class Clusterer(ClusterMixin, RowModel):
         self._finish(weight)
         return self
 
-    def _require_rows(self, rows: Opened) -> None:
+    def _require_rows(self, rows: TrainingSet) -> None:
         """Refuse more clusters than rows, before the passes."""
         counted = int(np.count_nonzero(rows.sample.weights))
         if rows.n_rows == rows.sample.n_rows and counted < self.n_clusters:
@@ -109,7 +110,7 @@ class Clusterer(ClusterMixin, RowModel):
             )
 
     @abstractmethod
-    def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
+    def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
         """Find what coordinates are, in passes over the rows."""
 
     @abstractmethod
@@ -227,10 +228,10 @@ class SpectralClustering(Clusterer):
             verbose=verbose,
         )
 
-    def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
+    def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
         k = int(self.n_clusters)
         if is_anchored(features):
-            graph = AnchorGraph(sum_graph(self._design(rows, features)))
+            graph = AnchorGraph(sum_graph(rows.design(features)))
             self.eigenvalues_, vectors = graph.eigenvectors(k)
             self.projection_ = graph.root[:, np.newaxis] * vectors / np.sqrt(self.eigenvalues_)
             return
@@ -327,7 +328,7 @@ class KernelKMeans(Clusterer):
             verbose=verbose,
         )
 
-    def _find_directions(self, rows: Opened, features: FeatureMap) -> None:
+    def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
         gram, sums, total = self._sums(rows, features)
         self.mean_ = sums / total
         centred = gram - total * np.outer(self.mean_, self.mean_)
@@ -337,9 +338,9 @@ class KernelKMeans(Clusterer):
         self.components_ = found[:, kept] if kept.any() else np.zeros((len(centred), 1))
         self._left = max(float(np.trace(centred) - values[kept].sum()), 0.0)
 
-    def _sums(self, rows: Opened, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
+    def _sums(self, rows: TrainingSet, features: FeatureMap) -> tuple[NDArray, NDArray, float]:
         """Z'WZ, Z'w and the sum of the weights w."""
-        design = self._design(rows, features)
+        design = rows.design(features)
         if is_anchored(features):
             found = sum_graph(design)
             return found.gram.toarray(), found.degree, float(found.degree.sum())
@@ -378,7 +379,7 @@ def _gram(Z: Any, weight: NDArray) -> NDArray:
     return product(np.ascontiguousarray(scaled.T), scaled)
 
 
-def map_of(features: Any, rows: Opened, seed: int) -> FeatureMap:
+def map_of(features: Any, rows: TrainingSet, seed: int) -> FeatureMap:
     """Return a map that is not drawn yet: a copy of the one given, or one by name, of the scale of the rows.
 
     A Gaussian kernel gets the lengthscale with which it is exp(-1) at the median squared distance of two rows, a
@@ -387,7 +388,7 @@ def map_of(features: Any, rows: Opened, seed: int) -> FeatureMap:
     Parameters
     ----------
     features : FeatureMap, scikit-learn transformer, or one of "anchors", "fourier", "binning"
-    rows : Opened
+    rows : TrainingSet
     seed : int
         Of a map that has none.
     """
@@ -414,7 +415,7 @@ def bounded(features: FeatureMap) -> FeatureMap:
     return hashed(features, MOST_COLUMNS) if isinstance(inner, BinningFeatures) and not inner.n_buckets else features
 
 
-def mapped(rows: Opened, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:
+def mapped(rows: TrainingSet, features: FeatureMap) -> Iterator[tuple[Any, NDArray]]:
     """Yield features of blocks of the rows, an array or sparse rows of shape (b, D), and the weights."""
     block_rows = Design(rows.source, features).block_rows
     for X, _, weight in Blocks(rows.source, block_rows, np.dtype(np.float32)):

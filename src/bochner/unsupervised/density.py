@@ -14,8 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.devices.conversion import any_arrays
+from bochner.inputs.training import TrainingSet
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import Opened, RowModel
+from bochner.unsupervised.base import RowModel
 
 MOST_POINTS = 1 << 24
 STEPS = 4.0, 3.0, 2.0  # grid points in a bandwidth: the first that the grid's size allows
@@ -169,7 +170,7 @@ class KernelDensity(RowModel):
         summary = self.encoder_.statistic_.summary
         return np.sqrt(summary.squares / summary.weight)
 
-    def _factor(self, rule: str, rows: Opened, rng: np.random.Generator) -> float:
+    def _factor(self, rule: str, rows: TrainingSet, rng: np.random.Generator) -> float:
         """Bandwidth over the standard deviations, by a rule."""
         sample, d = rows.sample, self.n_features_in_
         own = sample.weights[sample.weights > 0]
@@ -179,7 +180,7 @@ class KernelDensity(RowModel):
             return float(scott * (4 / (d + 2)) ** (1 / (d + 4)))
         return float(scott if rule == "scott" else scott * self._best_multiple(rows, rng))
 
-    def _best_multiple(self, rows: Opened, rng: np.random.Generator) -> float:
+    def _best_multiple(self, rows: TrainingSet, rng: np.random.Generator) -> float:
         """The multiple of Scott's bandwidth under which one half of the sampled rows makes the other most likely."""
         X, _, weight = rows.sample.sample(JUDGED_ROWS, rng).whole()
         half = rng.permutation(len(X)) % 2 == 0
@@ -212,7 +213,6 @@ class KernelDensity(RowModel):
         -------
         array of shape (n,)
         """
-        check_is_fitted(self)
         if self._table is None:
             self._table = self.grid_.table()
         table = self._table

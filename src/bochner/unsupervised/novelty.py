@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
@@ -21,10 +20,11 @@ from bochner.features.base import DenseFeatures, Rows
 from bochner.features.binning import BinningFeatures
 from bochner.features.distances import median, median_distance, pair_distances, paired_rows
 from bochner.features.fourier import FourierFeatures
+from bochner.inputs.training import TrainingSet
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.posterior import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import Opened, RowModel
+from bochner.unsupervised.base import RowModel
 
 PANEL, BLOCK_ROWS = 256, 4096
 KNOTS = 256
@@ -169,7 +169,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         sample = sample.astype(self._dtype)
         self._draw_maps(rows, seed)
         self.leverage_ = Leverage.of(posterior_of(*self._moments(rows)), self._dtype)
-        counts = count_rows(self._design(rows, self.bins_, self._dtype))
+        counts = count_rows(rows.design(self.bins_, self._dtype))
         self.familiarity_ = familiarity(counts).astype(self._dtype)[:, np.newaxis]
         left = self._left_out(sample, weight, counts)
         self.leverage_table_, self.bin_table_ = (tail_table(own, weight) for own in left)
@@ -202,19 +202,19 @@ class NoveltyDetector(OutlierMixin, RowModel):
             raise ValueError(f'contamination must be "auto", or above 0 and at most 0.5, got {share!r}.')
         return float(share)
 
-    def _draw_maps(self, rows: Opened, seed: int) -> None:
+    def _draw_maps(self, rows: TrainingSet, seed: int) -> None:
         """Draw both maps, with lengthscales by the distances of pairs."""
         few = paired_rows(rows.sample, seed)
         smooth = Gaussian(float(self.scale) * median_distance(*few))
         rough = Laplacian(float(self.scale) * bin_lengthscale(*few))
         features = FourierFeatures(smooth, self.n_components, random_state=seed)
-        self.features_: FourierFeatures = self._drawn(features, rows, seed)
+        self.features_: FourierFeatures = rows.drawn(features, seed)
         bins = BinningFeatures(rough, self.n_grids, random_state=seed)
-        self.bins_: BinningFeatures = self._drawn(bins, rows, seed)
+        self.bins_: BinningFeatures = rows.drawn(bins, seed)
 
-    def _moments(self, rows: Opened) -> tuple[Any, float]:
+    def _moments(self, rows: TrainingSet) -> tuple[Any, float]:
         """Moments of the Fourier features, and the ridge term on them."""
-        moments = self._design(rows, self.features_, self._dtype).moments()
+        moments = rows.design(self.features_, self._dtype).moments()
         return moments, float(self.ridge) * moments.weight
 
     def _left_out(self, sample: Any, weight: NDArray, counts: NDArray) -> tuple[NDArray, NDArray]:
@@ -257,7 +257,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
         array of shape (n,)
             Near 0 for the most normal rows; -4.6 where a hundredth of the rows are as suspicious.
         """
-        check_is_fitted(self)
         return self._mapped(X, self.score_encoded, self._dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

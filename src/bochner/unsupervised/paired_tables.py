@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from bochner.data.array_source import ArraySource, as_it_is
+from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
@@ -21,33 +21,14 @@ from bochner.design.moments import Moments
 from bochner.design.reductions import READING_BYTES, SumOverRows, factor_bytes, require_factor_memory
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
-from bochner.engines.progress import Advance, progress
+from bochner.engines.progress import Advance
 from bochner.features.base import DenseFeatures, FeatureMap
 from bochner.inputs.checks import refuse_lazy
-from bochner.inputs.training import Given, Stream, columns_apart, encoded_source, engine_of, given, sampled_rows
-from bochner.settings import current
+from bochner.inputs.training import Given, Stream, columns_apart, given
 from bochner.sources.memory import of_arrays
 from bochner.sources.opening import is_streamed
 from bochner.sources.rows import Roles
-from bochner.sources.scan import TableSummary, scan
 from bochner.sources.stream import PartRange, StreamSource
-
-
-class Table(NamedTuple):
-    """One of two tables.
-
-    Attributes
-    ----------
-    source : ArraySource or StreamSource
-        All rows, encoded block by block.
-    sample : ArraySource
-        The same, or a sample of them in memory, encoded.
-    encoder : TableEncoder
-    """
-
-    source: Any
-    sample: ArraySource
-    encoder: TableEncoder
 
 
 def given_pair(X: Any, y: Any, sample_weight: Any) -> tuple[Given, Given]:
@@ -96,28 +77,6 @@ def second_table(y: Any) -> Any:
     y = check_array(checked_sparse(y), accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name="y")
     require_finite(y)
     return y
-
-
-def held_table(X: Any, weight: Any, encoder: TableEncoder, dtype: np.dtype, hashed: bool) -> Table:
-    """A table in memory."""
-    nothing = np.empty((X.shape[0], 0))
-    source = ArraySource(X, nothing, weight, Encode(encoder, dtype, hashed))
-    return Table(source, encoded_source(encoder, X, nothing, weight, dtype, as_it_is), encoder)
-
-
-def looked_at(stream: Stream, what: str, seed: int, show: bool) -> TableSummary:
-    """What all rows of a stream are like."""
-    table, size = stream.table, sampled_rows(stream.n_columns, current().memory_limit)
-    with progress(f"Reading statistics of {what}", table.n_rows, show) as advance:
-        return scan(replace(table, sample=None), stream.roles, False, seed, size, advance, engine_of(stream))
-
-
-def read_table(stream: Stream, seen: TableSummary, encoder: TableEncoder, dtype: np.dtype, hashed: bool) -> Table:
-    """A table that is read in passes, after the look at all of it."""
-    X, _, weight = seen.sample
-    sample = encoded_source(encoder, X, np.empty((X.shape[0], 0)), weight, dtype, as_it_is).encoded(dtype)
-    source = StreamSource.of(stream.table, stream.roles, seen, Encode(encoder, dtype, hashed), sample)
-    return Table(source, sample, encoder)
 
 
 class Hashed(NamedTuple):

@@ -32,11 +32,11 @@ from bochner.features.base import FeatureMap
 from bochner.features.distances import median_gaussian
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows
-from bochner.inputs.training import encoded_source, given_batch
+from bochner.inputs.training import TrainingSet, encoded_source, given_batch
 from bochner.solvers.factors import PrimalFactor
 from bochner.solvers.line_search import choose_alpha
 from bochner.sources.rowwise import rowwise
-from bochner.unsupervised.base import LANDMARKS, Opened, RowModel, map_for
+from bochner.unsupervised.base import LANDMARKS, RowModel, map_for
 
 ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}  # of the largest variance
 PRE_IMAGE_LANDMARKS, PRE_IMAGE_ROWS = 500, 4096
@@ -285,15 +285,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
             raise ValueError(f"There are {len(self.components_)} scores, and X has {scores.shape[1]} columns.")
         return self.inverse_(scores)
 
-    def _opened(self, X: Any, sample_weight: Any, seed: int) -> tuple[Opened, Design]:
+    def _opened(self, X: Any, sample_weight: Any, seed: int) -> tuple[TrainingSet, Design]:
         """Rows, and these seen through a map for them."""
         dtype = _precision(X)
         rows = self._open(X, sample_weight, seed, dtype)
         if self.fit_inverse_transform:
             units_of(self.encoder_)
         n_landmarks = max(LANDMARKS, LANDMARKS_EACH * int(self.n_components or 0))
-        features = self._drawn(map_for(self.features, self.kernel, rows.sample, seed, n_landmarks), rows, seed)
-        return rows, self._design(rows, features, dtype)
+        features = rows.drawn(map_for(self.features, self.kernel, rows.sample, seed, n_landmarks), seed)
+        return rows, rows.design(features, dtype)
 
     def _take(self, moments: Moments, design: Design) -> None:
         """Keep the sums, and what follows from them."""
