@@ -27,7 +27,7 @@ from bochner.estimators.other_losses import NumberFit, fit_numbers, fit_numbers_
 from bochner.estimators.parameters import NUMBER_LOSSES
 from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
-from bochner.estimators.ridge.error_scale import Affine, CalibrationRows, Spread, fit_spread, scale_map
+from bochner.estimators.ridge.error_scale import CalibrationRows, Spread, fit_spread, scale_map
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import normalised_weights, require_target, threads_of
 from bochner.inputs.targets import Standardised
@@ -742,11 +742,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _centre_and_scale(self, X: Any, spread: Spread, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""
-        centre, roots = spread.centre or Affine(self.coef_, self.intercept_), spread.roots
-        centres = self._mapped(X, centre.coef, centre.intercept, n_jobs)
+        centres, roots = self._scores(X, n_jobs, spread.centre), spread.roots
         if roots is None:
             return centres, np.ones(centres.shape)
-        return centres, spread.scale(self._mapped(X, roots.coef, roots.intercept, n_jobs, spread.features))
+        return centres, spread.scale(self._scores(X, n_jobs, roots, spread.features))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

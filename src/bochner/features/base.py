@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -77,7 +77,13 @@ class DenseFeatures(ABC):
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
         stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
-        self._each_tile(X, stored.put)
+
+        def put(start: int, stop: int) -> None:
+            for own, Z in self._tiles(start, stop, X.dtype):
+                self.write(X[own], Z)
+                stored.put(own.start, Z)
+
+        for_rows(put, X.shape[0], self._tile_rows(X.dtype))
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -88,25 +94,22 @@ class DenseFeatures(ABC):
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
         result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
 
-        def multiply(a: int, Z: NDArray) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(Z, coef, out=result[a : a + len(Z)])
+        def multiply(start: int, stop: int) -> None:
+            for own, Z in self._tiles(start, stop, X.dtype):
+                self.write(X[own], Z)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.matmul(Z, coef, out=result[own])
 
-        self._each_tile(X, multiply)
+        for_rows(multiply, X.shape[0], self._tile_rows(X.dtype))
         return result
 
-    def _each_tile(self, X: Rows, use: Callable[[int, NDArray], object]) -> None:
-        """Call ``use(a, Z)`` with the features of each tile, from row a on; the next are written over them."""
-        tile = self._tile_rows(X.dtype)
-
-        def loop(start: int, stop: int) -> None:
-            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
-            for a in range(start, stop, tile):
-                own = Z[: min(tile, stop - a)]
-                self.write(X[a : a + len(own)], own)
-                use(a, own)
-
-        for_rows(loop, X.shape[0], tile)
+    def _tiles(self, start: int, stop: int, dtype: np.dtype) -> Iterator[tuple[slice, NDArray]]:
+        """Consecutive rows, and room for the features of each tile of them; the next are written over these."""
+        tile = self._tile_rows(dtype)
+        Z = np.empty((min(tile, stop - start), self.n_features_out), dtype)
+        for a in range(start, stop, tile):
+            own = slice(a, min(a + tile, stop))
+            yield own, Z[: own.stop - a]
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do not fit."""
