@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bochner.semisupervised import SemiSupervisedClassifier, SemiSupervisedRegressor
     from bochner.sources.opening import open_source
     from bochner.unsupervised import KernelCCA, KernelKMeans, KernelPCA, SpectralClustering
-    from bochner.unsupervised.density import KernelDensity
-    from bochner.unsupervised.novelty import NoveltyDetector
+    from bochner.unsupervised.kernel_density import KernelDensity
+    from bochner.unsupervised.novelty_detector import NoveltyDetector
 
 __version__ = "0.2.0"
 __all__ = [
@@ -64,7 +64,7 @@ _HOMES = {
     "BinningFeatures": "bochner.features",
     "ConcatenatedFeatures": "bochner.features",
     "FourierFeatures": "bochner.features",
-    "KernelDensity": "bochner.unsupervised.density",
+    "KernelDensity": "bochner.unsupervised.kernel_density",
     "KernelCCA": "bochner.unsupervised",
     "KernelKMeans": "bochner.unsupervised",
     "KernelMachineClassifier": "bochner.estimators",
@@ -72,7 +72,7 @@ _HOMES = {
     "KernelPCA": "bochner.unsupervised",
     "LinearFeatures": "bochner.features",
     "MetricFeatures": "bochner.features",
-    "NoveltyDetector": "bochner.unsupervised.novelty",
+    "NoveltyDetector": "bochner.unsupervised.novelty_detector",
     "OnlineKernelClassifier": "bochner.online",
     "OnlineKernelRegressor": "bochner.online",
     "NystroemFeatures": "bochner.features",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.unsupervised.novelty import log_tail, tail_table
+from bochner.unsupervised.novelty_detector import log_tail, tail_table
 
 FIVE = [2.0, 5.0, 1.0, 3.0, 2.0], np.ones(5)
 WEIGHTED = [5.0, 3.0, 2.0, 1.0, 9.0], [1.0, 1.0, 2.0, 1.0, 0.0]
