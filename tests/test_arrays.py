@@ -13,9 +13,9 @@ import pytest
 from scipy import linalg, sparse
 
 import bochner
-from bochner.devices import gram as gram_module
+from bochner.design import device_moments
+from bochner.design.device_moments import GramSum
 from bochner.devices.device import KNOWN, device_of, is_host, is_out_of_memory, parse_device, to_host
-from bochner.devices.gram import GramSum
 from bochner.devices.libraries import Standard
 from bochner.devices.pytorch import Torch
 
@@ -278,8 +278,8 @@ def drawn(n_rows, n_columns, seed=0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sum_of_grams(place, n_beside, dtype, monkeypatch):
     """Of blocks that are cut, in panels, the last of each shorter."""
-    monkeypatch.setattr(gram_module, "PANEL", 3)
-    monkeypatch.setattr(gram_module, "ROWS", 16)
+    monkeypatch.setattr(device_moments, "PANEL", 3)
+    monkeypatch.setattr(device_moments, "ROWS", 16)
     A = drawn(70, 8 + n_beside).astype(dtype)
     total = GramSum(place, 8, n_beside)
     for block in (A[:40], A[40:40], A[40:]):

@@ -29,7 +29,7 @@ from bochner.design.design import Design
 from bochner.devices import device_fourier
 from bochner.devices.device import Device, parse_device, to_host
 from bochner.features import MetricFeatures
-from bochner.features.device_features import on_device
+from bochner.features.device_features import features_there, on_device
 from bochner.features.metric import Metric
 from bochner.kernels import Cauchy, Gaussian, Hamming
 from bochner.selection.policy import POLICY
@@ -187,7 +187,7 @@ def test_features_of_tensors_are_written_where_they_stay(parameters, monkeypatch
     features = FourierFeatures(**{"n_components": 10, "random_state": 0, **parameters}).fit(X)
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.float16, 1e-3)):
         given = torch.as_tensor(X).to(dtype).requires_grad_()
-        found = device_fourier.features_there(features, given, parse_device("torch:cpu"))
+        found = features_there(features, given, parse_device("torch:cpu"))
         assert not found.requires_grad
         assert found.dtype == (torch.float32 if dtype == torch.float32 else torch.float64)
         np.testing.assert_allclose(found.numpy(), features.transform(X), rtol=0, atol=tolerance)
@@ -199,7 +199,7 @@ def test_features_that_the_device_has_no_memory_for(monkeypatch):
     features = FourierFeatures(random_state=0).fit(X)
     monkeypatch.setattr(Device, "product", scarce(10))
     with pytest.raises(MemoryError, match=r"array of 50 x 1,000 features needs 0\.00 GB on torch:cpu\. Transform in"):
-        device_fourier.features_there(features, torch.as_tensor(X), parse_device("torch:cpu"))
+        features_there(features, torch.as_tensor(X), parse_device("torch:cpu"))
 
 
 def test_whole_numbers_become_double_precision():

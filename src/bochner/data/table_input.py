@@ -179,3 +179,8 @@ def require_finite(X: Any, start: int = 0, names: Sequence[str] | None = None, c
     what, name = "NaN" if nan else "infinity (inf)", column if names is None else repr(names[column])
     cure = cure if nan else "Drop or clip such values."
     raise ValueError(f"Input X contains {what} in row {start + row}, column {name}. {cure}")
+
+
+def as_dense(X: Any) -> NDArray:
+    """Rows as an array of NumPy, with all their zeros."""
+    return X.toarray() if sp.issparse(X) else X

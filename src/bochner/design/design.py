@@ -12,13 +12,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.table_input import finite_predictions
-from bochner.design.device_sums import LANES, WAITING, DevicePasses, MomentsOnDevice, predict_on_device
+from bochner.design.device_moments import DeviceMoments, block_rows, moments_bytes
 from bochner.design.moments import Moments
 from bochner.design.passes import Groups, Passes
 from bochner.design.reductions import (
     BLOCK_BYTES,
     OWN_MOMENTS_FEATURES,
-    READING_BYTES,
     Blocks,
     SumOverRows,
     factor_bytes,
@@ -40,7 +39,6 @@ STORED_SHARE = 0.5
 GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
 SHARD_ROWS = 1024
-DEVICE_BYTES = 512 << 20  # of the blocks that wait for a device
 MANY_ROWS, LARGE_SHARD, MOST_LARGE_SHARDS = 1 << 20, 64, 1024  # rows for each feature of a shard of many rows
 BINNED_ROWS = 1 << 16
 UNKNOWN_ROWS = 1 << 40  # where nobody knows how many
@@ -177,10 +175,10 @@ class Design:
             Before the pass, where the moments and their factorisation would not fit in memory that is free.
         """
         D, K, binned = self.features.n_features_out, self.source.n_outputs, hashed_bins(self.features) is not None
-        journal = None if keeper is None else Journal(keeper, Moments.of)
         if self.on_device is not None:
-            found = self._moments_on_device(self.on_device, journal)
+            found = self._moments_on_device(self.on_device, keeper)
         else:
+            journal = None if keeper is None else Journal(keeper, Moments.of)
             spans, rows = self.spans(), max(256, self.block_rows // 2)
             shared = len(spans) == 1 or (self.has_one_sum and not self.engine.is_remote)
             blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
@@ -192,17 +190,15 @@ class Design:
             return found
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
 
-    def _moments_on_device(self, features: DeviceFeatures, journal: Journal | None) -> Moments:
+    def _moments_on_device(self, features: DeviceFeatures, keeper: Keeper | None) -> Moments:
         """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
         D, K = self.features.n_features_out, self.source.n_outputs
         require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
-        rows = self._device_rows(features)
-        n_bytes = 2 * 8 * (D + K + 1) ** 2 + LANES * READING_BYTES
-        work = SumOverRows(partial(Moments, D, K, self.dtype), rows, n_bytes, self.dtype)
-        there = MomentsOnDevice(self.features, features.place, self.dtype, K)
-        whole = journal is None and not self.engine.is_remote
+        empty = partial(DeviceMoments, D, K, self.dtype)
+        work = SumOverRows(empty, self._device_rows(features), moments_bytes(D, K), self.dtype)
+        whole = keeper is None and not self.engine.is_remote
         spans = [(0, self.source.n_parts)] if whole else self.spans()
-        return self.reduce(work, there, spans, True, journal)
+        return self.reduce(work, features, spans, True, None if keeper is None else Journal(keeper, DeviceMoments.of))
 
     def reduce(
         self,
@@ -249,19 +245,13 @@ class Design:
     def _stored_on_device(self, features: DeviceFeatures, centres: Centres | None) -> Iterable[StoredRows]:
         """Blocks with stored features, held by the device where half of what it has free can hold them."""
         free = available_memory() if features.place.is_host else features.place.free_bytes()
-        passes = self._device_passes(features, centres)
+        passes = self.again(centres)
         kept = free is None or self.features.stored_bytes(self.dtype, packed=False) * self.n_rows <= STORED_SHARE * free
         return list(passes) if kept else passes
 
-    def _device_passes(self, features: DeviceFeatures, centres: Centres | None) -> DevicePasses:
-        """Blocks with stored features, which the device computes again in every pass."""
-        rows = self._device_rows(features)
-        return DevicePasses(self.source, features, rows, self.features.scales, centres, self.advance)
-
     def _device_rows(self, features: DeviceFeatures) -> int:
         """Rows of a block for a device."""
-        inputs = limited(DEVICE_BYTES) // (WAITING * self.features.n_features_in_ * self.dtype.itemsize)
-        return max(256, min(features.block_rows, inputs, self.n_rows))
+        return max(256, min(block_rows(features), self.n_rows))
 
     def spans(self) -> list[tuple[int, int]]:
         """Ranges of parts whose moments are summed by themselves: a power of two of them, by the rows and D alone.
@@ -337,10 +327,11 @@ class Design:
         inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
-    def again(self, centres: Centres | None = None) -> Passes | DevicePasses:
+    def again(self, centres: Centres | None = None) -> Passes:
         """Blocks with stored features, computed again and without rounding in every pass."""
         if self.on_device is not None:
-            return self._device_passes(self.on_device, centres)
+            rows = self._device_rows(self.on_device)
+            return Passes(self.source, self.on_device, self.dtype, rows, centres, self.advance)
         return self._passes(centres)
 
     def _passes(self, centres: Centres | None) -> Passes:
@@ -357,7 +348,7 @@ class Design:
         need = (row + 8 * (self.source.n_outputs + 1)) * max(span.n_rows for span in spans)
         held = engine.keeps_results and self.source.n_rows is not None and need <= HELD_SHARE * free
         rows = max(256, min(passes.rows, GROUP_BYTES // row))
-        return Groups(engine, replace(passes, rows=rows), spans, held)
+        return Groups(engine, replace(passes, rows=rows), spans, row, held)
 
     def predict(self, coef: NDArray, intercept: NDArray) -> NDArray:
         """Predictions Z coef + intercept of all rows, shape (n, K); ValueError where they overflow."""
@@ -372,7 +363,8 @@ class Design:
     def _products(self, coef: NDArray) -> Iterator[NDArray]:
         """Yield Z coef of the rows, block by block."""
         if self.on_device is not None:
-            return predict_on_device(self._blocks(self._device_rows(self.on_device)), self.on_device, coef)
+            blocks = self._blocks(self._device_rows(self.on_device))
+            return self.on_device.products((X for X, _, _ in blocks), coef)
         return (self.features.dot(X, coef) for X, _, _ in self._blocks(self.block_rows))
 
 

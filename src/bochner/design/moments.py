@@ -10,15 +10,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
-from bochner.engines.algebra import gram
+from bochner.engines.algebra import copy_triangle, gram
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
-from bochner.features.base import DenseFeatures, FeatureMap
+from bochner.features.base import DenseFeatures
 from bochner.features.stored import StoredBins
 
 PAIRED = 8  # grids that a thread pairs with another one at a time, an even number
 CENTRED = 512  # rows of the Gram matrix that are centred at a time
-COPIED = 256  # rows and columns that are turned at a time
 BIN_BYTES = 64 << 20  # of bins whose products are added at once
 
 
@@ -73,7 +72,7 @@ class Moments:
 
         Parameters
         ----------
-        features : DenseFeatures, FeatureMap of hashed bins, or MomentsOnDevice
+        features : DenseFeatures, or FeatureMap of hashed bins
         blocks : iterable of Block
             Of as many rows each as the first one, or fewer.
         """
@@ -85,13 +84,7 @@ class Moments:
                 features.rows(X, out=A)
                 self.add_block(A, y, weight)
             self.trim()
-        elif isinstance(features, FeatureMap):
-            self._add_stored_bins(features, blocks)
-        else:
-            self._add_found(features.moments(blocks))
-
-    def _add_stored_bins(self, features: FeatureMap, blocks: Iterable[Block]) -> None:
-        """Add hashed bins, of which many are held before their products are taken."""
+            return
         held = BinBuffer(BIN_BYTES)
         for X, y, weight in blocks:
             stored = features.store(X)
@@ -101,13 +94,6 @@ class Moments:
                 self.add_bins(*held.take())
         if held.n_rows:
             self.add_bins(*held.take())
-
-    def _add_found(self, other: Moments) -> None:
-        """Add moments, whose matrix becomes that of these where they are empty, for there may be memory for one."""
-        if self.n_rows:
-            self += other
-        else:
-            self.matrix, self.n_rows, self.dtype = other.matrix, other.n_rows, other.dtype
 
     def add_block(self, A: NDArray, y: NDArray, weight: NDArray) -> None:
         """Add the rows of A, shape (b, n_columns), whose first columns hold Z; A is overwritten.
@@ -153,11 +139,7 @@ class Moments:
         for size, row in enumerate(matrix, 1):
             row[:size] = lower[first : first + size]
             first += size
-        for start in range(0, len(matrix), COPIED):
-            part, rest = slice(start, start + COPIED), slice(start + COPIED, None)
-            matrix[part, rest] = matrix[rest, part].T
-            own = matrix[part, part]
-            own += np.tril(own, -1).T
+        copy_triangle(matrix, below=False)
         return moments
 
     def add_bins(self, ids: NDArray, values: NDArray, y: NDArray, weight: NDArray) -> None:

@@ -13,6 +13,7 @@ from bochner.design.reductions import READING_BYTES, Blocks
 from bochner.engines.base import Engine, results
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import Centres, FeatureMap
+from bochner.features.device_features import DeviceFeatures
 from bochner.features.stored import StoredRows
 from bochner.sources.stream import PartRange
 
@@ -26,7 +27,7 @@ class Passes:
     Attributes
     ----------
     source : Source
-    features : FeatureMap
+    features : FeatureMap, or DeviceFeatures
     dtype : dtype
     rows : int
         Of a block.
@@ -36,7 +37,7 @@ class Passes:
     """
 
     source: Any
-    features: FeatureMap
+    features: FeatureMap | DeviceFeatures
     dtype: np.dtype
     rows: int
     centres: Centres | None
@@ -48,8 +49,7 @@ class Passes:
         return not self.features.is_dense
 
     def __iter__(self) -> Iterator[StoredRows]:
-        for X, y, weight in Blocks(self.source, self.rows, self.dtype, self.advance):
-            yield StoredRows(self.features.store(X, centres=self.centres), y, weight)
+        return self.features.stored(Blocks(self.source, self.rows, self.dtype, self.advance), self.centres)
 
     def without_parts(self) -> Passes:
         """The same without rows."""
@@ -96,6 +96,8 @@ class Groups:
         Over all rows.
     spans : sequence of Span
         The groups.
+    row_bytes : int
+        Memory that the features of a row take.
     held : bool
         Whether workers keep the features, and do not compute them again in every pass.
 
@@ -105,17 +107,16 @@ class Groups:
         As of `Passes`.
     """
 
-    def __init__(self, engine: Engine, passes: Passes, spans: Sequence[PartRange], held: bool) -> None:
+    def __init__(self, engine: Engine, passes: Passes, spans: Sequence[PartRange], row_bytes: int, held: bool) -> None:
         self.engine, self.advance, self.held, self.many = engine, passes.advance, held, passes.many
         self.n_rows = [span.n_rows for span in spans]
-        row = passes.features.stored_bytes(passes.dtype, packed=False)
-        self.n_bytes = 3 * passes.rows * row + READING_BYTES
+        self.n_bytes = 3 * passes.rows * row_bytes + READING_BYTES
         shared = engine.share(passes.without_parts())
         self.passes = None if held else shared
         self.groups: list[Any] = list(spans)
         if held:
             self.groups = [
-                engine.submit(GroupWork(list, row * span.n_rows + self.n_bytes), span, shared) for span in spans
+                engine.submit(GroupWork(list, row_bytes * span.n_rows + self.n_bytes), span, shared) for span in spans
             ]
 
     def total(self, work: Callable[..., Any], *arguments: Any) -> Any:

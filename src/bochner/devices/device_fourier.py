@@ -1,18 +1,15 @@
-"""Fourier features of rows on a device, in blocks that fit its memory."""
+"""Fourier features of rows on a device, and blocks of rows that fit its memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.devices.device import Device, is_out_of_memory, to_host
-
-if TYPE_CHECKING:
-    from bochner.features.base import Rows
+from bochner.devices.device import Device, is_out_of_memory
 
 MOST_ROWS, FEWEST_ROWS = 1 << 14, 256  # of a block, whose products are summed in single precision
 FREE_SHARE = 0.25  # of the free memory, for a block
@@ -29,7 +26,7 @@ def block_rows(place: Device, row: int) -> int:
     return rows
 
 
-def with_smaller_blocks(compute: Callable[[int], T], rows: int, device: Device, row_bytes: int, beside: int = 0) -> T:
+def with_smaller_blocks(compute: Callable[[int], T], rows: int, place: Device, row_bytes: int, beside: int = 0) -> T:
     """Return ``compute(rows)``, or of an eighth of so many rows where the device has no memory for these.
 
     Parameters
@@ -52,17 +49,17 @@ def with_smaller_blocks(compute: Callable[[int], T], rows: int, device: Device, 
                 raise
             last = error
     what, cure = f"A block of {size:,} rows", "Use a smaller n_components, or leave device= out."
-    raise device.memory_error(size * row_bytes + beside, what, cure) from last
+    raise place.memory_error(size * row_bytes + beside, what, cure) from last
 
 
-def pieces(compute: Callable[..., T], device: Device, row_bytes: int, *arrays: Any) -> Iterator[T]:
+def pieces(compute: Callable[..., T], place: Device, row_bytes: int, *arrays: Any) -> Iterator[T]:
     """Yield ``compute(*arrays)``, or what it makes of an eighth of the rows at a time where there is no memory."""
 
     def first(rows: int) -> tuple[T, int]:
         return compute(*(array[:rows, ...] for array in arrays)), rows
 
     n = arrays[0].shape[0]
-    found, step = with_smaller_blocks(first, n, device, row_bytes)
+    found, step = with_smaller_blocks(first, n, place, row_bytes)
     yield found
     for start in range(step, n, step):
         yield compute(*(array[start : start + step, ...] for array in arrays))
@@ -141,89 +138,3 @@ class DeviceFourier:
                 wave(angles[:, start:stop], out=out[:, columns])
             if start < stop and amplitudes is not None:
                 out[:, columns] *= amplitudes[columns]
-
-    @property
-    def row_bytes(self) -> int:
-        """Memory that a row takes, about."""
-        return (3 * len(self.amplitudes) + self.frequencies.shape[0]) * self.entry_bytes
-
-    @property
-    def entry_bytes(self) -> int:
-        """Of a feature: 4 or 8."""
-        return 8 if self.frequencies.dtype == self.place.xp.float64 else 4
-
-
-def as_dense(X: Rows) -> NDArray:
-    """Rows as an array of NumPy, with all their zeros."""
-    return X if isinstance(X, np.ndarray) else X.toarray()
-
-
-def features_by(features: Any, X: Rows, place: Device) -> NDArray:
-    """What FourierFeatures make of checked rows of the processor, computed by a device in blocks."""
-    waves, found = DeviceFourier.of(features, place, X.dtype), np.empty((X.shape[0], features.n_features_out), X.dtype)
-    amplitudes, rows = waves.amplitudes.astype(X.dtype), block_rows(place, waves.row_bytes)
-
-    def compute(block: Rows) -> NDArray:
-        return place.host(waves.rows(place.put(as_dense(block))))
-
-    done = 0
-    for start in range(0, X.shape[0], rows):
-        for Z in pieces(compute, place, waves.row_bytes, X[start : start + rows]):
-            np.multiply(Z, amplitudes, out=found[done : done + len(Z)])
-            done += len(Z)
-    return found
-
-
-def features_there(features: Any, X: Any, place: Device) -> Any:
-    """What FourierFeatures make of rows on a device, which never leave it.
-
-    Raises
-    ------
-    ValueError
-        Where X is no table of the columns of the fit, or holds values that are not finite.
-    """
-    xp, (d, name) = place.xp, (features.n_features_in_, type(features).__name__)
-    X = place.put(X)
-    if X.ndim != 2 or X.shape[1] != d:
-        raise ValueError(f"X has shape {tuple(X.shape)}, but {name} is expecting {d} features as input, a row each.")
-    if X.dtype not in (xp.float32, xp.float64):
-        X = xp.astype(X, xp.float64 if place.has_double else xp.float32)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity. Impute, drop or clip such values.")
-    features.check_rows(HostColumns(X))
-    dtype = np.dtype(np.float64 if X.dtype == xp.float64 else np.float32)
-    waves, n = DeviceFourier.of(features, place, dtype), X.shape[0]
-    amplitudes = place.put(waves.amplitudes.astype(dtype))
-    if place.library.in_place:
-        return _filled(waves, X, amplitudes, features.remedy)
-
-    def compute(rows: Any) -> Any:
-        Z = waves.rows(rows)
-        Z *= amplitudes
-        return Z
-
-    found = list(pieces(compute, place, waves.row_bytes, X))
-    return found[0] if n == found[0].shape[0] else xp.concat(found)
-
-
-def _filled(waves: DeviceFourier, X: Any, amplitudes: Any, remedy: str) -> Any:
-    """Features of the rows, written where they stay."""
-    place, (n, D) = waves.place, (X.shape[0], len(waves.amplitudes))
-    try:
-        found = place.xp.empty((n, D), dtype=X.dtype, device=place.device)
-        waves.write(X, found, amplitudes)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise place.memory_error(n * D * waves.entry_bytes, f"The array of {n:,} x {D:,} features", remedy) from error
-    return found
-
-
-class HostColumns:
-    """Rows on a device, of which columns that are asked for become arrays of NumPy."""
-
-    def __init__(self, X: Any) -> None:
-        self.X, self.shape = X, X.shape
-
-    def __getitem__(self, key: Any) -> NDArray:
-        return to_host(self.X[key])

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bochner.data.array_source import Block
 from bochner.data.table_input import checked_sparse, require_finite, require_width
 from bochner.data.weights import unit_weights
 from bochner.devices.conversion import any_arrays
 from bochner.engines.algebra import product
 from bochner.engines.local import for_rows, require_memory
-from bochner.features.stored import Stored, StoredBytes, StoredFloats
+from bochner.features.stored import Stored, StoredBytes, StoredFloats, StoredRows
 from bochner.kernels import Kernel
 from bochner.sources.dask_parts import blocks_of, first_blocks, is_collection
 from bochner.sources.rows import concat
@@ -161,6 +163,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
     """
 
     n_features_in_: int
+    on_devices: ClassVar[bool] = False  # whether devices compute it, see `bochner.features.device_features`
 
     @any_arrays
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -298,6 +301,11 @@ class FeatureMap(TransformerMixin, KernelParameter):
             Taken from the features.
         """
 
+    def stored(self, blocks: Iterable[Block], centres: Centres | None) -> Iterator[StoredRows]:
+        """Yield blocks with their features, as `store` holds them, in the place of X."""
+        for X, y, weight in blocks:
+            yield StoredRows(self.store(X, centres=centres), y, weight)
+
     @abstractmethod
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
         """Memory that one stored row takes, in bytes."""
@@ -305,6 +313,16 @@ class FeatureMap(TransformerMixin, KernelParameter):
     @abstractmethod
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns, which begin with the class in lower case."""
+        check_is_fitted(self)
+        check_feature_names_in(self, input_features)
+        return np.array([f"{type(self).__name__.lower()}{name}" for name in self._column_names()], dtype=object)
+
+    def _column_names(self) -> Iterable[Any]:
+        """What tells the columns from one another: their numbers."""
+        return range(self.n_features_out)
 
     def _cached(self, name: str, build: Callable[[], T]) -> T:
         """What `build()` makes of the arrays of the map, made once after a draw, and never part of a file.

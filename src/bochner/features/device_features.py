@@ -1,51 +1,64 @@
-"""Dense feature maps on a device: which device, the map there, and its stored features."""
+"""Maps whose features a device computes: which device, the map there, and its stored features."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.weights import are_unit
-from bochner.devices.device import Device, parse_device
-from bochner.devices.device_fourier import DeviceFourier, as_dense, block_rows
-from bochner.features.base import Rows
-from bochner.features.fourier import FourierFeatures
+from bochner.data.array_source import Block
+from bochner.data.table_input import as_dense
+from bochner.data.weights import are_unit, weights_of
+from bochner.devices.device import Device, is_out_of_memory, parse_device, to_host
+from bochner.devices.device_fourier import DeviceFourier, block_rows, pieces
+from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.features.metric import Metric
-from bochner.features.stored import Stored
+from bochner.features.stored import Stored, StoredRows
 from bochner.notices import warn
 from bochner.settings import current
 
 ARRAYS = 4  # of D columns at a time: angles, features and what is made of them
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class DeviceFeatures:
-    """Waves of rows, and of learned coordinates of them, which the processor computes; side by side.
+    """A drawn map of Fourier features, maybe of learned coordinates, maybe several side by side, on a device.
 
-    Features are without their amplitudes, so that all entries lie in [-1, 1]: with the amplitudes a, Z diag(a) are the
-    features of the map.
+    The processor computes coordinates, and the device the rest. Features there are without their amplitudes, so that
+    all entries lie in [-1, 1]: with the amplitudes a, Z diag(a) are the features of the map. It can be sent to other
+    processes, which have devices of the same name.
 
     Attributes
     ----------
+    features : FeatureMap
     place : Device
     dtype : dtype
     views : tuple of tuple of Metric
         What the waves see of the rows: the rows themselves, or coordinates by metrics, one after the other.
-    waves : tuple of (int, Waves)
+    waves : tuple of (int, DeviceFourier)
         With the numbers of their views.
     amplitudes : array of shape (D,), float64
         With the roots of the weights of the parts.
     """
 
+    features: FeatureMap
     place: Device
     dtype: np.dtype
     views: tuple[tuple[Metric, ...], ...]
     waves: tuple[tuple[int, DeviceFourier], ...]
     amplitudes: NDArray[np.float64]
+
+    is_dense = True
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return on_device, (self.features, self.place, self.dtype)
 
     @property
     def row_bytes(self) -> int:
@@ -81,20 +94,108 @@ class DeviceFeatures:
             first = last
         return Z
 
+    def each(self, blocks: Iterable[Rows], compute: Callable[[Any], T]) -> Iterator[T]:
+        """Yield ``compute(Z)`` of the features of each block, in pieces where the device has no memory for a whole."""
+        for coordinates in self.place.ahead(map(self.coordinates, blocks)):
+            yield from pieces(lambda *own: compute(self.of(*own)), self.place, self.row_bytes, *coordinates)
+
+    def rows(self, X: Rows) -> NDArray:
+        """Features of rows of the processor, with their amplitudes, there, shape (n, D)."""
+        found, size, done = np.empty((X.shape[0], len(self.amplitudes)), self.dtype), self.block_rows, 0
+        amplitudes = self.amplitudes.astype(self.dtype)
+        for Z in self.each((X[a : a + size] for a in range(0, X.shape[0], size)), self.place.host):
+            np.multiply(Z, amplitudes, out=found[done : done + len(Z)])
+            done += len(Z)
+        return found
+
+    def products(self, blocks: Iterable[Rows], coef: NDArray) -> Iterator[NDArray]:
+        """Yield products Z coef of some rows after the other, each of shape (b, K)."""
+        V = self.place.put((coef * self.amplitudes[:, np.newaxis]).astype(self.dtype))
+        return self.each(blocks, lambda Z: self.place.host(self.place.product(Z, V)))
+
+    def stored(self, blocks: Iterable[Block], centres: Centres | None) -> Iterator[StoredRows]:
+        """Yield blocks with features that the device holds in the place of X; see `FeatureMap.stored`."""
+        centre, waiting, first = None, deque[tuple[NDArray, NDArray]](), 0
+        if centres is not None:
+            parts = zip(self.features.scales, centres, strict=True)
+            centre = np.concatenate([scale * own for scale, own in parts if own is not None])
+
+        def sent() -> Iterator[Rows]:
+            for X, y, weight in blocks:
+                waiting.append((y, weight))
+                yield X
+
+        for Z in self.each(sent(), partial(StoredOnDevice, self, centre=centre)):
+            y, weight = waiting[0]
+            own = slice(first, first + Z.n_rows)
+            first = own.stop
+            if first == len(y):
+                waiting.popleft()
+                first = 0
+            yield StoredRows(Z, y[own], weights_of(weight, own))
+
 
 def on_device(features: Any, place: Device, dtype: DTypeLike) -> DeviceFeatures | None:
     """A drawn map on a device; None where parts of it are not Fourier features, or the device has not the precision."""
     dtype, views, waves, amplitudes = np.dtype(dtype), list[tuple[Metric, ...]](), [], []
-    if dtype == np.float64 and not place.has_double:
+    if (dtype == np.float64 and not place.has_double) or not_on_devices(features):
         return None
     for leaf in leaves(features):
-        if not isinstance(leaf.features, FourierFeatures):
-            return None
         if leaf.metrics not in views:
             views.append(leaf.metrics)
         waves.append((views.index(leaf.metrics), DeviceFourier.of(leaf.features, place, dtype)))
         amplitudes.append(np.sqrt(leaf.weight) * leaf.features.bounds())
-    return DeviceFeatures(place, dtype, tuple(views), tuple(waves), np.concatenate(amplitudes))
+    return DeviceFeatures(features, place, dtype, tuple(views), tuple(waves), np.concatenate(amplitudes))
+
+
+def not_on_devices(features: Any) -> set[str]:
+    """Names of the classes of single maps, drawn or not, that devices do not compute."""
+    others = (leaf.features for leaf in leaves(features) if not getattr(leaf.features, "on_devices", False))
+    return {type(one).__name__ for one in others}
+
+
+def features_there(features: Any, X: Any, place: Device) -> Any:
+    """What FourierFeatures make of rows on a device, which never leave it.
+
+    Raises
+    ------
+    ValueError
+        Where X is no table of the columns of the fit, or holds values that are not finite.
+    """
+    xp, (d, name) = place.xp, (features.n_features_in_, type(features).__name__)
+    X = place.put(X)
+    if X.ndim != 2 or X.shape[1] != d:
+        raise ValueError(f"X has shape {tuple(X.shape)}, but {name} is expecting {d} features as input, a row each.")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64 if place.has_double else xp.float32)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity. Impute, drop or clip such values.")
+    features.check_rows(HostColumns(X))
+    there = on_device(features, place, np.float64 if X.dtype == xp.float64 else np.float32)
+    assert there is not None
+    amplitudes, (n, D) = place.put(there.amplitudes.astype(there.dtype)), (X.shape[0], len(there.amplitudes))
+    if not place.library.in_place:
+        found = list(pieces(lambda rows: there.of(rows) * amplitudes, place, there.row_bytes, X))
+        return found[0] if len(found) == 1 else xp.concat(found)
+    try:
+        Z = xp.empty((n, D), dtype=X.dtype, device=place.device)
+        there.waves[0][1].write(X, Z, amplitudes)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        what = f"The array of {n:,} x {D:,} features"
+        raise place.memory_error(n * D * there.dtype.itemsize, what, features.remedy) from error
+    return Z
+
+
+class HostColumns:
+    """Rows on a device, of which columns that are asked for become arrays of NumPy."""
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.shape = X, X.shape
+
+    def __getitem__(self, key: Any) -> NDArray:
+        return to_host(self.X[key])
 
 
 class StoredOnDevice(Stored):
@@ -157,7 +258,7 @@ def device_for_fit(features: Any, solver: str, loss: str, dtype: np.dtype) -> De
     device = current_device()
     if device is None:
         return None
-    others = {type(leaf.features).__name__ for leaf in leaves(features)} - {FourierFeatures.__name__}
+    others = not_on_devices(features)
     reasons = {
         f"{' and '.join(sorted(others))} are not Fourier features": bool(others),
         "weights of several maps are learned": features.learns_weights,

@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.devices.conversion import any_arrays
-from bochner.devices.device import device_of, parse_device
-from bochner.devices.device_fourier import features_by, features_there
+from bochner.devices.device import device_of
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import require_memory
 from bochner.features.base import DenseFeatureMap, Rows
+from bochner.features.device_features import current_device, features_there, on_device
 from bochner.features.sampling import POOL, SAMPLINGS, draw_by_leverage, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
 from bochner.kernels import Gaussian, Kernel
-from bochner.settings import current
 
 
 class FourierFeatures(DenseFeatureMap):
@@ -115,6 +113,7 @@ class FourierFeatures(DenseFeatureMap):
     True
     """
 
+    on_devices = True
     remedy = "Transform in blocks of rows, use fewer n_components, or fit a KernelMachine, which never holds it."
 
     def __init__(
@@ -233,13 +232,13 @@ class FourierFeatures(DenseFeatureMap):
     @any_arrays
     def _from_host(self, X: Any) -> NDArray:
         """Features of rows that lie in the processor's memory."""
-        device = parse_device(current().device)
-        if device is None:
+        place = current_device()
+        if place is None:
             return super().transform(X)
         X = self._checked(X, reset=False)
         self.check_rows(X)
         self.require_output(X, self.remedy)
-        return self.rows(X) if X.dtype == np.float64 and not device.has_double else features_by(self, X, device)
+        return (on_device(self, place, X.dtype) or self).rows(X)
 
     def _projection(self, dtype: np.dtype) -> tuple[NDArray | SignedHadamard, NDArray, NDArray, NDArray, float]:
         """Frequencies of the pairs and of the rest in turns, amplitudes, offsets in turns, the longest frequency."""
@@ -265,14 +264,10 @@ class FourierFeatures(DenseFeatureMap):
         if not (whole and sign_flips):
             raise ValueError("The arrays of this FourierFeatures are inconsistent. Fit it again.")
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names ``cos0``, ..., ``sin0``, ... of the columns, prefixed by the class in lower case."""
-        check_is_fitted(self)
-        check_feature_names_in(self, input_features)
-        m, lone = self.frequencies_.shape[1], len(self.offsets_)
-        names = [f"cos{j}" for j in range(m - lone)] + [f"sin{j}" for j in range(m - lone)]
-        names += [f"cos{j}" for j in range(m - lone, m)]
-        return np.array([f"fourierfeatures_{name}" for name in names], dtype=object)
+    def _column_names(self) -> list[str]:
+        m, pairs = self.frequencies_.shape[1], self.frequencies_.shape[1] - len(self.offsets_)
+        waves = ("cos", range(pairs)), ("sin", range(pairs)), ("cos", range(pairs, m))
+        return [f"_{wave}{j}" for wave, numbers in waves for j in numbers]
 
 
 def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:

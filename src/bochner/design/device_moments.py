@@ -1,0 +1,185 @@
+"""Moments of a map that a device computes, which sums their products.
+
+Products of Z'Z are taken in the precision of Z, in panels of the lower triangle, since no library has a symmetric
+product for it; each 16,384 rows are added in float64, as sums of many rows would lose digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.data.array_source import ArraySource, Block
+from bochner.data.weights import are_unit
+from bochner.design.moments import Moments
+from bochner.design.reductions import READING_BYTES, Blocks
+from bochner.devices.device import Device
+from bochner.devices.device_fourier import with_smaller_blocks
+from bochner.engines.algebra import copy_triangle
+from bochner.engines.local import limited, shards
+from bochner.engines.prefetch import DEPTH, in_turn
+from bochner.features.device_features import DeviceFeatures
+from bochner.settings import current
+
+LANES = 8  # threads that read for a device
+WAITING = LANES * (DEPTH + 2)  # blocks
+WAITING_BYTES = 512 << 20  # of these
+ROWS = 2**14  # of which sums are taken in float32
+PANEL = 2048  # columns
+STRIP = 256  # rows
+
+
+def block_rows(features: DeviceFeatures) -> int:
+    """Rows of a block for a device, by its memory and by that of the blocks that wait."""
+    row = features.features.n_features_in_ * features.dtype.itemsize
+    return min(features.block_rows, limited(WAITING_BYTES) // (WAITING * row))
+
+
+def moments_bytes(n_features: int, n_outputs: int) -> int:
+    """Memory here of the moments of a shard that a device sums."""
+    return 2 * 8 * (n_features + n_outputs + 1) ** 2 + LANES * READING_BYTES
+
+
+class DeviceMoments(Moments):
+    """Moments whose products a device sums."""
+
+    def add(self, features: DeviceFeatures, blocks: Blocks) -> None:  # type: ignore[override]
+        """Add the blocks; smaller ones, from the beginning, where the device has too little memory.
+
+        Raises
+        ------
+        MemoryError
+            Where it has too little for these, too.
+        """
+        compute = partial(self._summed, features, blocks)
+        matrix, n_rows = with_smaller_blocks(
+            compute, blocks.rows, features.place, features.row_bytes, 8 * self.n_columns**2
+        )
+        if self.n_rows:
+            self.matrix += matrix
+        else:
+            self.matrix = matrix  # there may be memory for one
+        self.n_rows += n_rows
+
+    def _summed(self, features: DeviceFeatures, blocks: Blocks, rows: int) -> tuple[NDArray, int]:
+        """The matrix of some blocks, of so many rows each, and their rows of positive weight."""
+        total, n_rows = GramSum(features.place, self.n_features, self.n_outputs + 1), 0
+
+        def prepared() -> Iterator[tuple[NDArray | None, ...]]:
+            """Of each block [Y, 1] and roots of weights, None where they are one, and coordinates."""
+            nonlocal n_rows
+            for X, y, weight in _in_lanes(replace(blocks, rows=rows)):
+                E, root = np.column_stack([y, np.ones(len(y))]), None
+                if not are_unit(weight):
+                    root = np.sqrt(weight)[:, np.newaxis]
+                    E *= root
+                    root = root.astype(features.dtype)
+                n_rows += int(np.count_nonzero(weight))
+                yield E.astype(features.dtype), root, *features.coordinates(X)
+
+        for E, root, *coordinates in features.place.ahead(prepared()):
+            Z = features.of(*coordinates)
+            if root is not None:
+                Z *= root
+            total.add(Z, E)
+        factors, matrix = np.concatenate([features.amplitudes, np.ones(self.n_outputs + 1)]), total.host()
+        matrix *= factors
+        matrix *= factors[:, np.newaxis]
+        return matrix, n_rows
+
+
+def _in_lanes(blocks: Blocks) -> Iterator[Block]:
+    """Yield the blocks of a source, of which several threads read some parts each, always in the same order."""
+    source = blocks.source
+    lanes = 1 if current().memory_limit is not None or isinstance(source, ArraySource) else LANES
+    parts = [source.span(*span) for span in shards(source.n_parts, 1, lanes)]
+    return in_turn([iter(replace(blocks, source=part)) for part in parts])
+
+
+class GramSum:
+    """The sum of A'A over blocks of A = [Z, E], in float64.
+
+    Parameters
+    ----------
+    place : Device
+        Where the blocks lie.
+    n_columns : int
+        Columns D of Z.
+    n_beside : int, default=0
+        Columns K of E, such as targets and ones.
+    """
+
+    def __init__(self, place: Device, n_columns: int, n_beside: int = 0) -> None:
+        self.place, self.n_columns = place, n_columns
+        shape = n_columns + n_beside, n_columns + n_beside
+        xp = place.xp
+        self._total = (
+            xp.zeros(shape, dtype=xp.float64, device=place.device) if place.has_double else np.zeros(shape, np.float64)
+        )
+
+    @property
+    def _adds_in_place(self) -> bool:
+        return self.place.library.in_place and self.place.has_double
+
+    def add(self, Z: Any, beside: Any = None) -> None:
+        """Add the products of rows. Where this fails for want of memory, a part of them may have been added.
+
+        Parameters
+        ----------
+        Z : array of shape (b, D)
+            On the device.
+        beside : array of shape (b, K), optional
+            On the device, in the precision of Z.
+        """
+        for start in range(0, Z.shape[0], ROWS):
+            stop = min(start + ROWS, Z.shape[0])
+            self._add(Z[start:stop, :], None if beside is None else beside[start:stop, :])
+
+    def _add(self, Z: Any, E: Any) -> None:
+        place, D, xp, matmul = self.place, self.n_columns, self.place.xp, self.place.library.matmul
+        if self._adds_in_place:
+            for own, down in _panels(D):
+                _plus(self._total[down, own], matmul(Z[:, down].T, Z[:, own]))
+            if E is not None:
+                _plus(self._total[D:, :D], products_beside(place, E, Z))
+                _plus(self._total[D:, D:], products_beside(place, E, E))
+            return
+        A = Z if E is None else xp.concat([Z, E], axis=1)
+        product = matmul(xp.matrix_transpose(A), A)
+        self._total = self._total + (xp.astype(product, xp.float64) if place.has_double else place.host(product))
+
+    def host(self) -> NDArray:
+        """The sum as an array of NumPy, of shape (D + K, D + K), symmetric."""
+        total = self.place.host(self._total) if self.place.has_double else self._total
+        if self.place.is_host or not self._adds_in_place:
+            total = np.array(total)  # which may be the library's own
+        copy_triangle(total, below=False)
+        return total
+
+
+def products_beside(place: Device, E: Any, Z: Any) -> Any:
+    """E'Z in float64 for few columns E, of strips of rows each in their precision.
+
+    Products of so few columns are sums row after row in some libraries, which lose a digit of long columns of ones.
+    """
+    xp, whole = place.xp, Z.shape[0] // STRIP * STRIP
+    found = xp.astype(place.product(E[whole:, :].T, Z[whole:, :]), xp.float64)
+    if whole:
+        left, right = (xp.reshape(A[:whole, :], (-1, STRIP, A.shape[1])) for A in (E, Z))
+        found += xp.sum(place.product(xp.matrix_transpose(left), right), axis=0, dtype=xp.float64)
+    return found
+
+
+def _panels(n_columns: int) -> Iterator[tuple[slice, slice]]:
+    """The columns of each panel, and the rows from its diagonal down."""
+    return ((slice(a, min(a + PANEL, n_columns)), slice(a, n_columns)) for a in range(0, n_columns, PANEL))
+
+
+def _plus(part: Any, addend: Any) -> None:
+    """Add to a part of an array where it lies."""
+    part += addend
