@@ -9,8 +9,7 @@ import numpy as np
 
 from bochner.cli.saved import read_model
 from bochner.features import BinningFeatures
-from bochner.features.leaves import LeafMap, leaves
-from bochner.theory.exact import kernel_of
+from bochner.features.leaves import LeafMap, kernel_of, leaves
 
 MOST_COLUMNS = 5
 

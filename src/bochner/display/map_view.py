@@ -17,8 +17,7 @@ from bochner.display.base import fitted_attribute
 from bochner.display.row_access import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import LeafMap, leaves
-from bochner.theory.exact import estimated_kernel
+from bochner.features.leaves import LeafMap, estimated_kernel, leaves
 
 BLOCK = 4096  # columns of sparse features that are dense at a time
 

@@ -13,10 +13,9 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
+from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
 from bochner.features.base import REMEDY, Centres, FeatureMap, Rows
@@ -196,7 +195,7 @@ class AnchorFeatures(FeatureMap):
         if not isinstance(X, np.ndarray) and directions is not None:
             U, lengths = X @ directions - origin @ directions, _lengths_from(origin, X)
         else:
-            U = _dense(X) - origin
+            U = as_dense(X) - origin
             lengths = np.sqrt(np.einsum("ij,ij->i", U, U))
             U = U if directions is None else U @ directions
         return U / np.where(lengths > 0, lengths, lengths.dtype.type(1))[:, np.newaxis] if self.normalized_ else U
@@ -270,12 +269,6 @@ class AnchorFeatures(FeatureMap):
         require_length(coef, self.n_features_out)
         return np.asarray(self._rows(X) @ coef).astype(coef.dtype, copy=False)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names ``anchorfeatures0``, ... of the landmarks."""
-        check_is_fitted(self)
-        check_feature_names_in(self, input_features)
-        return np.array([f"anchorfeatures{j}" for j in range(self.n_features_out)], dtype=object)
-
     def __sklearn_is_fitted__(self) -> bool:
         return len(getattr(self, "landmarks_", ())) > 0
 
@@ -312,7 +305,7 @@ def _connecting(ids: NDArray[np.int32], n_landmarks: int) -> int:
 
 def _has_directions(X: Rows) -> bool:
     """Whether many columns go equally far from a least value that is frequent, as pixels and counts do."""
-    low, high = (np.ravel(m.toarray() if sp.issparse(m) else m) for m in (X.min(axis=0), X.max(axis=0)))
+    low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
     varies = np.flatnonzero(low < high)
     spans = (high - low)[varies]
     if len(varies) < FEWEST_COLUMNS or np.mean(spans >= SPREAD * spans.max()) < SPREAD:
@@ -352,7 +345,3 @@ def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:
             warnings.simplefilter("ignore", ConvergenceWarning)
             rows = means.fit(X, sample_weight=weight / weight.mean()).cluster_centers_
     return np.unique(rows, axis=0)
-
-
-def _dense(X: Rows) -> NDArray:
-    return X if isinstance(X, np.ndarray) else X.toarray()

@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
@@ -325,13 +323,8 @@ class BinningFeatures(FeatureMap):
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_numbering" or value is not None}
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names ``grid0_bin0``, ... of the columns, prefixed by the class in lower case."""
-        check_is_fitted(self)
-        check_feature_names_in(self, input_features)
-        sizes = np.diff(self.offsets_)
-        names = [f"binningfeatures_grid{p}_bin{k}" for p, size in enumerate(sizes) for k in range(size)]
-        return np.array(names, dtype=object)
+    def _column_names(self) -> list[str]:
+        return [f"_grid{p}_bin{k}" for p, size in enumerate(np.diff(self.offsets_)) for k in range(size)]
 
 
 FEWEST_BUCKETS = 128  # of a grid: its bins meet by chance with a probability of less than a percent

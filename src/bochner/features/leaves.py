@@ -1,17 +1,21 @@
-"""The single maps inside of a map, and copies of a map with other seeds or sizes."""
+"""The single maps inside of a map, their kernels, and copies of a map with other seeds or sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.transformer import as_map
+from bochner.kernels import Kernel, Stationary
+from bochner.kernels.base import Leaf
 
 
 class LeafMap(NamedTuple):
@@ -30,8 +34,14 @@ class LeafMap(NamedTuple):
     metrics: tuple[Metric, ...]
     features: Any
 
+    def coordinates(self, X: Any) -> Any:
+        """Checked rows of the whole as the map sees them."""
+        for metric in self.metrics:
+            X = metric.coordinates(X)
+        return X
+
     def rows(self, X: Any) -> Any:
-        """Rows of the whole as the map sees them."""
+        """The same of rows that are not checked."""
         for metric in self.metrics:
             X = metric.transform(X)
         return X
@@ -56,6 +66,48 @@ def leaves(features: Any, weight: float = 1.0, metrics: tuple[Metric, ...] = ())
         yield from leaves(inner, weight, (*metrics, features.metric))
     else:
         yield LeafMap(weight, metrics, features)
+
+
+def kernel_of(features: Any) -> Kernel | None:
+    """The kernel of which a single map is one; None where that is not known."""
+    kernel = getattr(features, "kernel", None)
+    return kernel if isinstance(kernel, Kernel) else None
+
+
+def estimated_kernel(features: Any) -> Callable[[Any, Any], NDArray]:
+    """The kernel that the inner products of a single map estimate, of rows and other rows.
+
+    Where grids split a column with a probability q only, each factor k_j of a column of the map's kernel counts as
+    1 - q + q k_j. TypeError where the kernel is not known.
+    """
+    kernel, share = kernel_of(features), getattr(features, "column_share", 1.0)
+    if kernel is None:
+        raise TypeError(
+            f"The kernel of {type(features).__name__} is not known: give it as kernel=, one of bochner.kernels or a "
+            "callable of (X, Y)."
+        )
+    return kernel if share == 1 else partial(_column_mixture, kernel, share)
+
+
+def _column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
+    """Sum over the terms of the products of 1 - q + q k_j over their factors and columns."""
+    total = np.zeros((len(X), len(Y)))
+    for variance, factors in kernel.terms():
+        values = np.full(total.shape, float(variance))
+        for factor in factors:
+            for j in factor.columns(X.shape[1]).tolist():
+                values *= 1 - share + share * _of_column(factor, j, X, Y)
+        total += values
+    return total
+
+
+def _of_column(factor: Leaf, j: int, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
+    """The kernel of rows that differ in one column alone."""
+    if not isinstance(factor, Stationary):
+        alone = np.arange(X.shape[1]) == j
+        return factor(X * alone, Y * alone)
+    scale = float(np.broadcast_to(factor.lengthscale, X.shape[1])[j])
+    return clone(factor).set_params(lengthscale=scale)(X[:, j : j + 1], Y[:, j : j + 1])
 
 
 def is_dense(features: Any) -> bool:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from bochner.data.table_input import as_dense
 from bochner.features.base import DenseFeatureMap, Rows
 
 SMALLEST = np.finfo(np.float32).tiny  # unit of a column, whose inverse is finite in either precision
@@ -52,7 +53,7 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Measure weighted means and deviations, in units of the largest entries, so that squares stay finite."""
         share = weight / weight.max()
-        low, high = (np.ravel(m.toarray() if sp.issparse(m) else m) for m in (X.min(axis=0), X.max(axis=0)))
+        low, high = (np.ravel(as_dense(m)) for m in (X.min(axis=0), X.max(axis=0)))
         unit = np.maximum(np.maximum(-low, high), SMALLEST).astype(np.float64)
         if sp.issparse(X):
             scaled = sp.csr_array(X @ sp.diags_array(1 / unit))
@@ -72,10 +73,9 @@ class LinearFeatures(OneToOneFeatureMixin, DenseFeatureMap):
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the standardised columns of a few rows into the first columns of `out`."""
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
         try:
             with np.errstate(over="raise"):
-                out[:, : self.n_features_out] = (dense - self.mean_) / self.scale_
+                out[:, : self.n_features_out] = (as_dense(X) - self.mean_) / self.scale_
         except FloatingPointError:
             cure = "drop or clip such values"
             raise ValueError(f"Input X holds values too large for {out.dtype} after scaling; {cure}.") from None

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.hashes import row_hashes
+from bochner.data.table_input import as_dense
 from bochner.engines.algebra import product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import for_rows, require_memory
 from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import LeafMap, leaves
+from bochner.features.leaves import LeafMap, estimated_kernel, kernel_of, leaves
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.functions import FromSpectrum
@@ -124,7 +123,7 @@ class NystroemFeatures(DenseFeatureMap):
         require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Use fewer n_components.")
         some = X[np.sort(rng.permutation(rows)[:m])]
         moved = len(rows) > m and _is_euclidean(self.kernel)
-        self.landmarks_ = k_means(X, weight, some) if moved else _dense(some).astype(np.float64)
+        self.landmarks_ = k_means(X, weight, some) if moved else as_dense(some).astype(np.float64)
         self._caches = {}
         values, vectors = eigh(self.kernel(self.landmarks_))
         kept = slice(int(np.searchsorted(values, LEAST_EIGENVALUE * max(float(values[-1]), 0.0), side="right")), None)
@@ -163,7 +162,7 @@ class NystroemFeatures(DenseFeatureMap):
         """Kernel with the landmarks, shape (b, m), in the precision of the rows."""
         length = _gaussian_scale(self.kernel, self.n_features_in_)
         if length is None:
-            return self.kernel(_dense(X).astype(np.float64), self.landmarks_).astype(X.dtype)
+            return self.kernel(as_dense(X).astype(np.float64), self.landmarks_).astype(X.dtype)
         variance, scale = length
         centre, inverse = self._cached(f"units {X.dtype}", lambda: self._units(1 / scale, X.dtype))
         if sp.issparse(X):
@@ -194,12 +193,6 @@ class NystroemFeatures(DenseFeatureMap):
         values[~np.isfinite(own)] = -np.inf  # not the difference of two infinite numbers
         return np.minimum(values, 0, out=values)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names ``nystroemfeatures0``, ... of the columns."""
-        check_is_fitted(self)
-        check_feature_names_in(self, input_features)
-        return np.array([f"nystroemfeatures{j}" for j in range(self.n_features_out)], dtype=object)
-
 
 def distinct_rows(X: Rows, weight: NDArray) -> NDArray[np.intp]:
     """Numbers of rows of positive weight, of equal ones the first."""
@@ -207,20 +200,16 @@ def distinct_rows(X: Rows, weight: NDArray) -> NDArray[np.intp]:
     return np.sort(counted[np.unique(row_hashes(X[counted]), return_index=True)[1]])
 
 
-def _dense(X: Any) -> NDArray:
-    return X.toarray() if sp.issparse(X) else X
-
-
 def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> NDArray[np.float64]:
     """Centres after some steps of Lloyd's, shape (m, d), to the same bits on any number of threads."""
-    n, centres = X.shape[0], _dense(centres).astype(X.dtype)
+    n, centres = X.shape[0], as_dense(centres).astype(X.dtype)
     for _ in range(n_iter):
         products = X @ centres.T if sp.issparse(X) else product(X, centres.T)
         nearest = (products - np.einsum("ij,ij->i", centres, centres) / 2).argmax(axis=1)
         members = sp.csr_array((weight, (nearest, np.arange(n))), shape=(len(centres), n))
         total, sums = members.sum(axis=1), members @ X
         some = total > 0
-        centres[some] = (_dense(sums)[some] / total[some, np.newaxis]).astype(X.dtype)
+        centres[some] = (as_dense(sums)[some] / total[some, np.newaxis]).astype(X.dtype)
     return centres.astype(np.float64)
 
 
@@ -245,8 +234,8 @@ ROUNDING = 1e-12  # of the kernel matrix of the landmarks, over its trace
 
 def has_exact_kernel(leaf: LeafMap) -> bool:
     """Whether the kernel that a single map estimates is known by a formula."""
-    kernel = getattr(leaf.features, "kernel", None)
-    if not isinstance(kernel, Kernel) or (isinstance(kernel, FromSpectrum) and kernel.exact is None):
+    kernel = kernel_of(leaf.features)
+    if kernel is None or (isinstance(kernel, FromSpectrum) and kernel.exact is None):
         return False
     mixed = getattr(leaf.features, "column_share", 1.0) != 1.0
     return not mixed or all(isinstance(one, Stationary) for _, factors in kernel.terms() for one in factors)
@@ -291,7 +280,7 @@ class LandmarkFeatures(DenseFeatures):
 
     def values(self, X: Rows) -> NDArray[np.float64]:
         """Kernel with the landmarks, shape (b, m)."""
-        X = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
+        X = np.asarray(as_dense(X), np.float64)
         total = np.zeros((len(X), len(self.landmarks)))
         for part in self._parts:
             total += part.values(X)
@@ -314,14 +303,8 @@ class _Part:
 
     def __init__(self, leaf: LeafMap, landmarks: NDArray) -> None:
         self.leaf, self.exact = leaf, has_exact_kernel(leaf)
-        self.share = getattr(leaf.features, "column_share", 1.0)
-        rows = self._coordinates(np.asarray(landmarks, np.float64))
+        rows = leaf.coordinates(np.asarray(landmarks, np.float64))
         self.others = rows if self.exact else self._features(rows)
-
-    def _coordinates(self, X: Rows) -> Any:
-        for metric in self.leaf.metrics:
-            X = metric.coordinates(X)
-        return X
 
     def _features(self, rows: Rows) -> NDArray[np.float64]:
         dense = self.leaf.features.dense
@@ -329,45 +312,17 @@ class _Part:
 
     def values(self, X: NDArray) -> Any:
         """Kernel with the landmarks, shape (b, m)."""
-        rows = self._coordinates(X)
+        rows = self.leaf.coordinates(X)
         if not self.exact:
-            return self.leaf.weight * np.asarray(_array(self._features(rows) @ self.others.T))
-        kernel = self.leaf.features.kernel
-        values = kernel(rows, self.others) if self.share == 1 else column_mixture(kernel, self.share, rows, self.others)
-        return self.leaf.weight * values
+            return self.leaf.weight * as_dense(self._features(rows) @ self.others.T)
+        return self.leaf.weight * estimated_kernel(self.leaf.features)(rows, self.others)
 
     def variance(self, X: Rows) -> NDArray[np.float64]:
         """k(x, x) of each row."""
         if self.exact:
             return np.full(X.shape[0], self.leaf.weight * self.leaf.features.kernel.variance)
-        Z = _array(self._features(self._coordinates(X.astype(np.float64))))
+        Z = as_dense(self._features(self.leaf.coordinates(X.astype(np.float64))))
         return self.leaf.weight * np.einsum("ij,ij->i", Z, Z)
-
-
-def _array(Z: Any) -> NDArray:
-    return Z if isinstance(Z, np.ndarray) else Z.toarray()
-
-
-def column_mixture(kernel: Kernel, share: float, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
-    """Kernel of grids that split each column with a probability: prod_j (1 - q + q k_j) for a product kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Of terms whose leaves are `Stationary` products over the columns.
-    share : float
-        The probability q.
-    X, Y : arrays of shape (n, d) and (m, d)
-    """
-    total = np.zeros((len(X), len(Y)))
-    for variance, factors in kernel.terms():
-        values = np.full(total.shape, variance)
-        for leaf in factors:
-            for j, scale in enumerate(np.broadcast_to(leaf.scales(X.shape[1]), X.shape[1]).tolist()):
-                own = clone(leaf).set_params(lengthscale=scale)
-                values *= 1 - share + share * own(X[:, j : j + 1], Y[:, j : j + 1])
-        total += values
-    return total
 
 
 ROWS_TILE = 512  # rows that are compared with all that are kept at a time, for exact kernels cost as much for a few
@@ -403,7 +358,7 @@ class KernelRows(DenseFeatureMap):
             require_memory(
                 8 * X.shape[0] * X.shape[1], "An exact kernel of these sparse rows, made dense,", EXACT_REMEDY
             )
-        rows = np.array(X) if isinstance(X, np.ndarray) else X.toarray()
+        rows = np.array(as_dense(X))
         self.rows_ = np.vstack([self.rows_, rows]) if len(self.rows_) else rows
 
     @property
@@ -413,15 +368,10 @@ class KernelRows(DenseFeatureMap):
 
     def write(self, X: Rows, out: NDArray) -> None:
         """Write the kernel values of a few rows into the first columns of `out`."""
-        out[:, : len(self.rows_)] = self.kernel(X if isinstance(X, np.ndarray) else X.toarray(), self.rows_)
+        out[:, : len(self.rows_)] = self.kernel(as_dense(X), self.rows_)
 
     def _tile_rows(self, dtype: np.dtype) -> int:
         return ROWS_TILE
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names "kernelrows0", "kernelrows1", ..."""
-        check_is_fitted(self, "rows_")
-        return np.array([f"kernelrows{i}" for i in range(len(self.rows_))], dtype=object)
 
 
 def exact_map(features: FeatureMap) -> FeatureMap:
@@ -430,8 +380,8 @@ def exact_map(features: FeatureMap) -> FeatureMap:
     Raises ValueError for a map whose kernel is not known, or not one kernel.
     """
     (leaf, *others) = leaves(features)
-    kernel = getattr(leaf.features, "kernel", None)
-    if others or not isinstance(kernel, Kernel) or getattr(leaf.features, "column_share", 1.0) != 1.0:
+    kernel = kernel_of(leaf.features)
+    if others or kernel is None or getattr(leaf.features, "column_share", 1.0) != 1.0:
         raise ValueError(
             f"solver='exact' needs a known kernel, and {type(features).__name__} have none: give kernel= in place of "
             "features=."
@@ -480,10 +430,7 @@ class PriorFunctions:
         """Values at some rows, shape (n, S)."""
         total: Any = 0.0
         for leaf, fresh, coef in self._parts:
-            rows: Any = X.astype(np.float64, copy=False)
-            for metric in leaf.metrics:
-                rows = metric.coordinates(rows)
-            total = total + fresh.dot(rows, coef)
+            total = total + fresh.dot(leaf.coordinates(X.astype(np.float64, copy=False)), coef)
         return total
 
 

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import solve_triangular
 
+from bochner.data.table_input import as_dense
+
 FEWEST = 9  # columns: with fewer there are too few patterns of signs, and nothing to gain
 HAAR = 256  # columns, padded, up to which the rotation that all blocks share is a Haar orthogonal matrix
 # Nanoseconds with AVX-512 in single precision, so that both are even where they were measured; only the ratio matters.
@@ -95,8 +97,7 @@ class SignedHadamard:
             Y = X @ self.rotation
         else:
             rows = np.zeros((X.shape[0], n), out.dtype)
-            dense = sp.csr_array(X).toarray() if sp.issparse(X) else X
-            rows[:, : X.shape[1]] = dense * self.scale
+            rows[:, : X.shape[1]] = as_dense(X) * self.scale
             Y = np.empty_like(rows)
             project(rows, self.rotation[np.newaxis], np.full(n, 1 / n, out.dtype), Y)
         project(Y, self.signs, self.lengths / out.dtype.type(n ** (self.signs.shape[1] / 2)), out)

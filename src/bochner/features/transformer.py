@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
@@ -14,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.features.base import DenseFeatureMap, FeatureMap, Rows
 
@@ -116,7 +116,7 @@ class TransformerFeatures(DenseFeatureMap):
     def _features(self, X: Rows) -> NDArray:
         """Features of the rows as a dense array of numbers, shape (b, D)."""
         Z = self._call(self.transformer_.transform, X)
-        Z = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+        Z = np.asarray(as_dense(Z))
         if Z.ndim != 2 or len(Z) != X.shape[0]:
             raise ValueError(
                 f"{self._name} gives an array of shape {Z.shape} for {X.shape[0]} rows: it must give one row for each."

@@ -18,14 +18,13 @@ from sklearn.base import is_classifier
 from bochner.data.table_input import checked_sparse, is_frame
 from bochner.display.relevance_displays import MetricDisplay
 from bochner.display.row_access import column_names, sample
-from bochner.features.leaves import leaves, size_name
+from bochner.features.leaves import estimated_kernel, leaves, size_name
 from bochner.loops.clock import CLOCK
 from bochner.planning.plan import Plan
 from bochner.scores import summaries
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
 from bochner.theory.errors import KernelError
-from bochner.theory.exact import estimated_kernel
 
 MOST_ROWS, FEWEST_ROWS = 50_000, 20
 MOST_DENSE = 10_000_000  # entries of sparse rows that are made dense

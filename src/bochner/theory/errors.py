@@ -17,11 +17,11 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import LeafMap, leaves
+from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.kernels import Kernel
 from bochner.markup import number, table, tag
 from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
-from bochner.theory.exact import Pairs, bias_and_variance, exact_values, inner_products, kernel_of, pairwise
+from bochner.theory.exact import Pairs, bias_and_variance, exact_values, inner_products, pairwise
 from bochner.theory.region import Region, check_count
 
 

@@ -9,48 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from bochner.data.table_input import as_dense
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.leaves import leaves
+from bochner.features.leaves import estimated_kernel, leaves
 from bochner.features.linear import LinearFeatures
 from bochner.kernels import Kernel
 
 Matrix = Callable[[Any, Any], NDArray]  # from rows and other rows, a number for each row and each other one
 Pairs = Callable[[Any, Any], NDArray]  # from rows and as many others, a number for each pair of them
 GRAM = 64  # rows of the kernel matrices of which the diagonals are taken
-
-
-def kernel_of(features: Any) -> Kernel | None:
-    """The kernel of which a single map is one; None where that is not known."""
-    kernel = getattr(features, "kernel", None)
-    return kernel if isinstance(kernel, Kernel) else None
-
-
-def estimated_kernel(features: Any) -> Matrix:
-    """The kernel that the inner products of a single map estimate.
-
-    Where grids split only a share q of the columns, each factor k_j of a column of the map's kernel counts as
-    1 - q + q k_j. TypeError where it is not known.
-    """
-    kernel, q = kernel_of(features), getattr(features, "column_share", 1.0)
-    if kernel is None:
-        raise TypeError(
-            f"The kernel of {type(features).__name__} is not known: give it as kernel=, one of bochner.kernels or a "
-            "callable of (X, Y)."
-        )
-    return kernel if q == 1 else lambda X, Y: _of_some_columns(kernel, q, X, Y)
-
-
-def _of_some_columns(kernel: Kernel, q: float, X: NDArray, Y: NDArray) -> NDArray[np.float64]:
-    total = np.zeros((len(X), len(Y)))
-    for variance, factors in kernel.terms():
-        product = np.full(total.shape, float(variance))
-        for leaf in factors:
-            for j in leaf.columns(X.shape[1]):
-                alone = np.arange(X.shape[1]) == j
-                product *= 1 - q + q * leaf(X * alone, Y * alone)
-        total += product
-    return total
 
 
 def exact_values(features: Any) -> Pairs:
@@ -83,7 +51,7 @@ def pairwise(kernel: Matrix) -> Pairs:
 
 def dense(X: Any) -> NDArray[np.float64]:
     """Rows as a kernel takes them."""
-    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    return np.asarray(as_dense(X), dtype=np.float64)
 
 
 def inner_products(A: Any, B: Any) -> NDArray[np.float64]:
