@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
 from bochner.features.base import REMEDY, Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
+from bochner.kernels.base import check_count
 from bochner.sources.rowwise import rowwise
 
 MOST_ROWS = 32  # of the sample, for each landmark: more do not make better ones
@@ -121,14 +121,11 @@ class AnchorFeatures(FeatureMap):
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("n_components", "n_neighbors", "n_directions"):
-            value = getattr(self, name)
-            if (value is None and name == "n_directions") or (value == "auto" and name == "n_neighbors"):
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an integer, got {value!r}.")
-            if not 1 <= int(value) < 2**31:
-                raise ValueError(f"{name} must be positive and below 2^31, got {value}.")
+        check_count(self.n_components, "n_components", 31)
+        if self.n_neighbors != "auto":
+            check_count(self.n_neighbors, "n_neighbors", 31)
+        if self.n_directions is not None:
+            check_count(self.n_directions, "n_directions", 31)
         if not isinstance(self.normalize, bool | np.bool_) and self.normalize != "auto":
             raise ValueError(f"normalize must be True, False or 'auto', got {self.normalize!r}.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, d
 from bochner.features.metric import MetricFeatures
 from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
+from bochner.kernels.base import check_count, check_kernel
 from bochner.notices import warn
 from bochner.sources.rowwise import rowwise
 
@@ -165,16 +166,10 @@ class BinningFeatures(FeatureMap):
         self.pitches_[dropped], self.shifts_[dropped] = np.inf, 0.0
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must be a bochner kernel such as Laplacian(2.0), got {self.kernel!r}.")
-        for name in ("n_grids", "n_buckets"):
-            value = getattr(self, name)
-            if value is None and name == "n_buckets":
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an integer, got {value!r}.")
-            if not 1 <= int(value) < 2**31:
-                raise ValueError(f"{name} must be positive and below 2^31, got {value}.")
+        check_kernel(self.kernel, "Laplacian(2.0)")
+        check_count(self.n_grids, "n_grids", 31)
+        if self.n_buckets is not None:
+            check_count(self.n_buckets, "n_buckets", 31)
         share = self.column_share
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 < share <= 1:
             raise ValueError(f"column_share must be above 0 and at most 1, got {share!r}.")

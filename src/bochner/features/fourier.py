@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from bochner.features.device_features import current_device, features_there, on_
 from bochner.features.sampling import POOL, SAMPLINGS, draw_by_leverage, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
 from bochner.kernels import Gaussian, Kernel
+from bochner.kernels.base import check_count, check_kernel
 
 
 class FourierFeatures(DenseFeatureMap):
@@ -166,13 +166,8 @@ class FourierFeatures(DenseFeatureMap):
         self._caches: dict[str, Any] = {}
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must be a bochner kernel such as Gaussian(2.0), got {self.kernel!r}.")
-        D = self.n_components
-        if not isinstance(D, Integral) or isinstance(D, bool):
-            raise TypeError(f"n_components must be an integer, got {D!r}.")
-        if D < 1:
-            raise ValueError(f"n_components must be positive, got {D}.")
+        check_kernel(self.kernel)
+        check_count(self.n_components, "n_components")
         if not isinstance(self.paired, bool | np.bool_):
             raise TypeError(f"paired must be True or False, got {self.paired!r}.")
         if self.sampling not in SAMPLINGS:

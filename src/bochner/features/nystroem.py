@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, estimated_kernel, kernel_of, leaves
 from bochner.features.metric import MetricFeatures
 from bochner.kernels import Gaussian, Kernel
+from bochner.kernels.base import check_count, check_kernel
 from bochner.kernels.functions import FromSpectrum
 from bochner.kernels.measures import Isotropic
 from bochner.kernels.stationary import Stationary
@@ -102,12 +102,8 @@ class NystroemFeatures(DenseFeatureMap):
 
     def draw(self, n_features: int) -> NystroemFeatures:
         """Note the number of columns; landmarks are rows, which are still to come."""
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must be a bochner kernel such as Gaussian(2.0), got {self.kernel!r}.")
-        if not isinstance(self.n_components, Integral) or isinstance(self.n_components, bool):
-            raise TypeError(f"n_components must be an integer, got {self.n_components!r}.")
-        if self.n_components < 1:
-            raise ValueError(f"n_components must be positive, got {self.n_components}.")
+        check_kernel(self.kernel)
+        check_count(self.n_components, "n_components")
         self.kernel.check_features(n_features)
         self.n_features_in_ = n_features
         self.landmarks_, self.root_ = np.zeros((0, n_features)), np.zeros((0, 0))

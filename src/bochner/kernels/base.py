@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from copy import deepcopy
 from functools import cache
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -236,14 +236,16 @@ class Leaf(Kernel):
         ValueError
             If the kernel is none, with the reason.
         """
-        raise ValueError(f"{self!r} is not a mixture of hats: {self._not_hats()}. Use FourierFeatures.")
+        raise ValueError(f"{self!r} is not a mixture of hats: {self._not_hats}. Use FourierFeatures.")
 
+    @property
     def _not_hats(self) -> str:
+        """Why the kernel is no mixture of hats, where it is none."""
         return "the law of its pitches is not known"
 
 
-class Sum(Kernel):
-    """Sum of two kernels, written ``left + right``."""
+class Pair(Kernel):
+    """Two kernels in one."""
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
@@ -252,6 +254,10 @@ class Sum(Kernel):
 
     def _validate(self) -> None:
         check_kernels(self.left, self.right)
+
+
+class Sum(Pair):
+    """Sum of two kernels, written ``left + right``."""
 
     def terms(self) -> list[Term]:
         """Terms of the left kernel, then those of the right."""
@@ -261,16 +267,8 @@ class Sum(Kernel):
         return self.left._gram(X, Y) + self.right._gram(X, Y)
 
 
-class Product(Kernel):
+class Product(Pair):
     """Product of two kernels, written ``left * right``."""
-
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-        self._validate()
-
-    def _validate(self) -> None:
-        check_kernels(self.left, self.right)
 
     def terms(self) -> list[Term]:
         """Every term of the left kernel times every term of the right."""
@@ -312,6 +310,21 @@ def check_positive(value: Any, name: str) -> None:
         raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
     if not 0 < float(value) < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}.")
+
+
+def check_count(value: Any, name: str, limit: int | None = None) -> None:
+    """Raise TypeError unless `value` is an integer, ValueError unless it is positive, and below 2^`limit`."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if value < 1 or (limit is not None and int(value) >= 2**limit):
+        below = "" if limit is None else f" and below 2^{limit}"
+        raise ValueError(f"{name} must be positive{below}, got {value}.")
+
+
+def check_kernel(kernel: Any, example: str = "Gaussian(2.0)") -> None:
+    """Raise TypeError, which names an example, unless it is a kernel."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a bochner kernel such as {example}, got {kernel!r}.")
 
 
 def check_kernels(*kernels: object) -> None:

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from bochner.kernels.hats import Pitches, mixture_of_hats
 from bochner.kernels.measures import Drawn, RadialLaw, SpectralMeasure
-from bochner.kernels.stationary import ISOTROPIC, Stationary, over_features
+from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
 
 ROUNDED = 16 * np.finfo(float).eps  # accuracy expected of a function that should be 1 at 0
@@ -98,8 +98,9 @@ class Radial(OfFunction):
             lambda d: hankel_law(self._evaluate, d).second_moment,
         )
 
+    @property
     def _not_hats(self) -> str:
-        return f"{ISOTROPIC}; for one that is, use Coordinatewise"
+        return f"{NotHats.ISOTROPIC}; for one that is, use Coordinatewise"
 
 
 class Coordinatewise(OfFunction):
@@ -232,6 +233,7 @@ class FromSpectrum(Stationary):
         """That of the sampler."""
         return Drawn(self._draw)
 
+    @property
     def _not_hats(self) -> str:
         return "its frequencies alone are known"
 

@@ -73,6 +73,7 @@ class Mapped(Leaf):
         """Law of the frequencies of the leaf, at unit lengthscale."""
         return self.leaf.spectral_measure()
 
+    @property
     def _not_hats(self) -> str:
         return "grids are along the columns; give BinningFeatures the kernel inside and the rows X @ matrix.T"
 

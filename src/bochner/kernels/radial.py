@@ -9,7 +9,7 @@ from scipy.special import gammaincinv, gammaln, kve
 
 from bochner.kernels.base import check_positive
 from bochner.kernels.measures import TINY, Isotropic, SpectralMeasure
-from bochner.kernels.stationary import CONCAVE, ISOTROPIC, Stationary
+from bochner.kernels.stationary import NotHats, Stationary
 
 LARGEST_SCALE = 600.0  # logarithm of the largest scale drawn, so that its square is finite
 
@@ -34,6 +34,7 @@ class Gaussian(Stationary):
     formula = "exp(-‖delta‖² / 2)"
     spectrum = "standard normal"
     pitches = "none: concave near 0"
+    _not_hats = NotHats.CONCAVE
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         return np.exp(-0.5 * cdist(U, V, "sqeuclidean"))
@@ -41,9 +42,6 @@ class Gaussian(Stationary):
     def spectral_measure(self) -> SpectralMeasure:
         """Standard normal."""
         return Isotropic(lambda u: np.ones(u.shape[1]), 1.0, n_uniforms=0)
-
-    def _not_hats(self) -> str:
-        return CONCAVE
 
 
 class RationalQuadratic(Stationary):
@@ -68,6 +66,7 @@ class RationalQuadratic(Stationary):
 
     formula = "(1 + ‖delta‖² / (2 alpha))^(-alpha)"
     spectrum = "normal times sqrt(Gamma(alpha, rate alpha))"
+    _not_hats = NotHats.ISOTROPIC
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -83,9 +82,6 @@ class RationalQuadratic(Stationary):
     def spectral_measure(self) -> SpectralMeasure:
         """Normal times the root of a Gamma variable of mean 1."""
         return Isotropic(lambda u: gammaincinv(self.alpha, u[0]) / self.alpha, 1.0)
-
-    def _not_hats(self) -> str:
-        return ISOTROPIC
 
 
 class StudentT(Stationary):
@@ -108,6 +104,7 @@ class StudentT(Stationary):
 
     formula = "(1 + ‖delta‖² / nu)^(-(nu + 1) / 2)"
     spectrum = "normal times sqrt(Gamma((nu + 1) / 2, rate nu / 2))"
+    _not_hats = NotHats.ISOTROPIC
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0, nu: float = 1.0) -> None:
         self.nu = nu
@@ -124,9 +121,6 @@ class StudentT(Stationary):
         """Normal times the root of a Gamma variable of mean (nu + 1) / nu."""
         shape = (self.nu + 1) / 2
         return Isotropic(lambda u: gammaincinv(shape, u[0]) * (2 / self.nu), 2 * shape / self.nu)
-
-    def _not_hats(self) -> str:
-        return ISOTROPIC
 
 
 class PowerExponential(Stationary):
@@ -190,8 +184,9 @@ class PowerExponential(Stationary):
 
         return Isotropic(scale, np.inf, n_uniforms=2)
 
+    @property
     def _not_hats(self) -> str:
-        return CONCAVE if self.power == 2 else ISOTROPIC
+        return NotHats.CONCAVE if self.power == 2 else NotHats.ISOTROPIC
 
 
 EXPANDED_ORDER = 50  # of the Bessel function, from which its expansion serves
@@ -252,10 +247,12 @@ class Matern(Stationary):
         moment = nu / (nu - 1) if nu > 1 else np.inf
         return Isotropic(lambda u: nu / np.maximum(gammaincinv(nu, u[0]), TINY), moment)
 
+    @property
     def _not_hats(self) -> str:
         if self.nu == np.inf:
-            return CONCAVE
-        return f"{ISOTROPIC}; in one column it equals Laplacian, which is one" if self.nu == 0.5 else ISOTROPIC
+            return NotHats.CONCAVE
+        alone = "; in one column it equals Laplacian, which is one" if self.nu == 0.5 else ""
+        return NotHats.ISOTROPIC + alone
 
 
 def _log_bessel_k(nu: float, s: NDArray) -> NDArray:

@@ -9,7 +9,7 @@ from scipy.special import gammaincinv, sici
 
 from bochner.kernels.hats import Pitches
 from bochner.kernels.measures import TINY, Separable, SpectralMeasure
-from bochner.kernels.stationary import CONCAVE, Stationary, over_features
+from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law
 
 EXPANDED_FREQUENCY = 50.0  # from which the sine integral is expanded, to 24 terms: 24! / 50^24 = 1e-17
@@ -125,6 +125,7 @@ class Cauchy(Stationary):
     formula = "prod_j 1 / (1 + delta_j²)"
     spectrum = "Laplace in each coordinate"
     pitches = "none: concave near 0"
+    _not_hats = NotHats.CONCAVE
 
     def _unit_gram(self, U: NDArray, V: NDArray) -> NDArray:
         with np.errstate(over="ignore"):
@@ -133,9 +134,6 @@ class Cauchy(Stationary):
     def spectral_measure(self) -> SpectralMeasure:
         """Standard Laplace per coordinate."""
         return Separable(lambda u: -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)), 2.0)
-
-    def _not_hats(self) -> str:
-        return CONCAVE
 
 
 class Hat(Stationary):

@@ -9,7 +9,7 @@ from scipy.special import ive, ndtri
 
 from bochner.kernels.base import Kernel, Term, check_positive
 from bochner.kernels.measures import Separable, Shifted, SpectralMeasure
-from bochner.kernels.stationary import OSCILLATES, Stationary, over_features
+from bochner.kernels.stationary import NotHats, Stationary, over_features
 
 SHORTEST = 1e-75  # lengthscale of a periodic kernel told from 0, whose inverse square is finite
 NORMAL_HARMONICS = 1e6  # 1 / lengthscale^2 from which the harmonics of a periodic kernel are rounded normal numbers
@@ -37,6 +37,7 @@ class Gabor(Stationary):
     formula = "exp(-‖delta‖² / 2) cos(2 pi l f'delta)"
     spectrum = "normal about 2 pi l f and -2 pi l f"
     pitches = "none: rises again"
+    _not_hats = NotHats.OSCILLATES
 
     def __init__(self, lengthscale: float | ArrayLike = 1.0, frequency: float | ArrayLike = 0.0) -> None:
         self.frequency = frequency
@@ -71,9 +72,6 @@ class Gabor(Stationary):
     def spectral_measure(self) -> SpectralMeasure:
         """Normal about the centre."""
         return Shifted(self._centre)
-
-    def _not_hats(self) -> str:
-        return OSCILLATES
 
 
 class SpectralMixture(Kernel):
@@ -166,6 +164,7 @@ class Periodic(Stationary):
     spectrum = "2 pi n in each coordinate, n a whole number of law exp(-z) I_n(z), z = 1 / lengthscale²"
     pitches = "none: rises again"
     has_metric = False
+    _not_hats = NotHats.OSCILLATES
 
     def __init__(self, lengthscale: float = 1.0, period: float | ArrayLike = 1.0) -> None:
         self.period = period
@@ -208,6 +207,3 @@ class Periodic(Stationary):
             return 2 * np.pi * np.copysign(size, u - 0.5)
 
         return Separable(quantile, 4 * np.pi**2 * z)
-
-    def _not_hats(self) -> str:
-        return OSCILLATES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -12,9 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.kernels.base import Leaf
 
-CONCAVE = "it is a product over the features, but of a function concave near 0, where mixtures of hats are convex"
-ISOTROPIC = "it depends on the Euclidean distance and is no product over the features"
-OSCILLATES = "it rises again with distance, where mixtures of hats fall"
+
+class NotHats(StrEnum):
+    """Why kernels are no mixtures of hats."""
+
+    CONCAVE = "it is a product over the features, but of a function concave near 0, where mixtures of hats are convex"
+    ISOTROPIC = "it depends on the Euclidean distance and is no product over the features"
+    OSCILLATES = "it rises again with distance, where mixtures of hats fall"
 
 
 class Stationary(Leaf):

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.kernels import Kernel
-from bochner.kernels.base import check_positive
+from bochner.kernels.base import check_count, check_positive
 from bochner.theory.rates import break_rates, second_moments
-from bochner.theory.region import Region, check_components, check_count, region_of, relative
+from bochner.theory.region import Region, check_components, region_of, relative
 
 LogBound = Callable[[float, int], float]  # of eps, in units of k(0), and a size: log of a bound on the probability
 SHARES = np.geomspace(1e-4, 0.95, 160)[:, np.newaxis]  # of eps that brackets may cost

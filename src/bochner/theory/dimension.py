@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigvalsh
 
 from bochner.kernels import Kernel
-from bochner.kernels.base import check_positive
-from bochner.theory.region import check_count, dense_rows
+from bochner.kernels.base import check_count, check_kernel, check_positive
+from bochner.theory.region import dense_rows
 
 
 def effective_dimension(
@@ -186,8 +186,7 @@ def statistical_components(
     >>> sizes.spectral, sizes.leverage, sizes.learning
     (51168, 3162, 99)
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a bochner kernel such as Gaussian(2.0), got {kernel!r}.")
+    check_kernel(kernel)
     check_positive(alpha, "alpha")
     for name, value, most in (("spectral_error", spectral_error, 0.5), ("delta", delta, 1.0)):
         if not isinstance(value, Real) or not 0 < float(value) <= most or value == 1:

@@ -19,10 +19,11 @@ from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, kernel_of, leaves
 from bochner.kernels import Kernel
+from bochner.kernels.base import check_count
 from bochner.markup import number, table, tag
 from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
 from bochner.theory.exact import Pairs, bias_and_variance, exact_values, inner_products, pairwise
-from bochner.theory.region import Region, check_count
+from bochner.theory.region import Region
 
 
 def guarantee(leaf: LeafMap, X: Callable[[], Any], confidence: float, new_bins: bool) -> tuple[float | None, str]:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.kernels import Kernel
-from bochner.kernels.base import Leaf
-from bochner.theory.region import check_count
+from bochner.kernels.base import Leaf, check_count, check_kernel
 
 
 def spectral_variance(kernel: Kernel, n_features: int) -> float:
@@ -169,8 +168,7 @@ def lipschitz_constant(kernel: Kernel, n_features: int) -> float:
 
 def _averaged(kernel: Kernel, n_features: int, of_leaf: Callable[[Leaf], NDArray]) -> NDArray[np.float64]:
     """Sum over the factors of each term and mean over the terms, shape (d,)."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a bochner kernel such as Gaussian(2.0), got {kernel!r}.")
+    check_kernel(kernel)
     check_count(n_features, "n_features")
     total = np.zeros(n_features)
     for variance, leaves in kernel.terms():

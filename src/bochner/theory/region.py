@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.kernels import Kernel
-from bochner.kernels.base import check_positive
-
-
-def check_count(value: Any, name: str) -> None:
-    """Raise TypeError unless `value` is an integer, ValueError unless it is positive."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be positive, got {value}.")
+from bochner.kernels.base import check_count, check_positive
 
 
 def check_components(n_components: Any, paired: bool) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bochner.kernels import Kernel
+from bochner.kernels.base import check_count
 from bochner.theory.bounds import binning_claim, fourier_claim, least_error
 from bochner.theory.rates import break_rates
-from bochner.theory.region import check_components, check_count, log_probability, region_of, relative
+from bochner.theory.region import check_components, log_probability, region_of, relative
 
 LARGEST_SIZE = 2**200
 
