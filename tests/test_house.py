@@ -340,9 +340,9 @@ def test_every_module_can_be_imported():
 
 
 def test_table_of_kernels_is_generated(checkout):
-    from bochner.kernels.table import table
+    from bochner.kernels.catalogue import table
 
     assert (
-        f"<!-- python -m bochner.kernels.table -->\n{table()}\n<!-- end -->"
+        f"<!-- python -m bochner.kernels.catalogue -->\n{table()}\n<!-- end -->"
         in (checkout / "docs/kernels.md").read_text()
     )

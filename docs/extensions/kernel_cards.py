@@ -67,7 +67,7 @@ def escaped(text):
 
 def write(app):
     """Write the page and draw the pictures that are not there yet."""
-    from bochner.kernels.table import KERNELS
+    from bochner.kernels.catalogue import KERNELS
 
     folder = PAGE.parent / "pictures" / "kernels"
     folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from bochner import FourierFeatures
 from bochner.engines.local import STEP, n_threads
 from bochner.features.base import TILE_BYTES
 from bochner.kernels import Cauchy, Gaussian, Hat, Laplacian, Matern, RationalQuadratic
-from bochner.kernels.measures import Isotropic, RadialLaw
+from bochner.kernels.spectral_measures import Isotropic, RadialLaw
 
 EPS = np.finfo(float).eps
 FORMS = [("orthogonal", True), ("iid", True), ("orthogonal", False), ("iid", False)]

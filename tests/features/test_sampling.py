@@ -11,7 +11,7 @@ from bochner import FourierFeatures, load, save
 from bochner.features.sampling import normal_vectors, unit_frequencies
 from bochner.features.structured import HAAR, SignedHadamard, cheaper, padded
 from bochner.kernels import Gabor, Gaussian, Hamming, Laplacian, Matern, Periodic, PowerExponential, Subspace
-from bochner.loops.hadamard import LANES, project
+from bochner.loops.trig import LANES, project
 
 SEEDS = 50
 EPS = np.finfo(float).eps

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.loops.metric import warp
+from bochner.loops.coordinates import warp
 
 
 def line(x, knots, levels, slope):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bochner.loops.metric import add_distances, distance_sums, nearness, sign_sums
+from bochner.loops.coordinates import add_distances, distance_sums, nearness, sign_sums
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPES = pytest.mark.parametrize(("p", "rows", "fit"), [(1, 1, 1), (1, 9, 7), (5, 1, 1), (6, 40, 31), (3, 17, 17)])

@@ -15,7 +15,7 @@ from bochner import KernelMachineClassifier, load, save
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
 from bochner.kernels import Gaussian, Laplacian
-from bochner.kernels.table import NAMED
+from bochner.kernels.catalogue import NAMED
 from bochner.selection.lengthscale import COMMON_UNIT, SCALED, Way, _cross_chosen, best_losses, choose_for_few
 from bochner.selection.policy import POLICY
 

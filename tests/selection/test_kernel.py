@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from bochner import KernelMachineClassifier, KernelMachineRegressor
 from bochner.data.array_source import ArraySource
 from bochner.kernels import Gaussian, Laplacian
-from bochner.kernels.table import NAMED
+from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import choose_n_components
 from bochner.selection.lengthscale import KernelScores, choose_kernel, common_unit_lengths
 from bochner.selection.policy import POLICY

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.weights import are_unit
 from bochner.design.passes import Groups
-from bochner.design.vectors import add_scaled, dots
+from bochner.design.vector_arithmetic import add_scaled, dots
 from bochner.features.stored import StoredRows
 
 

@@ -17,8 +17,8 @@ from bochner.display.row_access import sample
 from bochner.features.fourier import FourierFeatures
 from bochner.features.sampling import draw_frequencies
 from bochner.kernels import Kernel
-from bochner.kernels.measures import Drawn
-from bochner.theory.exact import bias_and_variance
+from bochner.kernels.spectral_measures import Drawn
+from bochner.theory.pair_kernels import bias_and_variance
 
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
 DIRECTION_WIDTH = 40

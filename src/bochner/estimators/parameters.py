@@ -114,7 +114,7 @@ class Field:
 
 def named_kernels() -> dict[str, Any]:
     """Kernels of the names that the estimators take, imported late: the command shows its help without them."""
-    from bochner.kernels.table import NAMED
+    from bochner.kernels.catalogue import NAMED
 
     return NAMED
 

@@ -2,9 +2,8 @@
 
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.binning import BinningFeatures
-from bochner.features.concatenate import ConcatenatedFeatures
+from bochner.features.concatenate import ConcatenatedFeatures, LinearFeatures
 from bochner.features.fourier import FourierFeatures
-from bochner.features.linear import LinearFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.features.nystroem import NystroemFeatures
 from bochner.features.transformer import TransformerFeatures

@@ -162,7 +162,7 @@ class Metric:
 
     def _warps(self, rows: NDArray) -> NDArray:
         """Coordinates that are warped, of shape (w, rows), in double precision."""
-        from bochner.loops.metric import warp
+        from bochner.loops.coordinates import warp
 
         V = rows[:, self.source_[self.warped_]].T.astype(np.float64, order="C")
         warp(V, self.knots_, self.levels_, self.slopes_)

@@ -24,7 +24,7 @@ from bochner.features.metric import MetricFeatures
 from bochner.kernels import Gaussian, Kernel
 from bochner.kernels.base import check_count, check_kernel
 from bochner.kernels.functions import FromSpectrum
-from bochner.kernels.measures import Isotropic
+from bochner.kernels.spectral_measures import Isotropic
 from bochner.kernels.stationary import Stationary
 
 LEAST_EIGENVALUE = 1e-9  # over the largest one; what is below is rounding

@@ -17,7 +17,7 @@ from bochner.data.weights import draw_rows
 from bochner.features.structured import FEWEST, SignedHadamard, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
 from bochner.kernels.base import Leaf, Term
-from bochner.kernels.measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
+from bochner.kernels.spectral_measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
 
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 RESOLVED = 1e5  # frequency over the lengthscale up to which single precision tells the phase of a wave

@@ -90,7 +90,7 @@ class SignedHadamard:
 
         Rows and arrays are of one precision.
         """
-        from bochner.loops.hadamard import project
+        from bochner.loops.trig import project
 
         n = self.signs.shape[2]
         if n <= HAAR:

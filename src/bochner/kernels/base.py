@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.kernels.hats import Pitches
-from bochner.kernels.measures import SpectralMeasure
+from bochner.kernels.spectral_measures import SpectralMeasure
 
 
 class Parametrised:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from bochner.kernels.hats import Pitches, mixture_of_hats
-from bochner.kernels.measures import Drawn, RadialLaw, SpectralMeasure
+from bochner.kernels.spectral_measures import Drawn, RadialLaw, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law, hankel_law
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
-from bochner.kernels.measures import SpectralMeasure
+from bochner.kernels.spectral_measures import SpectralMeasure
 
 
 class Mapped(Leaf):

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, gammaln, kve
 
 from bochner.kernels.base import check_positive
-from bochner.kernels.measures import TINY, Isotropic, SpectralMeasure
+from bochner.kernels.spectral_measures import TINY, Isotropic, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary
 
 LARGEST_SCALE = 600.0  # logarithm of the largest scale drawn, so that its square is finite

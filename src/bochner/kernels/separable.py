@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, sici
 
 from bochner.kernels.hats import Pitches
-from bochner.kernels.measures import TINY, Separable, SpectralMeasure
+from bochner.kernels.spectral_measures import TINY, Separable, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 from bochner.kernels.transforms import cosine_law
 

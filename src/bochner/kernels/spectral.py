@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import ive, ndtri
 
 from bochner.kernels.base import Kernel, Term, check_positive
-from bochner.kernels.measures import Separable, Shifted, SpectralMeasure
+from bochner.kernels.spectral_measures import Separable, Shifted, SpectralMeasure
 from bochner.kernels.stationary import NotHats, Stationary, over_features
 
 SHORTEST = 1e-75  # lengthscale of a periodic kernel told from 0, whose inverse square is finite

@@ -18,7 +18,7 @@ from scipy.special import gammaln, jv, loggamma
 from threadpoolctl import threadpool_limits
 
 from bochner.kernels.hats import OCTAVES, decay_range
-from bochner.kernels.measures import Separable
+from bochner.kernels.spectral_measures import Separable
 
 TRANSFORMED = 10  # features up to which the transform is inverted; beyond, rounding would be multiplied too much
 NODES = 2**17  # of the transform

@@ -24,7 +24,7 @@ from bochner.planning.plan import Plan
 from bochner.scores import summaries
 from bochner.scores.measures import Z
 from bochner.theory import kernel_error
-from bochner.theory.errors import KernelError
+from bochner.theory.approximation import KernelError
 
 MOST_ROWS, FEWEST_ROWS = 50_000, 20
 MOST_DENSE = 10_000_000  # entries of sparse rows that are made dense

@@ -17,7 +17,7 @@ from bochner.engines.costs import COSTS
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
-from bochner.kernels.table import NAMED
+from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import choose_n_components, within_limit
 from bochner.selection.comparison import Comparison, Entry, Maps, concatenate
 from bochner.selection.lengthscale import choose_kernel

@@ -21,7 +21,7 @@ from bochner.engines.local import in_threads, n_threads
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
-from bochner.kernels.table import SEPARABLE
+from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
     Known,
     SizedMetric,

@@ -23,7 +23,7 @@ from bochner.engines.local import in_threads
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Stationary
-from bochner.kernels.table import NAMED, SEPARABLE
+from bochner.kernels.catalogue import NAMED, SEPARABLE
 from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
@@ -116,7 +116,7 @@ def choose_kernel(
     source : ArraySource
         Encoded on the way out.
     name : str
-        A key of `bochner.kernels.table.NAMED`, or "auto" for the better of Gaussian and Laplacian.
+        A key of `bochner.kernels.catalogue.NAMED`, or "auto" for the better of Gaussian and Laplacian.
     column_units : array of shape (d,) or None
         What one unit of each encoded column is in the unit of the input; None where that has no meaning.
     alphas : array of shape (A,) or None
@@ -271,7 +271,7 @@ def choose_for_few(
     source : ArraySource
         Its targets are -1 and 1.
     name : str
-        A key of `bochner.kernels.table.NAMED`; "auto" is Gaussian: a Laplacian kernel beside it chose no better.
+        A key of `bochner.kernels.catalogue.NAMED`; "auto" is Gaussian: a Laplacian kernel beside it chose no better.
     column_units : array of shape (d,) or None
         What one unit of each encoded column is in the unit of the input; None where that has no meaning.
     alphas : array of shape (A,) or None

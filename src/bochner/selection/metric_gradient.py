@@ -108,7 +108,7 @@ def diagonal_loss(
     s, n_fit = np.exp(log_scales), space.n_fit
     scaled = block.B * s[:, np.newaxis].astype(block.B.dtype)
     if kernel == "laplacian":
-        from bochner.loops.metric import add_distances
+        from bochner.loops.coordinates import add_distances
 
         loose = _begin(scaled, block, space)
         add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
@@ -138,7 +138,7 @@ def linear_loss(
     Z = B * B.dtype.type(size)
     Z[:q] = A.astype(B.dtype) @ Z[:q]
     if kernel == "laplacian":
-        from bochner.loops.metric import add_distances, sign_sums
+        from bochner.loops.coordinates import add_distances, sign_sums
 
         loose = _begin(Z, block, space)
         add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
@@ -174,7 +174,7 @@ def _begin(X: NDArray, block: Minibatch, space: Workspace) -> NDArray:
 
 def _weighted_distances(X: NDArray, binary: NDArray, W: NDArray) -> NDArray[np.float64]:
     """Sum_ij W_ij |x_im - x_jm| of each column m, shape (p,)."""
-    from bochner.loops.metric import distance_sums
+    from bochner.loops.coordinates import distance_sums
 
     n_fit, sums = W.shape[1], np.zeros(len(X))
     loose, T = np.delete(X, binary, axis=0), X[binary]

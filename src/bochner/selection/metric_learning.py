@@ -213,7 +213,7 @@ class MinibatchSampler:
         space = {"uniform": n, "wide": POLICY.wide_neighbours * self.size, "near": self.size}[kind]
         if space >= n:
             return self._random(self.size)
-        from bochner.loops.metric import nearness
+        from bochner.loops.coordinates import nearness
 
         nearness(self.rows, self.rows[self._random(1)[0]], scales.astype(self.rows.dtype), self._distances)
         near = self._nearest(space)

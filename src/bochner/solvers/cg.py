@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.design.vectors import dots, update_direction, update_solution
+from bochner.design.vector_arithmetic import dots, update_direction, update_solution
 from bochner.engines.journal import Keeper
 from bochner.notices import warn
 from bochner.solvers.preconditioners import Preconditioner

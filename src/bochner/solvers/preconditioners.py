@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.design.vectors import dots, scale
+from bochner.design.vector_arithmetic import dots, scale
 from bochner.engines.algebra import gram, product, shifted_cholesky, solve_cholesky
 from bochner.solvers.shifted import Tridiagonal
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bochner.kernels.base import Kernel, Leaf, Term, check_kernels
 from bochner.kernels.hats import Pitches
-from bochner.kernels.measures import Separable, SpectralMeasure
+from bochner.kernels.spectral_measures import Separable, SpectralMeasure
 from bochner.kernels.stationary import Stationary
 
 CODE_ROUNDING = 1e-3  # rounding of the difference of two codes

@@ -22,7 +22,7 @@ from bochner.kernels import Kernel
 from bochner.kernels.base import check_count
 from bochner.markup import number, table, tag
 from bochner.theory.bounds import LogBound, binning_claim, fourier_claim, least_error
-from bochner.theory.exact import Pairs, bias_and_variance, exact_values, inner_products, pairwise
+from bochner.theory.pair_kernels import Pairs, bias_and_variance, exact_values, inner_products, pairwise
 from bochner.theory.region import Region
 
 

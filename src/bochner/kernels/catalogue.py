@@ -8,13 +8,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.kernels.columns import Hamming
 from bochner.kernels.functions import Coordinatewise, Radial
-from bochner.kernels.measures import Isotropic, RadialLaw
 from bochner.kernels.radial import Gaussian, Matern, PowerExponential, RationalQuadratic, StudentT
 from bochner.kernels.separable import Cauchy, Hat, Laplacian, SmoothBins
 from bochner.kernels.spectral import Gabor, Periodic
+from bochner.kernels.spectral_measures import Isotropic, RadialLaw
 from bochner.kernels.stationary import Stationary
+from bochner.kernels.subspaces import Hamming
 
 NAMED: dict[str, Callable[..., Stationary]] = {
     "gaussian": Gaussian,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bochner.data.table_input import as_dense
 from bochner.features.binning import BinningFeatures
+from bochner.features.concatenate import LinearFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import estimated_kernel, leaves
-from bochner.features.linear import LinearFeatures
 from bochner.kernels import Kernel
 
 Matrix = Callable[[Any, Any], NDArray]  # from rows and other rows, a number for each row and each other one
