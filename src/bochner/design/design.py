@@ -27,7 +27,7 @@ from bochner.design.reductions import (
 from bochner.devices.device import Device
 from bochner.engines.base import Engine, accumulate, reduce
 from bochner.engines.journal import Journal, Keeper
-from bochner.engines.local import LOCAL, MOST_SHARDS, available_memory, limited, shards
+from bochner.engines.local import LOCAL, available_memory, limited, shards
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import Centres, DenseFeatures, FeatureMap
 from bochner.features.binning import DenseBins, hashed_bins
@@ -263,9 +263,9 @@ class Design:
         parts, n = self.source.n_parts, max(self.n_rows, 1)
         few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
         if self.has_one_sum and self.engine.is_remote:
-            return shards(parts, few if self.features.is_dense else many, MOST_SHARDS)
-        most = 1 if self.has_one_sum else MOST_SHARDS
-        return max(shards(parts, few, most), shards(parts, many, MOST_LARGE_SHARDS), key=len)
+            return shards(parts, few if self.features.is_dense else many)
+        own = [(0, parts)] if self.has_one_sum else shards(parts, few)
+        return max(own, shards(parts, many, MOST_LARGE_SHARDS), key=len)
 
     @property
     def has_one_sum(self) -> bool:

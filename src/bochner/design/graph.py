@@ -18,7 +18,7 @@ from bochner.engines.algebra import leading
 from bochner.engines.local import shards
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
-from bochner.features.metric import MetricFeatures
+from bochner.features.metric import without_metrics
 
 SHARD_ROWS, MOST_SUMS, BLOCK_ROWS = 1 << 14, 64, 1 << 13
 CALL_BYTES = 1 << 28  # of memory for the sums of a shard, about
@@ -147,7 +147,4 @@ class AnchorGraph:
 
 def is_anchored(features: FeatureMap) -> bool:
     """Whether a map is one of anchors alone, maybe of learned coordinates."""
-    inner: Any = features
-    while isinstance(inner, MetricFeatures):
-        inner = inner.features
-    return isinstance(inner, AnchorFeatures)
+    return isinstance(without_metrics(features), AnchorFeatures)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.devices.libraries import EXTRA, Cupy, Jax, Standard
+from bochner.devices.libraries import Cupy, Jax, Standard
 from bochner.devices.pytorch import Torch
 
 LIBRARIES = "torch", "cupy", "jax"  # in the order in which they are looked for
@@ -211,7 +211,7 @@ def parse_device(device: Any) -> Device | None:
     if not installed:
         raise ImportError(
             f"device={device!r} needs {library or 'a library of arrays'}: python -m pip install {library or 'torch'}, "
-            f"and {EXTRA}."
+            f"and {Standard.cure}."
         )
     there = []
     for one in installed:  # up to the first, as JAX takes most of a GPU's memory when it is asked for its devices

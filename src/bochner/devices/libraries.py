@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-EXTRA = "python -m pip install 'bochner[arrays]'"
-
 
 class Standard:
     """A library that follows the standard, of which nothing else is known.
@@ -28,6 +26,7 @@ class Standard:
 
     in_place = False  # whether parts of its arrays can be added to
     home = "CPU_DEVICE"  # the device in the processor's memory
+    cure = "python -m pip install 'bochner[arrays]'"  # of what libraries need beside
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -144,7 +143,7 @@ class Compatible(Standard):
         try:
             return import_module(f"array_api_compat.{self.name}")
         except ModuleNotFoundError as error:
-            raise ImportError(f"Arrays of {self.name} need array-api-compat: {EXTRA}.") from error
+            raise ImportError(f"Arrays of {self.name} need array-api-compat: {self.cure}.") from error
 
     def text(self, device: Any) -> str:
         """Kind and number, "cuda:0"."""

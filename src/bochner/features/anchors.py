@@ -17,7 +17,7 @@ from bochner.data.hashes import row_hashes
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
-from bochner.features.base import REMEDY, Centres, FeatureMap, Rows
+from bochner.features.base import Centres, FeatureMap, Rows
 from bochner.features.stored import StoredSparse, require_length
 from bochner.kernels.base import check_count
 from bochner.sources.rowwise import rowwise
@@ -258,7 +258,7 @@ class AnchorFeatures(FeatureMap):
         """
         X = self._checked(X, reset=False)
         need = 2 * X.shape[0] * self.stored_bytes(X.dtype, packed=False)
-        require_memory(need, f"The landmarks of {X.shape[0]:,} rows", REMEDY)
+        require_memory(need, f"The landmarks of {X.shape[0]:,} rows", self.remedy)
         return self._rows(X)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:

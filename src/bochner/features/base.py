@@ -122,7 +122,6 @@ class DenseFeatures(ABC):
         return max(1, min(TILE_BYTES // (self.n_features_out * dtype.itemsize), TILE_ROWS))
 
 
-REMEDY = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
 ENCODE = "Impute such values, or encode them by a TableEncoder before the map."
 NOT_SAVED = {"_caches", "_rng"} | {"_factors", "_tables", "_grids"}  # these in older files
 SAMPLE_ROWS = 4096
@@ -163,6 +162,7 @@ class FeatureMap(TransformerMixin, KernelParameter):
     """
 
     n_features_in_: int
+    remedy: ClassVar[str] = "Transform in blocks of rows, or fit a KernelMachine, which never holds it."
     on_devices: ClassVar[bool] = False  # whether devices compute it, see `bochner.features.device_features`
 
     @any_arrays
@@ -346,8 +346,6 @@ class FeatureMap(TransformerMixin, KernelParameter):
 
 class DenseFeatureMap(DenseFeatures, FeatureMap):
     """A map whose features are always dense."""
-
-    remedy: ClassVar[str] = REMEDY
 
     @property
     def dense(self) -> DenseFeatures:

@@ -14,14 +14,13 @@ from sklearn.utils import check_random_state
 from bochner.engines.local import for_rows, in_threads, require_memory
 from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
 from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
-from bochner.features.metric import MetricFeatures
+from bochner.features.metric import MetricFeatures, without_metrics
 from bochner.features.stored import StoredBins, require_length
 from bochner.kernels import Kernel, Laplacian
 from bochner.kernels.base import check_count, check_kernel
 from bochner.notices import warn
 from bochner.sources.rowwise import rowwise
 
-REMEDY = "Transform in blocks of rows, or use fewer n_grids."
 MANY_ALONE, FEW_ROWS, DOT_ROWS = 0.5, 100, 1 << 16
 ORDERED_ROWS, ORDERED_GRIDS = 1 << 16, 32  # from which on an order of the rows of a block pays
 FEWEST_ROWS = 8  # whose columns are not worth a look at their range
@@ -120,6 +119,7 @@ class BinningFeatures(FeatureMap):
     True
     """
 
+    remedy = "Transform in blocks of rows, or use fewer n_grids."
     _numbering: list[Table] | None = None  # of the bins while they are numbered
 
     def __init__(
@@ -281,7 +281,7 @@ class BinningFeatures(FeatureMap):
         """For what `transform` holds at once: a copy of the rows, ids, columns and their parts, values and weights."""
         P, (rows, columns) = len(self.values_), X.shape
         need = rows * (P * (4 + 4 + 8 + 1 + 2 * X.dtype.itemsize) + columns * X.dtype.itemsize * (not sp.issparse(X)))
-        require_memory(need, f"Binning {rows:,} rows by {P:,} grids", REMEDY)
+        require_memory(need, f"Binning {rows:,} rows by {P:,} grids", self.remedy)
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K); of dense rows the bins are never held."""
@@ -355,9 +355,7 @@ def hashed(features: FeatureMap, most_columns: int) -> FeatureMap:
 
 def require_hashed(features: FeatureMap, most_columns: int) -> None:
     """Raise ValueError, which names the cures, where a map, drawn or not, is none of bins in so few buckets."""
-    inner: Any = features
-    while isinstance(inner, MetricFeatures):
-        inner = inner.features
+    inner = without_metrics(features)
     name, cures = type(inner).__name__, CURES.format(buckets=FEWEST_BUCKETS, grids=most_columns // FEWEST_BUCKETS)
     if not isinstance(inner, BinningFeatures):
         raise ValueError(f"{name} are not hashed bins: {cures}.")
@@ -372,9 +370,7 @@ def require_hashed(features: FeatureMap, most_columns: int) -> None:
 
 def hashed_bins(features: FeatureMap) -> BinningFeatures | None:
     """The drawn grids of a map of hashed bins; None of any other map."""
-    inner: Any = features
-    while isinstance(inner, MetricFeatures):
-        inner = getattr(inner, "features_", None)
+    inner = without_metrics(features)
     return inner if isinstance(inner, BinningFeatures) and inner.has_buckets else None
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.data.table_input import as_dense
 from bochner.engines.local import for_rows
-from bochner.features.base import REMEDY, Centres, DenseFeatureMap, DenseFeatures, FeatureMap, Rows
+from bochner.features.base import Centres, DenseFeatureMap, DenseFeatures, FeatureMap, Rows
 from bochner.features.stored import StoredTogether
 from bochner.features.transformer import as_map
 from bochner.sources.rowwise import rowwise
@@ -276,7 +276,7 @@ class ConcatenatedFeatures(FeatureMap):
         X = self._checked(X, reset=False)
         dense = self.dense
         if dense is not None:
-            dense.require_output(X, REMEDY)
+            dense.require_output(X, self.remedy)
             return dense.rows(X)
         scales = self.scales.astype(X.dtype)
         return _side_by_side([part.transform(X) for part in self.maps_], scales, self.edges_)

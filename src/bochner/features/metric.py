@@ -386,6 +386,13 @@ class MetricFeatures(FeatureMap):
         return self.features_.get_feature_names_out()
 
 
+def without_metrics(features: Any) -> Any:
+    """The map inside of any of learned coordinates, drawn where that is."""
+    while isinstance(features, MetricFeatures):
+        features = getattr(features, "features_", features.features)
+    return features
+
+
 class DenseOfCoordinates(DenseFeatures):
     """Dense features of the coordinates of rows.
 

@@ -14,11 +14,13 @@ from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
 from bochner.data.weights import draw_rows
-from bochner.features.structured import FEWEST, SignedHadamard, cheaper, orthonormal
+from bochner.engines.local import require_memory
+from bochner.features.structured import SignedHadamard, cheaper, orthonormal
 from bochner.kernels import Kernel, Stationary
 from bochner.kernels.base import Leaf, Term
 from bochner.kernels.spectral_measures import TINY, Drawn, Isotropic, RadialLaw, SpectralMeasure
 
+POOL = 4  # frequencies drawn by leverage for each that is kept
 SAMPLINGS = ("auto", "orthogonal", "iid", "structured", "qmc", "leverage")
 RESOLVED = 1e5  # frequency over the lengthscale up to which single precision tells the phase of a wave
 LOW, MIDDLE, POINTS = 5, 10, 50  # columns up to which Sobol points err less: of any number; of so many for each column
@@ -57,9 +59,14 @@ def draw_frequencies(
     ValueError
         If there are fewer frequencies than terms in the kernel, or `sampling` is not a known scheme, or not one of
         this kernel.
+    MemoryError
+        Before the draw.
     """
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling must be one of {SAMPLINGS}, got {sampling!r}.")
+    need = 32 * n_frequencies * n_features * (POOL if sampling == "leverage" else 1)
+    what = f"Drawing {n_frequencies:,} frequencies in {n_features:,} dimensions"
+    require_memory(need, what, "Use fewer n_components.")
     terms = kernel.terms()
     counts = allocate([variance for variance, _ in terms], n_frequencies, "n_components")
     weights = [np.full(count, variance / count) for (variance, _), count in zip(terms, counts, strict=True)]
@@ -67,7 +74,7 @@ def draw_frequencies(
         sampling = "structured"
     if sampling == "structured":
         _require_directions(terms)
-        if n_features >= FEWEST and _sign_flips_alone(terms):
+        if n_features >= SignedHadamard.fewest and _sign_flips_alone(terms):
             return _draw_sign_flips(terms[0][1][0], n_frequencies, n_features, weights[0], rng)
     blocks = [
         _draw_term(leaves, count, n_features, sampling, rng) for (_, leaves), count in zip(terms, counts, strict=True)
@@ -136,7 +143,7 @@ def normal_vectors(n_features: int, size: int, sampling: str, rng: np.random.Gen
     unbiased; the columns of a group repel one another. "structured": see `SignedHadamard`; "orthogonal" below 9
     columns.
     """
-    if sampling == "structured" and n_features >= FEWEST:
+    if sampling == "structured" and n_features >= SignedHadamard.fewest:
         return SignedHadamard.draw(n_features, size, rng).frequencies()
     normal = rng.standard_normal((n_features, size))
     if sampling in ("iid", "leverage"):
@@ -222,7 +229,6 @@ def _draw_sign_flips(leaf: Leaf, size: int, n_features: int, weights: NDArray, r
     return Draw(sign_flips.frequencies(), weights, sign_flips)
 
 
-POOL = 4  # frequencies drawn for each that is kept
 LEVERAGE_ROWS = 1024
 SHARE = 0.25  # effective dimension aimed at, of the number of frequencies or of rows, whichever is less
 CHUNK = 1024  # frequencies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ from scipy.linalg import solve_triangular
 
 from bochner.data.table_input import as_dense
 
-FEWEST = 9  # columns: with fewer there are too few patterns of signs, and nothing to gain
 HAAR = 256  # columns, padded, up to which the rotation that all blocks share is a Haar orthogonal matrix
 # Nanoseconds with AVX-512 in single precision, so that both are even where they were measured; only the ratio matters.
 PRODUCT = 0.011  # for each entry of X W and each column of X
@@ -45,6 +44,8 @@ class SignedHadamard:
     scale: NDArray[np.float64]
     signs: NDArray[np.float64]
     lengths: NDArray[np.float64]
+
+    fewest: ClassVar[int] = 9  # columns: with fewer there are too few patterns of signs, and nothing to gain
 
     @classmethod
     def draw(cls, n_features: int, size: int, rng: np.random.Generator) -> SignedHadamard:
@@ -123,7 +124,7 @@ def n_rounds(n: int) -> int:
 
 def cheaper(n_features: int, size: int, times: float = 1.0) -> bool:
     """Whether structured frequencies take less time than a matrix product, at least so many `times`."""
-    if n_features < FEWEST:
+    if n_features < SignedHadamard.fewest:
         return False
     n = padded(n_features)
     transforms = -(-size // n) * n_rounds(n) + (0 if n <= HAAR else 2)
