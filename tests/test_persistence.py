@@ -34,9 +34,7 @@ from bochner.data.table import TableEncoder
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 from bochner.persistence import ModelFileError, container, describe, load, save
-from bochner.persistence.container import MAX_DEPTH
-from bochner.persistence.decoding import TreeSummary
-from bochner.persistence.encoding import encode
+from bochner.persistence.tree import MAX_DEPTH, TreeSummary, encode
 
 
 class Box:

@@ -16,15 +16,13 @@ from bochner.persistence.container import (
     BLANK,
     ModelFileError,
     Path,
-    Registry,
     Unreadable,
     digest,
     errors_of,
     pack,
     read_header,
 )
-from bochner.persistence.decoding import Decoder, TreeSummary
-from bochner.persistence.encoding import encode
+from bochner.persistence.tree import Decoder, Registry, TreeSummary, encode
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
 
