@@ -304,7 +304,7 @@ MANY_PARAMETERS = {
     ("cli/app.py", "fit"): "one for each option of the command",
     ("cli/app.py", "predict"): "one for each option of the command",
     ("cli/app.py", "plan"): "one for each option of the command",
-    ("theory/sizes.py", "guaranteed_error"): "public, with those of both claims",
+    ("theory/bounds.py", "guaranteed_error"): "public, with those of both claims",
 }
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from bochner.data.array_source import Block, Source
 from bochner.design.moments import Moments
+from bochner.engines.journal import Statistic
 from bochner.engines.local import limited, pause, require_memory
 from bochner.engines.progress import Advance, no_advance
 
@@ -48,16 +49,6 @@ class Blocks:
             self.advance(len(block.weight))
 
 
-class Statistic(Protocol):
-    """Sums over rows; those of two sets of rows add up by ``+=``."""
-
-    def add(self, features: Any, blocks: Blocks) -> None:
-        """Add the rows of some blocks, seen through a map."""
-
-    def __iadd__(self, other: Any) -> Any:
-        """Add those of other rows in place."""
-
-
 @dataclass(frozen=True)
 class SumOverRows:
     """The work of a shard: a statistic of the rows of a source, seen through a map.
@@ -76,7 +67,7 @@ class SumOverRows:
         Called with the number of rows of each block.
     """
 
-    empty: Callable[[], Any]
+    empty: Callable[[], Statistic]
     rows: int
     n_bytes: int
     dtype: np.dtype | None = None

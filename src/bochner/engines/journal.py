@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,13 +27,16 @@ class Keeper(Protocol):
 
 
 class Statistic(Protocol):
-    """Sums over rows that add up, and that arrays tell all of."""
+    """Sums over rows; those of two sets of rows add up. Those that are kept have a method ``state()``.
+
+    It returns all that they hold, as a mapping of names to arrays of floats, 64-bit integers or booleans.
+    """
+
+    def add(self, features: Any, blocks: Any) -> None:
+        """Add the rows of some blocks, seen through a map."""
 
     def __iadd__(self, other: Any) -> Any:
-        """Add another in place."""
-
-    def state(self) -> Mapping[str, NDArray]:
-        """All that it holds, as arrays of floats, 64-bit integers or booleans."""
+        """Add those of other rows in place."""
 
 
 class Journal:
