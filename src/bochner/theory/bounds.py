@@ -1,4 +1,4 @@
-"""Claim 1 and Claim 2 as functions of an error and a size: least errors for which they hold, and sizes that they ask for."""
+"""Claim 1 and Claim 2: bounds on errors, the least errors for which they hold, and the sizes that they ask for."""
 
 from __future__ import annotations
 
