@@ -6,8 +6,8 @@ from sklearn.kernel_approximation import Nystroem
 
 from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures, LinearFeatures
 from bochner.features import Metric, MetricFeatures
-from bochner.features.leaves import leaves
-from bochner.kernels import Gaussian, Laplacian
+from bochner.features.leaves import estimated_kernel, leaves
+from bochner.kernels import Gaussian, Hamming, Laplacian, Subspace
 
 X = np.random.default_rng(0).standard_normal((30, 3))
 TWO, HALF = Metric(3, [0, 2], [2.0, 1.0]), Metric(2, [1], [0.5])
@@ -42,3 +42,14 @@ def test_a_single_map_is_its_own_leaf():
         ((weight, metrics, own),) = leaves(features)
         assert (weight, metrics) == (1.0, ())
         assert own is features
+
+
+@pytest.mark.parametrize("columns", [None, [0, 1]])
+def test_categories_keep_their_lengthscales_in_grids_of_some_columns(columns):
+    X = np.random.default_rng(0).integers(0, 3, (20, 2)).astype(float)
+    kernel = Hamming([1.0, 3.0]) if columns is None else Subspace(Hamming([1.0, 3.0]), columns)
+    found = estimated_kernel(BinningFeatures(kernel, column_share=0.4))(X, X)
+    expected = np.ones((20, 20))
+    for x, lengthscale in zip(X.T, (1.0, 3.0), strict=True):
+        expected *= 0.6 + 0.4 * np.where(np.equal.outer(x, x), 1.0, np.exp(-1 / lengthscale))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
