@@ -14,13 +14,12 @@ from pyarrow import csv, parquet
 
 from bochner.cli.errors import CommandError
 from bochner.data.files import kind_by_name
-from bochner.sources.writing import TableWriter
+from bochner.sources import writing
 from whole_tables import read_table
 
 
 def write_table(table, path):
-    with TableWriter(path) as writer:
-        writer.write(table)
+    writing.write_table([table], path)
 
 
 TABLE = pa.table(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from bochner.sources.writing import TableWriter
+from bochner.sources.writing import write_table
 
 ROWS = pa.table({"a": np.arange(10.0), "b": [f"t{k}" for k in range(10)]})
 READ = {
@@ -23,11 +23,13 @@ READ = {
 @pytest.mark.parametrize("rows", [1, 3, 10])
 def test_batches_are_appended(tmp_path, suffix, rows):
     path = tmp_path / f"out{suffix}"
-    with TableWriter(path) as writer:
+
+    def batches():
         for first in range(0, 10, rows):
-            writer.write(ROWS.slice(first, rows))
+            yield ROWS.slice(first, rows)
             assert not path.exists()
-    assert writer.n_rows == 10
+
+    assert write_table(batches(), path) == 10
     table = READ[suffix](path)
     assert table.column("b").to_pylist() == ROWS.column("b").to_pylist()
     assert table.column("a").cast(pa.float64()).equals(ROWS.column("a"))
@@ -35,16 +37,8 @@ def test_batches_are_appended(tmp_path, suffix, rows):
 
 
 def test_columns_by_name(tmp_path):
-    with TableWriter(tmp_path / "out.parquet") as writer:
-        writer.write({"p": np.zeros(2)})
-        writer.write({"p": np.ones(3, np.float32)})
+    write_table([{"p": np.zeros(2)}, {"p": np.ones(3, np.float32)}], tmp_path / "out.parquet")
     assert parquet.read_table(tmp_path / "out.parquet").equals(pa.table({"p": [0.0, 0, 1, 1, 1]}))
-
-
-def write(path, batches):
-    with TableWriter(path) as writer:
-        for batch in batches:
-            writer.write(batch)
 
 
 def broken():
@@ -57,7 +51,7 @@ def test_nothing_is_left_where_the_writing_fails(tmp_path, suffix):
     path = tmp_path / f"out{suffix}"
     path.write_text("older")
     with pytest.raises(RuntimeError, match="midway"):
-        write(path, broken())
+        write_table(broken(), path)
     assert os.listdir(tmp_path) == [path.name]
     assert path.read_text() == "older"
 
@@ -72,5 +66,5 @@ def test_nothing_is_left_where_the_writing_fails(tmp_path, suffix):
 )
 def test_refusals(tmp_path, name, batches, message):
     with pytest.raises(ValueError, match=message):
-        write(tmp_path / name, batches)
+        write_table(batches, tmp_path / name)
     assert os.listdir(tmp_path) == []

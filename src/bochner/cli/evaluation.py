@@ -21,7 +21,7 @@ from bochner.loops.clock import CLOCK
 from bochner.settings import peak_bytes
 from bochner.sources.base import Batch, TableSource
 from bochner.sources.rowwise import named_columns, write_predictions
-from bochner.sources.writing import TableWriter
+from bochner.sources.writing import write_table
 
 OPTIONS = ("kernel", "features", "n_components", "alpha", "loss", "solver", "metric", "time_limit")
 
@@ -115,8 +115,7 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
         else:
             names, n_rows, columns = table.column_names, table.num_rows, pa.table(columns_of(table))
     if isinstance(table, pa.Table):
-        with TableWriter(out) as writer:
-            writer.write(columns)
+        write_table([columns], out)
     ignored = [name for name in names if name not in (saved.columns or names)]
     return {
         "command": "predict",

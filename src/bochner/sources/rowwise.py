@@ -35,7 +35,7 @@ from bochner.sources.opening import is_streamed, open_source
 from bochner.sources.paths import FileState
 from bochner.sources.rows import finite_batches
 from bochner.sources.schema import Selection
-from bochner.sources.writing import TableWriter
+from bochner.sources.writing import write_table
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Columns = Callable[[Any], Mapping[str, Any]]
@@ -206,11 +206,14 @@ def write_predictions(
     """
     if os.path.exists(out) and any(os.path.samefile(path, out) for path in _files(source)):
         raise ValueError(f"{os.fspath(out)}: the rows are read from this file; give another name to write to.")
-    with TableWriter(out) as writer, closing(prefetched(_rows(source))) as batches:
+
+    def answers(batches: Iterator[Any]) -> Iterator[Mapping[str, Any]]:
         for X in batches:
-            writer.write(columns_of(X))
+            yield columns_of(X)
             advance(X.shape[0])
-    return writer.n_rows
+
+    with closing(prefetched(_rows(source))) as batches:
+        return write_table(answers(batches), out)
 
 
 def named_columns(name: str | None, found: Mapping[str, NDArray]) -> dict[str, NDArray]:

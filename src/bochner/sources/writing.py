@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -14,18 +13,14 @@ import pyarrow as pa
 from bochner.data.files import replacing, written_kind
 
 
-class TableWriter:
-    """A context that writes batches of rows to a CSV or Parquet file, which appears once it is complete.
+def write_table(batches: Iterable[Mapping[str, Any] | pa.Table], path: str | os.PathLike[str]) -> int:
+    """Write batches of rows to a CSV or Parquet file, which appears once it is complete; the number of rows.
 
     Parameters
     ----------
+    batches : iterable of tables, or of arrays by the name of their column
     path : str or path-like
         Its name says the kind of file.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows that are written.
 
     Raises
     ------
@@ -34,46 +29,33 @@ class TableWriter:
     OSError
         Where the file cannot be written.
     """
+    path, kind = os.fspath(path), written_kind(path)
+    n_rows = 0
+    schema: Any = None
+    writer: Any = None
+    with replacing(path) as temporary, ExitStack() as stack:
+        for columns in batches:
+            table = columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
+            if writer is None:
+                schema, writer = table.schema, _opened(temporary, kind, Path(path).suffix.lower(), table.schema, stack)
+            if table.column_names != schema.names:
+                raise ValueError(f"{path}: columns {table.column_names} follow on {schema.names}")
+            writer.write_table(table.cast(schema))
+            n_rows += table.num_rows
+        if writer is None:
+            raise ValueError(f"{path}: there are no rows to write")
+    return n_rows
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path, self.n_rows = os.fspath(path), 0
-        self._kind = written_kind(self.path)
-        self._writer: Any = None
 
-    def __enter__(self) -> TableWriter:
-        with ExitStack() as stack:
-            self._temporary = stack.enter_context(replacing(self.path))
-            self._stack = stack.pop_all()
-        return self
+def _opened(path: str, kind: str, suffix: str, schema: pa.Schema, stack: ExitStack) -> Any:
+    """A writer of tables, which is closed with the stack."""
+    if kind == "parquet":
+        from pyarrow.parquet import ParquetWriter
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None and self._writer is None:
-            error = ValueError(f"{self.path}: there are no rows to write")
-            self._stack.__exit__(ValueError, error, None)
-            raise error
-        self._stack.__exit__(kind, error, trace)
+        return stack.enter_context(ParquetWriter(path, schema))
+    from pyarrow import csv
 
-    def write(self, columns: Mapping[str, Any] | pa.Table) -> None:
-        """Append rows: arrays by the name of their column, or a table."""
-        table = columns if isinstance(columns, pa.Table) else pa.table(dict(columns))
-        if self._writer is None:
-            self._schema = table.schema
-            self._writer = self._stack.enter_context(self._opened(table.schema))
-        if table.column_names != self._schema.names:
-            raise ValueError(f"{self.path}: columns {table.column_names} follow on {self._schema.names}")
-        self._writer.write_table(table.cast(self._schema))
-        self.n_rows += table.num_rows
-
-    def _opened(self, schema: pa.Schema) -> Any:
-        if self._kind == "parquet":
-            from pyarrow.parquet import ParquetWriter
-
-            return ParquetWriter(self._temporary, schema)
-        from pyarrow import csv
-
-        compression = {".gz": "gzip", ".zst": "zstd"}.get(Path(self.path).suffix.lower())
-        stream = self._stack.enter_context(pa.output_stream(self._temporary, compression=compression))
-        options = csv.WriteOptions(delimiter="\t" if self._kind == "tsv" else ",")
-        return csv.CSVWriter(stream, schema, write_options=options)
+    compression = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
+    stream = stack.enter_context(pa.output_stream(path, compression=compression))
+    options = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+    return stack.enter_context(csv.CSVWriter(stream, schema, write_options=options))
