@@ -1,7 +1,11 @@
-"""Keeps what is done of long work in a file that survives a kill at any moment, and that one process holds."""
+"""Keeps what is done of long work in a file that survives a kill at any moment, and that one process holds.
+
+The file is a safetensors file of named arrays, written as they come, with JSON values and a checksum of all of it.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -10,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
+from zlib import crc32
 
+import numpy as np
 from numpy.typing import NDArray
 
-from bochner.data.container import Damaged, read_arrays, write_arrays
 from bochner.data.files import replacing
 from bochner.notices import warn
 
@@ -80,6 +85,80 @@ class FileLock:
         if os.name == "nt":
             with suppress(OSError):
                 os.unlink(self.path)
+
+
+FORMAT, VERSION = "bochner-checkpoint", "1"
+ROOM = 1 << 15  # bytes for the list of arrays, which is known when they are written: some 200
+CODES = {"<f8": "F64", "<f4": "F32", "<i8": "I64", "<u8": "U64", "|b1": "BOOL"}
+BLANK = "0" * 8
+CHUNK = 1 << 24
+
+
+class Damaged(ValueError):
+    """A file is not what was written; the message says why."""
+
+
+def write_arrays(path: str, arrays: Iterable[tuple[str, NDArray]], header: Mapping[str, Any]) -> None:
+    """Write a new file of arrays, which may be made one by one, and a header of JSON values.
+
+    Raises
+    ------
+    ValueError
+        Where an array is neither of float, 64-bit int nor bool type, or there are more than some hundreds.
+    """
+    about = {"format": FORMAT, "version": VERSION, "crc32": BLANK, "header": json.dumps(header, allow_nan=False)}
+    entries: dict[str, Any] = {"__metadata__": about}
+    room = -(-(len(json.dumps(entries)) + ROOM) // 8) * 8
+    end = check = 0
+    with open(path, "xb") as file:
+        file.seek(8 + room)
+        for name, array in arrays:
+            kind = array.dtype.newbyteorder("<").str
+            if kind not in CODES:
+                raise ValueError(f"array {name!r} is of type {array.dtype}, which checkpoints cannot hold")
+            data = np.ascontiguousarray(array, kind).reshape(-1).view(np.uint8).data
+            file.write(data)
+            check, begin, end = crc32(data, check), end, end + data.nbytes
+            entries[name] = {"dtype": CODES[kind], "shape": array.shape, "data_offsets": [begin, end]}
+        text = json.dumps(entries).encode()
+        if len(text) > room:
+            raise ValueError(f"{len(entries) - 1:,} arrays are more than a checkpoint can hold")
+        text = text.replace(_mark(BLANK), _mark(f"{crc32(text, check):08x}"), 1)
+        file.seek(0)
+        file.write(room.to_bytes(8, "little") + text.ljust(room))
+
+
+def read_arrays(path: str) -> tuple[dict[str, NDArray], dict[str, Any]]:
+    """Read what `write_arrays` has written; Damaged for anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about, names = file.metadata() or {}, file.keys()
+            arrays = {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, ValueError) as error:
+        raise Damaged(f"it is not a checkpoint, or is truncated ({error})") from None
+    if about.get("format") != FORMAT:
+        raise Damaged(f"it holds {about.get('format')!r}")
+    if about.get("version") != VERSION:
+        raise Damaged(f"its format version is {about.get('version')}, and only version {VERSION} is known")
+    if about.get("crc32") != _checksum(path, about.get("crc32", "")):
+        raise Damaged("its checksum does not match its content")
+    return arrays, json.loads(about["header"])
+
+
+def _checksum(path: str, found: str) -> str:
+    """Checksum of a file: of the arrays, and then of the header, where the checksum that it holds is blank."""
+    check = 0
+    with open(path, "rb") as file:
+        text = file.read(int.from_bytes(file.read(8), "little")).rstrip()
+        while chunk := file.read(CHUNK):
+            check = crc32(chunk, check)
+    return f"{crc32(text.replace(_mark(found), _mark(BLANK), 1), check):08x}"
+
+
+def _mark(check: str) -> bytes:
+    return b'"crc32": "%s"' % check.encode()
 
 
 SHARE = 0.01  # of the time, that writing may take
