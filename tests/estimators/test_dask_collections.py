@@ -152,7 +152,7 @@ class TestFits:
             ((X, y, (y > 1).astype("U5")), "the weights must be numbers: could not convert"),
             ((X, y, -y), "partition 0 of the Dask array: the weight is"),
             ((X, da.where(y > 1, np.nan, y)), "partition 0 of the Dask array: the target is missing in row"),
-            ((lazy(frame, 2), "z"), "there is no column 'z'"),
+            ((lazy(frame, 2), "z"), "no column 'z'; "),
         ]:
             with pytest.raises(ValueError, match=error):
                 regressor().fit(*wrong)

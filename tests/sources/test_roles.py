@@ -119,9 +119,9 @@ def test_weights_that_are_none_are_refused(bad):
 
 
 def test_columns_that_do_not_exist():
-    with pytest.raises(SourceError, match=r"no column 'prise'; there are 'price'"):
+    with pytest.raises(SourceError, match=r"no column 'prise'; did you mean 'price'"):
         split("prise")
-    with pytest.raises(SourceError, match=r"no column 'prise'; there are 'price'"):
+    with pytest.raises(SourceError, match=r"no column 'prise'; did you mean 'price'"):
         inputs(TABLE.schema, Roles(("prise",)))
     with pytest.raises(SourceError, match=r"no column 'zzz'; there are 'a', 'price'"):
         inputs(TABLE.schema, Roles(("a",), "zzz"))

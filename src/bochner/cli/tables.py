@@ -21,7 +21,7 @@ from bochner.sources.csv_files import CsvPart, line_of, whole_file
 from bochner.sources.hash_split import HashSplit, filter_rows
 from bochner.sources.opening import open_selected
 from bochner.sources.paths import files_of, kind_of
-from bochner.sources.rows import concat
+from bochner.sources.rows import joined
 from bochner.sources.schema import Selection
 
 SCORED_ROWS, SCORED_ENTRIES = 1 << 18, 1 << 24  # rows at most that judge a model, of a table that stays where it is
@@ -110,9 +110,7 @@ def read_rows(source: TableSource) -> Batch | None:
     batches = [batch for part in source.parts for batch in part.read() if batch.X.shape[0]]
     if not batches:
         return None
-    X = concat([batch.X for batch in batches])
-    y = None if batches[0].y is None else concat([batch.y for batch in batches])
-    return Batch(X.combine_chunks() if isinstance(X, pa.Table) else X, y)
+    return joined(batches, copied=True)
 
 
 def scored_share(source: TableSource, n_rows: int, share: float) -> float:

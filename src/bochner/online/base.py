@@ -32,7 +32,7 @@ from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.online.recursion import RecursiveSums
 from bochner.selection.lengthscale import choose_kernel
-from bochner.sources.rows import PartChecksum, concat, part_rows, rebatch
+from bochner.sources.rows import PartChecksum, joined, part_rows, rebatch
 from bochner.sources.rows import Rows as Batch
 
 MOST_ENTRIES = 512
@@ -244,7 +244,7 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         pending, self._pending = self._pending, []
         if not pending or self._sums is None or self._history is None:
             return
-        X, y, weight = _whole(pending)
+        X, y, weight = joined(pending)
         A = self._mapped(X)
         if self._sums.n_rows:
             coef, intercept = self._solve()
@@ -374,16 +374,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _whole(blocks: list[Block]) -> Block:
-    """Blocks as one."""
-    if len(blocks) == 1:
-        return blocks[0]
-    X, y, weight = zip(*blocks, strict=True)
-    return Block(concat(X), np.concatenate(y), np.concatenate(weight))
-
-
 def _joined(blocks: list[Block]) -> ArraySource:
-    return ArraySource(*_whole(blocks))
+    return ArraySource(*joined(blocks))
 
 
 def _batches(stream: Stream) -> Iterator[Batch]:

@@ -70,9 +70,14 @@ class Batch(NamedTuple):
 
 
 def take_rows(values: Any, rows: slice | NDArray) -> Any:
-    """Rows of a table, an array, a sparse matrix or a data frame, by a slice, a mask or their numbers; None of None."""
+    """Rows of a table, an array, a sparse matrix or a data frame, by a slice, a mask or their numbers; None of None.
+
+    A slice of all rows is what is given, so that sparse matrices are not copied.
+    """
+    if values is None or (isinstance(rows, slice) and rows.indices(values.shape[0])[:2] == (0, values.shape[0])):
+        return values
     if not isinstance(values, pa.Table):
-        return None if values is None else rows_of(values, rows)
+        return rows_of(values, rows)
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(len(values))
         return values.slice(start, stop - start)

@@ -22,8 +22,8 @@ from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.memory import as_table, frame_schema, stamp_of
 from bochner.sources.paths import FileState, TemporaryFolder, reason
-from bochner.sources.rows import concat
-from bochner.sources.schema import Columns, Layout, Selection, fitted, unified
+from bochner.sources.rows import joined
+from bochner.sources.schema import Columns, Layout, Selection, fitted
 
 ACCEPTED = "give tables, data frames, arrays, or tuples (X, y) or (X, y, sample_weight)"
 PART_BYTES = 8 << 20  # of a part of a temporary file, about
@@ -308,21 +308,10 @@ def _regrouped(batches: Iterator[Batch]) -> Iterator[Batch]:
         waiting.append(piece)
         size += piece.n_bytes
         if size >= PART_BYTES:
-            yield _concat_batches(waiting)
+            yield joined(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _concat_batches(waiting)
-
-
-def _concat_batches(batches: list[Batch]) -> Batch:
-    """Consecutive batches as one; tables in a type that holds the values of all."""
-    if len(batches) == 1:
-        return batches[0]
-    X, y, weight = zip(*batches, strict=True)
-    if isinstance(X[0], pa.Table):
-        schema = unified([(f"batch {k}", table.schema) for k, table in enumerate(X)])
-        X = tuple(fitted(table, schema, "a batch") for table in X)
-    return Batch(concat(X), *(None if values[0] is None else np.concatenate(values) for values in (y, weight)))
+        yield joined(waiting)
 
 
 def _writable(values: NDArray, place: str) -> NDArray:

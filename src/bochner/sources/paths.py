@@ -53,7 +53,7 @@ class FileState:
         try:
             status = os.stat(path)
         except OSError as error:
-            raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
+            raise _unreadable(path, error) from error
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(
                 f"{path}: not a regular file, and cannot be read twice; write its content to a file first"
@@ -94,6 +94,12 @@ def reason(error: BaseException) -> str:
     return str(error).partition("\n")[0].strip().rstrip(".") or type(error).__name__
 
 
+def _unreadable(path: str | os.PathLike[str], error: OSError) -> SourceError:
+    absent = isinstance(error, FileNotFoundError)
+    cure = "check the folder and the spelling" if absent else "give a file that can be read"
+    return SourceError(f"{path}: {reason(error)}; {cure}")
+
+
 def files_of(data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Files that a path, a folder, a pattern such as ``rows/*.parquet``, or a list of these stands for.
 
@@ -127,7 +133,7 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         with open(path, "rb") as file:
             head = file.read(HEAD)
     except OSError as error:
-        raise SourceError(f"{path}: {reason(error)}; give a file that can be read") from error
+        raise _unreadable(path, error) from error
     if not head:
         raise SourceError(f"{path}: the file is empty; remove it, or write it again")
     if head.startswith(b"FEA1"):

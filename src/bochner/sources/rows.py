@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +17,7 @@ from bochner.data.hashes import row_hashes
 from bochner.data.table_input import finite_numbers
 from bochner.scores.measures import MOST
 from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value, take_rows
+from bochner.sources.schema import require
 
 
 class PartChecksum:
@@ -61,7 +61,7 @@ def _content(values: Any) -> Any:
     return "".join(f"{value!r}\n" for value in values.ravel().tolist()).encode(errors="surrogatepass")
 
 
-SHOWN = 8  # names in a message
+AnyRows = TypeVar("AnyRows", bound=NamedTuple)
 
 
 class Rows(NamedTuple):
@@ -187,31 +187,22 @@ def inputs(schema: Any, roles: Roles) -> Any:
         As of `TableSource`.
     roles : Roles
     """
-    named = [*(roles.target or ()), *([roles.weight] if roles.weight else [])]
+    named = roles.columns
     if isinstance(schema, int):
         if named:
             raise SourceError(f"the columns have no names, so none is {named[0]!r}; give the targets as an array")
         return schema
-    for name in named:
-        require_column(schema.names, name)
+    require(schema.names, named)
     left = pa.schema([field for field in schema if field.name not in named])
     if not len(left):
         raise SourceError(f"the table has no columns but {', '.join(map(repr, named))}; none is left to learn from")
     return left
 
 
-def require_column(names: Sequence[str], name: str) -> None:
-    """Raise SourceError, with names that are alike, where a table has no column of this name."""
-    if name not in names:
-        near = get_close_matches(name, names, 3) or list(names)[:SHOWN]
-        more = ", ..." if len(near) == SHOWN < len(names) else ""
-        raise SourceError(f"there is no column {name!r}; there are {', '.join(map(repr, near))}{more}")
-
-
 def _column(X: Any, name: str) -> pa.ChunkedArray:
     if not isinstance(X, pa.Table):
         raise SourceError(f"the columns have no names, so none is {name!r}; give the targets as an array")
-    require_column(X.column_names, name)
+    require(X.column_names, [name])
     return X.column(name)
 
 
@@ -406,32 +397,23 @@ def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:
         start, stop = 0, len(batch.number)
         while stop - start >= size - count:
             end = start + size - count
-            held.append(slice_rows(batch, start, end))
-            yield concat_rows(held)
+            held.append(batch.take(slice(start, end)))
+            yield joined(held)
             held, count, start = [], 0, end
         if start < stop:
-            held.append(slice_rows(batch, start, stop))
+            held.append(batch.take(slice(start, stop)))
             count += stop - start
         if len(held) > MOST_PIECES:
-            held = [concat_rows(held, copied=True)]
+            held = [joined(held, copied=True)]
     if held:
-        yield concat_rows(held)
+        yield joined(held)
 
 
-def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
-    """Some of the rows, not copied where they can be shared."""
-    if start == 0 and stop == len(rows.number):
-        return rows
-    return rows.take(slice(start, stop))
-
-
-def concat_rows(pieces: Sequence[Rows], copied: bool = False) -> Rows:
-    """Several pieces as one; tables, on request, in one piece of memory."""
-    rows = pieces[0]
+def joined(pieces: Sequence[AnyRows], copied: bool = False) -> AnyRows:
+    """Consecutive rows, such as batches or blocks, as one; tables, on request, in one piece of memory."""
+    rows: Any = pieces[0]
     if len(pieces) > 1:
-        X, *others, number = zip(*pieces, strict=True)
-        y, weight = (None if some[0] is None else np.concatenate(some) for some in others)
-        rows = Rows(concat(X), y, weight, np.concatenate(number))
+        rows = rows._make(None if values[0] is None else concat(values) for values in zip(*pieces, strict=True))
     return rows._replace(X=rows.X.combine_chunks()) if copied and isinstance(rows.X, pa.Table) else rows
 
 

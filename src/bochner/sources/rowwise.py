@@ -33,7 +33,7 @@ from bochner.sources.base import SourceError, TableSource
 from bochner.sources.dask_parts import blocks_of, is_collection, is_frame_of_dask, open_collection, whole_rows
 from bochner.sources.opening import is_streamed, open_source
 from bochner.sources.paths import FileState
-from bochner.sources.rows import finite_batches
+from bochner.sources.rows import concat, finite_batches
 from bochner.sources.schema import Selection
 from bochner.sources.writing import write_table
 
@@ -133,17 +133,13 @@ def _of_blocks(X: Any, call: MethodCall, names: Any, columns_of: Columns | None,
         if not found:
             raise SourceError(f"{source.what}: there are no rows")
         several = isinstance(found[0], tuple)
-        return tuple(map(_one_below_the_other, zip(*found, strict=True))) if several else _one_below_the_other(found)
+        return tuple(map(concat, zip(*found, strict=True))) if several else concat(found)
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"out must be the path of a CSV or Parquet file to write to, got {type(out).__name__}.")
     assert columns_of is not None
     source = _opened(X if device_of(X) is None else to_host(X), names)
     write_predictions(source, lambda rows: columns_of(call(inputs_of(rows, names))), out)
     return Path(out)
-
-
-def _one_below_the_other(found: Sequence[Any]) -> Any:
-    return sp.vstack(found, format="csr") if sp.issparse(found[0]) else np.concatenate(found)
 
 
 @any_arrays

@@ -29,11 +29,10 @@ from bochner.sources.rows import (
     PartChecksum,
     Roles,
     Rows,
-    concat_rows,
     inputs,
+    joined,
     part_rows,
     rebatch,
-    slice_rows,
 )
 
 ALL = 2**64 - 1
@@ -96,7 +95,7 @@ class RowSample:
 
     def _shrink(self) -> None:
         """Make one piece of all, and leave out what is not among the smallest."""
-        rows, hashes = concat_rows(self._pieces, copied=True), np.concatenate(self._hashes)
+        rows, hashes = joined(self._pieces, copied=True), np.concatenate(self._hashes)
         self._pieces, self._hashes, self._count = [rows], [hashes], len(hashes)
         if len(hashes) > self.size:
             self.limit = np.partition(hashes, self.size - 1)[self.size - 1]
@@ -338,7 +337,7 @@ class ScanPart:
         for block in rebatch(rows, self.rows):
             pause()
             if self.most is not None:
-                block = slice_rows(block, 0, min(len(block.number), self.most - overview.n_seen))
+                block = block.take(slice(self.most - overview.n_seen))
             try:
                 overview.add(block, first)
             except ValueError as error:
@@ -456,4 +455,4 @@ def read_all(source: TableSource, roles: Roles) -> Batch:
     if not pieces:
         why = "every target is missing" if any(tally.n_read for tally in tallies) else "there are no rows"
         raise SourceError(f"{source.what}: {why}; there is nothing to learn from")
-    return Batch(*concat_rows(pieces)[:3])
+    return Batch(*joined(pieces)[:3])

@@ -17,7 +17,7 @@ from bochner.data.weights import unit_weights
 from bochner.engines.prefetch import prefetched
 from bochner.sources.base import READ_BYTES, Part, SourceError, TableSource
 from bochner.sources.paths import require_seen
-from bochner.sources.rows import PartChecksum, Roles, Rows, concat, part_rows, rebatch
+from bochner.sources.rows import PartChecksum, Roles, Rows, joined, part_rows, rebatch
 
 if TYPE_CHECKING:
     from bochner.sources.scan import TableSummary
@@ -176,8 +176,8 @@ class StreamSource:
 
     def whole(self) -> Block:
         """All rows as one block, its weights an array that BLAS takes."""
-        X, y, weight = zip(*self.blocks(WHOLE_ROWS), strict=True)
-        return Block(concat(X), np.concatenate(y), np.concatenate(weight))
+        block = joined(list(self.blocks(WHOLE_ROWS)))
+        return block._replace(weight=np.ascontiguousarray(block.weight))
 
     def sample(self, size: int, rng: np.random.Generator) -> ArraySource:
         """A source of at most `size` of the rows, drawn by their weights from the sample in memory."""
