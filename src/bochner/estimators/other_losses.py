@@ -2,16 +2,17 @@
 
 It begins at the ridge solution, or at the minimum for the columns alone where these are the last part of the features.
 The rows that are held out tell which is better, and how many steps to take: as in ridge regression on bins, to stop
-early regularises.
+early regularises. Numbers have Huber's, a quantile's or Poisson's loss; classes the logistic or squared hinge loss, as
+given, or where it is clearly better for the rows held out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,65 +29,33 @@ from bochner.estimators.calibration import (
 )
 from bochner.estimators.ridge.problem import RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import LinearFeatures
-from bochner.features.base import DenseFeatureMap, FeatureMap
+from bochner.features.base import FeatureMap
 from bochner.features.distances import median
 from bochner.features.stored import StoredRows
 from bochner.selection.policy import POLICY
-from bochner.selection.split import folds, rows_held_out
-from bochner.selection.validation import HeldOutPredictions, LeftOut, average, standard_error
+from bochner.selection.validation import HeldOutPredictions, LeftOut, average, sets_held_out, standard_error
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
 from bochner.solvers.newton import NewtonSolution, Reweighted, minimise, precondition
 
+EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
+NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
+ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
+HALF = 0.5  # mean counts that are added before logarithms
+LARGEST_COUNT = 1e30
+SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
+LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
+USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
-class Point(NamedTuple):
-    """Coefficients, shape (K, D), and offsets for features as they are stored, shape (K,)."""
-
-    coef: NDArray
-    offset: NDArray
+Point: TypeAlias = tuple[NDArray, NDArray]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """Where to begin.
-
-    Attributes
-    ----------
-    name : {"ridge", "columns"}
-    whole : Point
-        On all rows.
-    without : list of Point
-        Without the rows of each set that is held out.
-    """
+class WarmStart(NamedTuple):
+    """Where to begin: "ridge" or "columns"; the point on all rows, and then that without each set held out."""
 
     name: str
-    whole: Point
-    without: list[Point]
-
-
-@dataclass(frozen=True)
-class LossTask:
-    """What is to be minimised.
-
-    Attributes
-    ----------
-    loss : Loss
-    penalties : tuple of float
-        Ridge terms to try, twice what they add to the loss times the squares of the coefficients.
-    tol : float
-        Relative error at which to stop; zero where rows held out tell the steps.
-    n_steps : int or None
-        Steps that served an earlier fit of the same model.
-    relative : array of shape (K, 1) or float
-        Factors on the ridge terms, for each output.
-    """
-
-    loss: Loss
-    penalties: tuple[float, ...]
-    tol: float = 0.0
-    n_steps: int | None = None
-    relative: NDArray | float = 1.0
+    points: list[Point]
 
 
 class LossFit(NamedTuple):
@@ -96,10 +65,12 @@ class LossFit(NamedTuple):
     ----------
     coef : array of shape (D, K)
     intercept : array of shape (K,)
-    penalty : float
-    beginning : {"ridge", "columns"}
-    n_steps, n_iter : int
-        Of Newton's method, and of conjugate gradients in them.
+    loss : Loss
+    alpha : float
+        The ridge penalty.
+    start : {"ridge", "columns"}
+    n_steps : int
+        Of Newton's method.
     held_out_predictions : HeldOutPredictions or None
     fitted : list of pairs of arrays of shape (K, n)
         Targets and fitted values of the rows, block by block.
@@ -107,25 +78,198 @@ class LossFit(NamedTuple):
 
     coef: NDArray
     intercept: NDArray
-    penalty: float
-    beginning: str
+    loss: Loss
+    alpha: float
+    start: str
     n_steps: int
-    n_iter: int
     held_out_predictions: HeldOutPredictions | None
     fitted: list[tuple[NDArray, NDArray]]
 
 
 class _Trial(NamedTuple):
-    """A beginning and a ridge term, the steps that were best for the rows held out, their loss and fitted values."""
+    """A start and a ridge penalty, the steps that were best for the rows held out, their loss and fitted values."""
 
-    beginning: Beginning
-    penalty: float
+    start: WarmStart
+    alpha: float
     n_steps: int
     loss: float
     fitted: list[NDArray]
 
 
-def stored(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredProblem:
+@dataclass(frozen=True)
+class LossProblem:
+    """Another loss on the stored features of a ridge regression.
+
+    Attributes
+    ----------
+    ridge : IterativeRidge
+    masks : list of bool arrays of shape (n,)
+        Rows that are held out, a set at a time.
+    loss : Loss
+    tol : float
+        Relative error at which to stop; zero where rows held out tell the steps.
+    relative : array of shape (K, 1) or float
+        Factors on the ridge penalties, for each output.
+    """
+
+    ridge: IterativeRidge
+    masks: list[NDArray[np.bool_]]
+    loss: Loss
+    tol: float = 0.0
+    relative: NDArray | float = 1.0
+
+    def at_ridge(
+        self,
+        fitted: RidgeSolution,
+        without: Sequence[NDArray] | None,
+        slope: NDArray | float = 1.0,
+        origin: NDArray | float = 0.0,
+    ) -> WarmStart:
+        """A multiple of the ridge solution; features beside its own begin with coefficients of zero.
+
+        What is held out hardly moves the mean, so that the offset of all rows serves everywhere.
+
+        Parameters
+        ----------
+        without : list of arrays of shape (K, D) or None
+            Coefficients without each set.
+        slope : float or array of shape (K, 1)
+        origin : float or array of shape (K,)
+            Added.
+        """
+        K = fitted.coef.shape[1]
+
+        def widened(coef: NDArray) -> NDArray:
+            return np.pad(slope * coef, ((0, 0), (0, int(self.ridge.edges[-1]) - coef.shape[1])))
+
+        whole = widened(fitted.coef.T)
+        offset = self.ridge.centred(whole, np.ravel(slope) * fitted.intercept) + np.broadcast_to(origin, K)
+        return WarmStart("ridge", [(whole, offset), *((widened(coef), offset) for coef in without or [])])
+
+    def at_columns(self, tol: float) -> WarmStart:
+        """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
+        ridge, source = self.ridge, self.ridge.design.source
+        rows = some_rows(source.n_rows, POLICY.most_begun, ridge.seed)
+        alone = IterativeRidge(Design(source.take(rows), ridge.maps[-1], ridge.design.dtype), ridge.seed)
+        points = []
+        for blocks in (alone.blocks, *(Without(alone.blocks, ~mask[rows]) for mask in self.masks)):
+            of_columns, offset = linear_minimum(alone, blocks, self.loss, tol)
+            coef = np.zeros((len(of_columns), int(ridge.edges[-1])))
+            coef[:, ridge.edges[-2] :] = of_columns / ridge.scales[-1]
+            points.append((coef, ridge.centred(coef, alone.uncentred(of_columns, offset))))
+        return WarmStart("columns", points)
+
+    def fit(
+        self, starts: list[WarmStart], alphas: Sequence[float], n_steps: int | None = None, validated: bool = False
+    ) -> LossFit:
+        """Minimise the loss.
+
+        Parameters
+        ----------
+        starts : list of WarmStart
+        alphas : sequence of float
+            Ridge penalties to try, twice what they add to the loss times the squares of the coefficients.
+        n_steps : int, optional
+            Steps that served an earlier fit of the same model.
+        validated : bool, default=False
+            Whether fitted values of rows that are held out are wanted in any case.
+        """
+        ridge, start, alpha, predictions = self.ridge, starts[0], alphas[0], None
+        if self.masks and n_steps is None and (validated or not self.tol):
+            trials = [self._try(one, alpha) for one in starts for alpha in alphas]
+            best = min(trials, key=lambda trial: trial.loss)
+            start, alpha, n_steps = best[:3]
+            predictions = self.predictions(best.fitted)
+        if self.tol or n_steps is None:
+            n_steps = POLICY.newton_steps
+        problem = self._problem(start.points[0], alpha)
+        found = self._minimise(problem, n_steps)
+        coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
+        fitted = [(rows.Y, rows.F) for rows in problem.rows]
+        way = self.loss, alpha, start.name, found.n_steps
+        return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
+
+    def mean_loss(self, seen: HeldOutPredictions) -> float:
+        """Mean loss of fitted values of rows held out."""
+        return average(self.loss.value(seen.targets.T, seen.predicted.T), seen.weight)
+
+    def predictions_at(self, start: WarmStart) -> HeldOutPredictions:
+        """Fitted values of the rows held out before any step, with their targets and weights."""
+        pairs = zip(self.masks, start.points[1:], strict=True)
+        return self.predictions(
+            [_Trace(self._problem(point, 0.0, mask), self, mask).fitted[0] for mask, point in pairs]
+        )
+
+    def predictions(self, fitted: list[NDArray]) -> HeldOutPredictions:
+        """Fitted values of all rows held out, (K, m) for each set, with their targets and weights."""
+        y = np.concatenate([block.y for block in self.ridge.blocks])
+        weight = np.concatenate([block.weight for block in self.ridge.blocks])
+        predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
+        rows = np.concatenate([np.flatnonzero(mask) for mask in self.masks])
+        X = self.ridge.design.source.take(rows).whole().X
+        return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
+
+    def _try(self, start: WarmStart, alpha: float) -> _Trial:
+        """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
+        traces = []
+        for mask, point in zip(self.masks, start.points[1:], strict=True):
+            problem = self._problem(point, alpha, mask)
+            traces.append(_Trace(problem, self, mask))
+            self._minimise(problem, POLICY.newton_steps, traces[-1])
+        length = max(len(trace.losses) for trace in traces)
+        curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
+        mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
+        best = length - 1 if self.tol else int(np.argmin(mean))
+        fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
+        return _Trial(start, alpha, best, float(mean[best]), fitted)
+
+    def _problem(self, at: Point, alpha: float, mask: NDArray | None = None) -> Reweighted:
+        """The loss with a ridge penalty, from a point on, on all rows or without those of a mask."""
+        blocks = self.ridge.blocks if mask is None else Without(self.ridge.blocks, ~mask)
+        penalty = np.full((len(at[0]), 1), alpha) * self.relative
+        return Reweighted(blocks, self.loss, penalty, *at, self.ridge.dtype)
+
+    def _minimise(self, problem: Reweighted, n_steps: int, trace: _Trace | None = None) -> NewtonSolution:
+        """To the tolerance, or for so many steps of a few iterations each; `trace` may stop the latter."""
+        inverse = partial(precondition, self.ridge)
+        if not self.tol:
+            look = trace or (lambda problem, n_steps: False)
+            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look)
+        found = minimise(problem, inverse, self.tol, POLICY.most_iterations, POLICY.most_iterations)
+        if trace is not None:
+            trace(problem, found.n_steps)
+        return found
+
+
+class _Trace:
+    """Losses of rows held out before the first step and after each, and their fitted values, (K, m).
+
+    Parameters
+    ----------
+    problem : Reweighted
+        Before the first step.
+    of : LossProblem
+    mask : bool array of shape (n,)
+    """
+
+    def __init__(self, problem: Reweighted, of: LossProblem, mask: NDArray) -> None:
+        edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
+        self.masks, self.weight = [mask[a:b] for a, b in pairwise(edges)], of.ridge.design.source.weights[mask]
+        self.losses, self.fitted = list[float](), list[NDArray]()
+        self(problem, 0)
+
+    def __call__(self, problem: Reweighted, n_steps: int) -> bool:
+        """Judge; whether the last step brought nothing worthwhile."""
+        Y, F = (
+            np.concatenate([part[:, own] for part, own in zip(parts, self.masks, strict=True)], axis=1)
+            for parts in ([rows.Y for rows in problem.rows], [rows.F for rows in problem.rows])
+        )
+        self.fitted.append(F)
+        self.losses.append(average(problem.loss.value(Y, F), self.weight))
+        return n_steps > 1 and self.losses[-2] - self.losses[-1] <= POLICY.worthwhile * abs(self.losses[-1])
+
+
+def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredProblem:
     """The features of a ridge solution, and the rows that are held out.
 
     Raises
@@ -138,66 +282,9 @@ def stored(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredP
     ridge = IterativeRidge(Design(design.source, fitted.features, design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
         raise MemoryError("The features do not fit in memory: use loss='squared', or a smaller n_components.")
-    source, masks = design.source, sets_held_out(design, task)
+    source, masks = design.source, sets_held_out(design, task.seed, task.held_out)
     kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
     return StoredProblem(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
-
-
-def sets_held_out(design: Design, task: RidgeProblem) -> list[NDArray[np.bool_]]:
-    """Sets of rows to hold out, each of shape (n,): those of the choices, or a fifth, or five folds of few rows."""
-    weights, hashes = design.source.weights, design.row_hashes
-    if task.held_out is not None:
-        masks = [task.held_out]
-    elif design.source.n_counted <= POLICY.folded_rows:
-        masks = folds(hashes, weights, task.seed)
-    else:
-        masks = [rows_held_out(hashes, weights, task.seed)]
-    return [mask for mask in masks if mask.any() and not mask[weights > 0].all()]
-
-
-def with_columns(stage: StoredProblem, part: DenseFeatureMap, weight: float) -> StoredProblem:
-    """The features with the columns beside them, fitted already, of the given weight."""
-    return stage._replace(ridge=stage.ridge.beside(part, weight))
-
-
-def at_ridge(
-    stage: StoredProblem, fitted: RidgeSolution, slope: NDArray | float = 1.0, origin: NDArray | float = 0.0
-) -> Beginning:
-    """A multiple of the ridge solution; features beside its own begin with coefficients of zero.
-
-    What is held out hardly moves the mean, so that the offset of all rows serves everywhere.
-
-    Parameters
-    ----------
-    slope : float or array of shape (K, 1)
-    origin : float or array of shape (K,)
-        Added.
-    """
-    ridge, K = stage.ridge, fitted.coef.shape[1]
-
-    def widened(coef: NDArray) -> NDArray:
-        return np.pad(slope * coef, ((0, 0), (0, int(ridge.edges[-1]) - coef.shape[1])))
-
-    whole = widened(fitted.coef.T)
-    offset = ridge.centred(whole, np.ravel(slope) * fitted.intercept) + np.broadcast_to(origin, K)
-    without = [Point(widened(coef), offset) for coef in stage.without or []]
-    return Beginning("ridge", Point(whole, offset), without)
-
-
-def at_columns(stage: StoredProblem, loss: Loss, tol: float) -> Beginning:
-    """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
-    ridge, part, source = stage.ridge, stage.ridge.maps[-1], stage.ridge.design.source
-    rows = some_rows(source.n_rows, POLICY.most_begun, ridge.seed)
-    alone = IterativeRidge(Design(source.take(rows), part, ridge.design.dtype), ridge.seed)
-
-    def point(blocks: Iterable[StoredRows]) -> Point:
-        found = linear_minimum(alone, blocks, loss, tol)
-        coef = np.zeros((len(found.coef), int(ridge.edges[-1])))
-        coef[:, ridge.edges[-2] :] = found.coef / ridge.scales[-1]
-        return Point(coef, ridge.centred(coef, alone.uncentred(*found)))
-
-    without = [point(Without(alone.blocks, ~mask[rows])) for mask in stage.masks]
-    return Beginning("columns", point(alone.blocks), without)
 
 
 def some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp]:
@@ -218,132 +305,7 @@ def linear_minimum(
     none, penalty = np.zeros((K, int(ridge.edges[-1]))), np.full((K, 1), POLICY.linear_penalty)
     problem = Reweighted(blocks, loss, penalty, none, np.zeros(K), ridge.dtype)
     found = minimise(problem, partial(precondition, ridge), tol, most_steps, most)
-    return Point(found.coef, found.offset)
-
-
-def fit_loss(stage: StoredProblem, wanted: LossTask, beginnings: list[Beginning], calibrated: bool) -> LossFit:
-    """Minimise a loss.
-
-    Parameters
-    ----------
-    stage : StoredProblem
-    wanted : LossTask
-    beginnings : list of Beginning
-    calibrated : bool
-        Whether fitted values of rows that are held out are wanted in any case.
-    """
-    ridge, chosen = stage.ridge, None
-    if stage.masks and wanted.n_steps is None and (calibrated or not wanted.tol):
-        trials = [_try(stage, wanted, one, penalty) for one in beginnings for penalty in wanted.penalties]
-        chosen = min(trials, key=lambda trial: trial.loss)
-    start, penalty, n_steps = beginnings[0], wanted.penalties[0], wanted.n_steps
-    if chosen is not None:
-        start, penalty, n_steps = chosen[:3]
-    if wanted.tol or n_steps is None:
-        n_steps = POLICY.newton_steps
-    problem = _problem(ridge, ridge.blocks, wanted, penalty, start.whole)
-    found = _minimise(ridge, problem, wanted.tol, n_steps)
-    coef, intercept = found.coef.T.astype(ridge.design.dtype), ridge.uncentred(found.coef, found.offset)
-    predictions = None if chosen is None else held_out_predictions(stage, chosen.fitted)
-    way = penalty, start.name, found.n_steps, found.n_iter
-    fitted = [(rows.Y, rows.F) for rows in problem.rows]
-    return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
-
-
-def mean_loss(seen: HeldOutPredictions, loss: Loss) -> float:
-    """Mean loss of fitted values of rows held out."""
-    return average(loss.value(seen.targets.T, seen.predicted.T), seen.weight)
-
-
-def held_out_at(stage: StoredProblem, beginning: Beginning, loss: Loss) -> HeldOutPredictions:
-    """RidgeSolution values of the rows held out before any step, with their targets and weights."""
-    traces = []
-    for mask, point in zip(stage.masks, beginning.without, strict=True):
-        blocks = Without(stage.ridge.blocks, ~mask)
-        traces.append(_Trace(_problem(stage.ridge, blocks, LossTask(loss, ()), 0.0, point), stage, mask))
-    return held_out_predictions(stage, [trace.fitted[0] for trace in traces])
-
-
-def held_out_predictions(stage: StoredProblem, fitted: list[NDArray]) -> HeldOutPredictions:
-    """RidgeSolution values of all rows held out, (K, m) for each set, with their targets and weights."""
-    y = np.concatenate([block.y for block in stage.ridge.blocks])
-    weight = np.concatenate([block.weight for block in stage.ridge.blocks])
-    predicted = np.concatenate(fitted, axis=1).T.astype(np.float64)
-    rows = np.concatenate([np.flatnonzero(mask) for mask in stage.masks])
-    X = stage.ridge.design.source.take(rows).whole().X
-    return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
-
-
-def _try(stage: StoredProblem, wanted: LossTask, beginning: Beginning, penalty: float) -> _Trial:
-    """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
-    traces = []
-    for mask, point in zip(stage.masks, beginning.without, strict=True):
-        problem = _problem(stage.ridge, Without(stage.ridge.blocks, ~mask), wanted, penalty, point)
-        trace = _Trace(problem, stage, mask)
-        _minimise(stage.ridge, problem, wanted.tol, POLICY.newton_steps, trace)
-        traces.append(trace)
-    length = max(len(trace.losses) for trace in traces)
-    curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
-    mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
-    best = length - 1 if wanted.tol else int(np.argmin(mean))
-    fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
-    return _Trial(beginning, penalty, best, float(mean[best]), fitted)
-
-
-class _Trace:
-    """Losses of rows held out before the first step and after each, and their fitted values, (K, m).
-
-    Parameters
-    ----------
-    problem : Reweighted
-        Before the first step.
-    stage : StoredProblem
-    mask : bool array of shape (n,)
-    """
-
-    def __init__(self, problem: Reweighted, stage: StoredProblem, mask: NDArray) -> None:
-        edges = np.cumsum([0, *(rows.Y.shape[1] for rows in problem.rows)])
-        self.masks, self.weight = [mask[a:b] for a, b in pairwise(edges)], stage.ridge.design.source.weights[mask]
-        self.losses, self.fitted = list[float](), list[NDArray]()
-        self(problem, 0)
-
-    def __call__(self, problem: Reweighted, n_steps: int) -> bool:
-        """Judge; whether the last step brought nothing worthwhile."""
-        Y, F = (
-            np.concatenate([part[:, own] for part, own in zip(parts, self.masks, strict=True)], axis=1)
-            for parts in ([rows.Y for rows in problem.rows], [rows.F for rows in problem.rows])
-        )
-        self.fitted.append(F)
-        self.losses.append(average(problem.loss.value(Y, F), self.weight))
-        return n_steps > 1 and self.losses[-2] - self.losses[-1] <= POLICY.worthwhile * abs(self.losses[-1])
-
-
-def _problem(
-    ridge: IterativeRidge, blocks: Iterable[StoredRows], wanted: LossTask, penalty: float, at: Point
-) -> Reweighted:
-    """The loss with a ridge term."""
-    penalties = np.full((len(at.coef), 1), penalty) * wanted.relative
-    return Reweighted(blocks, wanted.loss, penalties, at.coef, at.offset, ridge.dtype)
-
-
-def _minimise(
-    ridge: IterativeRidge, problem: Reweighted, tol: float, n_steps: int, trace: _Trace | None = None
-) -> NewtonSolution:
-    """To a tolerance, or for so many steps of a few iterations each; `trace` may stop the latter."""
-    iterations = POLICY.most_iterations if tol else POLICY.newton_iterations
-    look = (lambda problem, n_steps: False) if trace is None or tol else trace
-    steps = POLICY.most_iterations if tol else n_steps
-    found = minimise(problem, partial(precondition, ridge), tol, steps, iterations, look)
-    if trace is not None and tol:
-        trace(problem, found.n_steps)
-    return found
-
-
-EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
-NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
-ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
-HALF = 0.5  # mean counts that are added before logarithms
-LARGEST_COUNT = 1e30
+    return found.coef, found.offset
 
 
 @dataclass(frozen=True)
@@ -384,26 +346,6 @@ def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
     return LogCounts(HALF * mean, centre, np.where(scale > 0, scale, 1.0))
 
 
-class NumberFit(NamedTuple):
-    """Coefficients by another loss.
-
-    Attributes
-    ----------
-    coef : array of shape (D, K)
-    intercept : array of shape (K,)
-    loss : Loss
-    alpha : float
-        Of the loss.
-    n_steps : int
-    """
-
-    coef: NDArray
-    intercept: NDArray
-    loss: Loss
-    alpha: float
-    n_steps: int
-
-
 def fit_numbers(
     design: Design,
     fitted: RidgeSolution,
@@ -412,7 +354,7 @@ def fit_numbers(
     quantile: float,
     y: NDArray,
     given: NDArray | None,
-) -> NumberFit:
+) -> LossFit:
     """The regressor by another loss.
 
     Parameters
@@ -422,31 +364,36 @@ def fit_numbers(
     y : array of shape (n, K)
         Targets of the loss: standardised ones, or counts.
     given : array of shape (A,) or None
-        Ridge terms, where they are given.
+        Ridge penalties, where they are given.
     """
-    stage = _aimed(stored(design, fitted, task), y)
-    loss = number_loss(name, quantile, fitted)
-    begun = at_ridge(stage, fitted, *_transform(design, name))
-    means = _means(stage, loss)
+    stored, loss = stored_problem(design, fitted, task), number_loss(name, quantile, fitted)
+    problem, mean = _of_numbers(stored, loss, y, stored.masks)
+    begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
     if given is not None:
-        wanted = LossTask(loss, tuple(given), task.tol)
-    else:
-        penalties = tuple(np.array(POLICY.number_shares) * fitted.alpha * means.mean())
-        wanted = LossTask(loss, penalties, relative=means / means.mean())
-    found = fit_loss(stage, wanted, [begun], calibrated=False)
-    return NumberFit(found.coef, found.intercept, loss, found.penalty, found.n_steps)
+        return replace(problem, tol=task.tol, relative=1.0).fit([begun], tuple(given))
+    return problem.fit([begun], tuple(np.array(POLICY.number_shares) * fitted.alpha * mean))
 
 
 def fit_numbers_again(
     design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: Loss, alpha: float, n_steps: int, y: NDArray
-) -> NumberFit:
+) -> LossFit:
     """The regressor for other rows, with all that was chosen."""
-    stage = _aimed(stored(design, fitted, task), y)._replace(masks=[], without=[])
-    begun = at_ridge(stage, fitted, *_transform(design, "poisson" if isinstance(loss, Poisson) else "huber"))
-    means = _means(stage, loss)
-    wanted = LossTask(loss, (alpha,), n_steps=n_steps, relative=means / means.mean())
-    found = fit_loss(stage, wanted, [begun], calibrated=False)
-    return NumberFit(found.coef, found.intercept, loss, alpha, n_steps)
+    problem, _ = _of_numbers(stored_problem(design, fitted, task), loss, y, [])
+    return problem.fit([problem.at_ridge(fitted, None, *_transform(design, loss))], (alpha,), n_steps)
+
+
+def _of_numbers(stored: StoredProblem, loss: Loss, y: NDArray, masks: list[NDArray]) -> tuple[LossProblem, float]:
+    """The problem for targets y, and the mean second derivative, over which penalties are of those of each output."""
+    ridge = stored.ridge
+    edges = np.cumsum([0, *(len(block.y) for block in ridge.blocks)])
+    blocks = [block._replace(y=y[a:b]) for block, a, b in zip(ridge.blocks, edges, edges[1:], strict=False)]
+    means = np.ones((ridge.design.source.n_outputs, 1))
+    if isinstance(loss, Poisson):
+        targets, weight = (
+            np.concatenate(parts) for parts in zip(*((own.y, own.weight) for own in blocks), strict=True)
+        )
+        means = np.average(targets, axis=0, weights=weight)[:, np.newaxis].astype(np.float64)
+    return LossProblem(ridge.holding(blocks), masks, loss, relative=means / means.mean()), means.mean()
 
 
 def number_loss(name: str, quantile: float, fitted: RidgeSolution) -> Loss:
@@ -461,33 +408,12 @@ def number_loss(name: str, quantile: float, fitted: RidgeSolution) -> Loss:
     return Huber(EFFICIENT * spread) if name == "huber" else Quantile(quantile, ROUNDED * spread)
 
 
-def _means(stage: StoredProblem, loss: Loss) -> NDArray[np.float64]:
-    """Weighted mean second derivatives of the outputs, shape (K, 1): mean counts, or one."""
-    if not isinstance(loss, Poisson):
-        return np.ones((stage.ridge.design.source.n_outputs, 1))
-    y = np.concatenate([block.y for block in stage.ridge.blocks])
-    weight = np.concatenate([block.weight for block in stage.ridge.blocks])
-    return np.average(y, axis=0, weights=weight)[:, np.newaxis].astype(np.float64)
-
-
-def _transform(design: Design, name: str) -> tuple[NDArray, NDArray | float]:
+def _transform(design: Design, loss: Loss) -> tuple[NDArray, NDArray | float]:
     """Slope and origin that turn predictions of the ridge regression to fitted values of the loss, (K, 1) and (K,)."""
     targets: Any = design.source.targets
-    if name == "poisson":
+    if isinstance(loss, Poisson):
         return targets.scale[:, np.newaxis], targets.mean
     return np.ones((design.source.n_outputs, 1)), 0.0
-
-
-def _aimed(stage: StoredProblem, y: NDArray) -> StoredProblem:
-    """The same rows with other targets."""
-    edges = np.cumsum([0, *(len(block.y) for block in stage.ridge.blocks)])
-    blocks = [block._replace(y=y[a:b]) for block, a, b in zip(stage.ridge.blocks, edges, edges[1:], strict=False)]
-    return stage._replace(ridge=stage.ridge.holding(blocks))
-
-
-SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
-LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
-USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 
 @dataclass(frozen=True)
@@ -595,18 +521,16 @@ def _why_not(design: Design, task: RidgeProblem, squared: ClassFit) -> str | Non
         return f"there are more than {POLICY.most_linear:,} columns"
     rows = some_rows(design.source.n_rows, POLICY.most_screened, task.seed)
     some = Design(design.source.take(rows), squared.features, design.dtype)
-    held_out = None if task.held_out is None else task.held_out[rows]
-    masks = sets_held_out(some, replace(task, held_out=held_out))[:1]
+    masks = sets_held_out(some, task.seed, None if task.held_out is None else task.held_out[rows])[:1]
     if not masks:
         return "there are too few rows"
-    part = _linear_part(some, task.seed)
-    ridge = IterativeRidge(Design(some.source, part, design.dtype), task.seed)
+    ridge = IterativeRidge(Design(some.source, _linear_part(some, task.seed), design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
         return "the columns do not fit in memory"
-    stage, loss = StoredProblem(ridge, masks, None), class_loss("logistic", some.source.n_outputs)
+    problem = LossProblem(ridge, masks, class_loss("logistic", some.source.n_outputs))
     limits = POLICY.newton_steps, POLICY.traced_iterations
-    point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), loss, task.tol, *limits)
-    alone = held_out_at(stage, Beginning("columns", point, [point]), loss)
+    point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), problem.loss, task.tol, *limits)
+    alone = problem.predictions_at(WarmStart("columns", [point, point]))
     link = fit_temperature(*by_class(alone))
     alone, seen = alone.distinct(), seen.distinct()
     two, two_noise = _mean(log_losses(alone, link, np.inf), alone.weight)
@@ -627,66 +551,58 @@ def as_squared(fitted: RidgeSolution) -> ClassFit:
 def _by_loss(
     design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, alphas: NDArray | None
 ) -> tuple[ClassFit, HeldOutPredictions | None]:
-    """The classifier by another loss, with the columns themselves as features too where the ridge term is open.
+    """The classifier by another loss, with the columns themselves as features too where the ridge penalty is open.
 
     The second are the predictions of the ridge regression for the rows held out, as it was fitted without them.
     """
     K, seen = fitted.coef.shape[1], fitted.held_out_predictions
     link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
     slope = float(link[0]) if name == "logistic" else 1.0
-    penalties, stage = _penalties(fitted, link, alphas, name), stored(design, fitted, task)
+    penalties = _penalties(fitted, link, alphas, name)
+    ridge, masks, without = stored_problem(design, fitted, task)
     linear = alphas is None and fitted.features.n_features_in_ <= POLICY.most_linear
     if linear:
-        stage = with_columns(stage, _linear_part(design, task.seed), penalties[0] / POLICY.linear_penalty)
-    loss = class_loss(name, K)
-    beginnings = [at_ridge(stage, fitted, slope)]
-    before = None
-    if stage.masks:
-        begun = held_out_at(stage, beginnings[0], loss)
+        ridge = ridge.beside(_linear_part(design, task.seed), penalties[0] / POLICY.linear_penalty)
+    problem = LossProblem(ridge, masks, class_loss(name, K), 0.0 if alphas is None else task.tol)
+    starts, before = [problem.at_ridge(fitted, without, slope)], None
+    if masks:
+        begun = problem.predictions_at(starts[0])
         before = begun._replace(predicted=begun.predicted / slope)
         if linear:
-            columns = at_columns(stage, loss, task.tol)
-            if mean_loss(held_out_at(stage, columns, loss), loss) <= POLICY.near * mean_loss(begun, loss):
-                beginnings.append(columns)
-    wanted = LossTask(loss, penalties, 0.0 if alphas is None else task.tol)
-    found = fit_loss(stage, wanted, beginnings, calibrated=True)
-    start = Start(fitted.alpha, slope, linear, found.beginning)
-    return _as_classifier(name, stage, found, start), before
-
-
-class Chosen(NamedTuple):
-    """What an earlier fit chose: loss, ridge term, steps of Newton's method, where they began, and the features."""
-
-    loss: str
-    alpha: float
-    n_steps: int
-    start: Start
-    features: FeatureMap
+            columns = problem.at_columns(task.tol)
+            if problem.mean_loss(problem.predictions_at(columns)) <= POLICY.near * problem.mean_loss(begun):
+                starts.append(columns)
+    found = problem.fit(starts, penalties, validated=True)
+    predictions = found.held_out_predictions
+    link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
+    reason = f"as given; {SEPARATED}" if all(_separated(*pair) for pair in found.fitted) else "as given"
+    solution = ridge.design.features, found.coef, found.intercept, link, found.alpha
+    start = Start(fitted.alpha, slope, linear, found.start)
+    return ClassFit(name, *solution, start, found.n_steps, predictions, reason), before
 
 
 def fit_classes_again(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, chosen: Chosen
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    loss: str,
+    alpha: float,
+    n_steps: int,
+    start: Start,
+    features: FeatureMap,
 ) -> tuple[FeatureMap, NDArray, NDArray]:
-    """Features, coefficients and intercepts for other rows, with all that was chosen.
+    """Features, coefficients and intercepts for other rows, with what an earlier fit chose.
 
-    `fitted` is the ridge regression, on the features without the columns.
+    `fitted` is the ridge regression, on the features without the columns; the others are as of a `ClassFit`.
     """
-    start, features = chosen.start, chosen.features
-    stage, loss = stored(design, fitted, task), class_loss(chosen.loss, fitted.coef.shape[1])
-    stage = stage._replace(masks=[], without=[])
+    ridge = stored_problem(design, fitted, task).ridge
     if start.linear:
-        stage = with_columns(stage, features.parts[-1], float(features.scales[-1] ** 2))
-    begun = at_ridge(stage, fitted, start.slope) if start.beginning == "ridge" else at_columns(stage, loss, task.tol)
-    found = fit_loss(stage, LossTask(loss, (chosen.alpha,), 0.0, chosen.n_steps), [begun], calibrated=False)
-    return stage.ridge.design.features, found.coef, found.intercept
-
-
-def _as_classifier(name: str, stage: StoredProblem, found: LossFit, start: Start) -> ClassFit:
-    predictions = found.held_out_predictions
-    link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
-    solution = stage.ridge.design.features, found.coef, found.intercept
-    reason = f"as given; {SEPARATED}" if all(_separated(*pair) for pair in found.fitted) else "as given"
-    return ClassFit(name, *solution, link, found.penalty, start, found.n_steps, predictions, reason)
+        ridge = ridge.beside(features.parts[-1], float(features.scales[-1] ** 2))
+    problem = LossProblem(ridge, [], class_loss(loss, fitted.coef.shape[1]))
+    at_ridge = start.beginning == "ridge"
+    begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_columns(task.tol)
+    found = problem.fit([begun], (alpha,), n_steps)
+    return ridge.design.features, found.coef, found.intercept
 
 
 def _separated(Y: NDArray, F: NDArray) -> bool:

@@ -23,7 +23,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets
-from bochner.estimators.other_losses import NumberFit, fit_numbers, fit_numbers_again, log_counts
+from bochner.estimators.other_losses import LossFit, fit_numbers, fit_numbers_again, log_counts
 from bochner.estimators.parameters import NUMBER_LOSSES
 from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
@@ -416,7 +416,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _by_loss(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
-    ) -> NumberFit | None:
+    ) -> LossFit | None:
         if self.loss == "squared":
             return None
         aims = self._aims(design, target.y)
@@ -430,7 +430,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self,
         solution: RidgeSolution,
         choice: Choice | None,
-        found: NumberFit | None = None,
+        found: LossFit | None = None,
         rows: Prepared | None = None,
         design: Design | None = None,
     ) -> None:
@@ -441,7 +441,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget))
         self.coef_ = solution.coef if found is None else self._store_loss(solution, found)
 
-    def _store_loss(self, solution: RidgeSolution, found: NumberFit) -> NDArray:
+    def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
         """Keep what another loss decides; its coefficients."""
         self._ridge_alpha, self._fitted_loss, self.n_steps_ = solution.alpha, found.loss, found.n_steps
         self.alpha_, self.intercept_ = found.alpha, found.intercept

@@ -399,15 +399,7 @@ class HeldOut:
 
     def __init__(self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None) -> None:
         self.ridge, self._stalls = ridge, never if ridge.is_dense else stalls
-        source = ridge.design.source
-        if rows is not None:
-            masks = [rows]
-        elif source.n_counted <= POLICY.folded_rows:
-            masks = folds(ridge.design.row_hashes, source.weights, seed)
-        else:
-            masks = [rows_held_out(ridge.design.row_hashes, source.weights, seed)]
-        counted = source.weights > 0
-        self.folds = [mask for mask in masks if mask.any() and not mask[counted].all()]
+        self.folds = sets_held_out(ridge.design, seed, rows)
         self._rows = [self._stored(mask) for mask in self.folds]
 
     def _stored(self, mask: NDArray) -> StoredRows:
@@ -503,6 +495,21 @@ class HeldOut:
         fold = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers])
         X = self.ridge.design.source.take(np.concatenate(numbers)).whole().X
         return HeldOutPredictions(F, y, weight, LeftOut(X, weight, fold))
+
+
+def sets_held_out(design: Design, seed: int, given: NDArray | None = None) -> list[NDArray[np.bool_]]:
+    """Sets of rows to hold out, each of shape (n,): those given, or about a fifth, or five folds of few rows.
+
+    None where all rows are equal.
+    """
+    weights = design.source.weights
+    if given is not None:
+        masks = [given]
+    elif design.source.n_counted <= POLICY.folded_rows:
+        masks = folds(design.row_hashes, weights, seed)
+    else:
+        masks = [rows_held_out(design.row_hashes, weights, seed)]
+    return [mask for mask in masks if mask.any() and not mask[weights > 0].all()]
 
 
 def compared(design: Design, seed: int) -> Design | None:
