@@ -4,22 +4,25 @@ import ast
 import dataclasses
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import bochner.selection
+from bochner import BinningFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.features.leaves import leaves
+from bochner.selection import candidates as candidates_module
 from bochner.selection.budget import Budget
-from bochner.selection.candidates import Hybrid, Known, ScaledBins, candidates
+from bochner.selection.candidates import HYBRID, Known, candidates, fit_bins
 from bochner.selection.choose import choose
 from bochner.selection.comparison import Comparison, Entry
 from bochner.selection.policy import POLICY, Policy
 from bochner.selection.problem import SearchSpace, prepare
 from bochner.selection.split import rows_held_out, split
-from bochner.selection.validation import Trial
+from bochner.selection.validation import Judge, Trial
 
 PACKAGE = Path(bochner.selection.__file__).parent
 
@@ -119,11 +122,12 @@ class TestProblem:
     @pytest.mark.parametrize("n_grids", [20, 10_000])
     def test_a_next_size_is_larger(self, n_grids, monkeypatch):
         """Where the small size is the final one there is none."""
-        sizes = []
-        bins, entry = ScaledBins(), Entry("bins", 0, 0, None, None)
-        monkeypatch.setattr(bins, "_fit", lambda so_far, known, size: sizes.append(size) or entry)
-        compared, known = Comparison(problem_of()), Known({}, [], None, None, None, n_grids)
-        small = bins.small(compared, known)
+        sizes, bins = [], [(1.0, BinningFeatures())]
+        monkeypatch.setattr(candidates_module, "grids", lambda metrics, n_grids, seed: sizes.append(n_grids) or bins)
+        monkeypatch.setattr(Judge, "iterate", lambda self, *rest: None)
+        metric = SimpleNamespace(alpha=1.0)
+        compared, known = Comparison(problem_of()), Known({}, [metric], None, None, None, n_grids)
+        small = fit_bins(lambda known: known.scaled, HYBRID, compared, known)
         assert (small.larger is None) == (n_grids == 20)
         if small.larger:
             small.larger()
@@ -243,7 +247,7 @@ def test_there_are_six_candidates():
     for classes, budget in ((True, None), (False, None)):
         so_far = Comparison(problem_of(classes, budget))
         known = Known({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
-        found |= {type(one).__name__ for some in candidates(so_far, known) for one in some}
+        found |= {one.name for some in candidates(so_far, known) for one in some}
     assert len(found) == 6
 
 
@@ -253,10 +257,10 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     so_far = Comparison(problem_of(classes=True))
     known = Known({"fourier": None}, ["scaled"], None, None, None, 50)
     rounds = candidates(so_far, known)
-    assert Hybrid not in {type(one) for one in next(rounds)}
+    assert HYBRID not in next(rounds)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.judge.weight_out))
     so_far.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
-    assert [type(one) for one in next(rounds)] == [Hybrid] * applies
+    assert next(rounds) == [HYBRID] * applies
 
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])

@@ -16,7 +16,14 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes, uniform
 from bochner.kernels import Gaussian, Laplacian
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.lengthscale import COMMON_UNIT, SCALED, Way, _cross_chosen, best_losses, choose_for_few
+from bochner.selection.lengthscale import (
+    COMMON_UNIT,
+    SCALED,
+    LengthscaleSearch,
+    _cross_chosen,
+    best_losses,
+    choose_for_few,
+)
 from bochner.selection.policy import POLICY
 
 
@@ -49,7 +56,7 @@ class TestLosses:
         X, y = circle(25, K=3)
         weight = np.random.default_rng(1).uniform(0.5, 2, 25)
         rows = ArraySource(X, y, weight).whole()
-        way = Way(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.geomspace(0.01, 3, 6))
+        way = LengthscaleSearch(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.geomspace(0.01, 3, 6))
         trials = [way.trial(power) for power in range(-3, 4)]
         fold, share = np.empty(25, int), weight / weight.sum()
         fold[np.argsort(uniform(row_hashes(X), 0))] = np.arange(25) * 10 // 25
@@ -73,7 +80,7 @@ class TestLosses:
         X, y = circle(25, K=3)
         weight = np.random.default_rng(1).uniform(0.5, 2, 25)
         rows = ArraySource(X, y, weight).whole()
-        way = Way(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.array([0.3]))
+        way = LengthscaleSearch(rows, "gaussian", SCALED, np.ones(2), X.std(axis=0), np.array([0.3]))
         left = np.empty_like(y)
         for i in range(25):
             others = np.arange(25) != i

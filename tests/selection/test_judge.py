@@ -49,6 +49,11 @@ def standardised(y, weight):
     return mean, np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
 
 
+def unscaled(judge, predicted):
+    """Predictions in the units of the targets."""
+    return predicted * judge.deviation + judge.mean
+
+
 class TestTargets:
     @pytest.mark.parametrize("weighted", [False, True])
     @OUTPUTS
@@ -58,7 +63,7 @@ class TestTargets:
         mean, deviation = standardised(y, weight)
         np.testing.assert_allclose(judge.y, (y - mean) / deviation, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(judge.y_out, (y_out - mean) / deviation, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(judge.unscaled(judge.y_out), y_out, rtol=1e-12)
+        np.testing.assert_allclose(unscaled(judge, judge.y_out), y_out, rtol=1e-12)
 
     def test_classes_keep_their_unit(self):
         judge = trials_on(3, classes=True)
@@ -69,7 +74,7 @@ class TestTargets:
         (X, _, weight), out = rows()
         judge = Judge((X, np.full((FIT, 1), 3.0), weight), out, False, seed=0)
         np.testing.assert_array_equal(judge.y, 0)
-        np.testing.assert_array_equal(judge.unscaled(np.zeros((2, 1))), 3)
+        np.testing.assert_array_equal(unscaled(judge, np.zeros((2, 1))), 3)
 
 
 class TestLosses:
@@ -82,7 +87,7 @@ class TestLosses:
         losses = judge.losses(F)
         np.testing.assert_allclose(losses, ((judge.y_out - F.T) ** 2).sum(axis=1), rtol=1e-12)
         _, deviation = standardised(fit[1], fit[2])
-        predicted = judge.unscaled(F.T)
+        predicted = unscaled(judge, F.T)
         parts = mean_squared_error(
             out[1] / deviation, predicted / deviation, sample_weight=out[2], multioutput="raw_values"
         )
@@ -235,7 +240,7 @@ class TestSolve:
         judged = judge.solve(FOURIER.draw(3), np.geomspace(1e-6, 1, 5), None)
         np.testing.assert_array_equal(judged.losses, judge.losses(judged.predicted.T))
         assert judge.average(judged.losses) < 2 * np.log(2) * 0.7
-        assert judge.average(judge.final_losses(judge.unscaled(judged.predicted).T)) == pytest.approx(
+        assert judge.average(judge.final_losses(unscaled(judge, judged.predicted).T)) == pytest.approx(
             judge.average(judged.losses)
         )
 

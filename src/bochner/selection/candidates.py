@@ -1,12 +1,15 @@
-"""Learned metrics for random binning features, each in the size that suits the rows."""
+"""The six candidates for a model: when each of them applies, and how it is fitted.
+
+They are fitted at a small size, and those that may still win at the next. Metrics that are learned are shared by
+several of them; those for bins first get the size that suits the rows.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,42 +154,24 @@ class Known:
         return [*self.scaled, self.mapped] if self.mapped else self.scaled
 
 
-class CandidateModel(Protocol):
-    """A candidate for a model."""
+class CandidateKind(NamedTuple):
+    """A kind of model.
 
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        """Whether it is to be tried, by what is known and in the time that is left."""
-
-    def small(self, so_far: Comparison, known: Known) -> Entry:
-        """Fit it at a small size."""
-
-
-class Bins(ABC):
-    """Bins with the grids shared among metrics."""
+    Attributes
+    ----------
+    name : str
+    rank : int
+        Simpler ones have lower ranks.
+    applies : callable (Comparison, Known) -> bool
+        Whether it is to be tried, by what is known and in the time that is left.
+    fit : callable (CandidateKind, Comparison, Known) -> Entry
+        Fits it at a small size.
+    """
 
     name: str
     rank: int
-
-    @abstractmethod
-    def parts(self, known: Known) -> list[SizedMetric]:
-        """The metrics; none where it does not apply."""
-
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        return so_far.problem.space.features != "hybrid" and bool(self.parts(known))
-
-    def small(self, so_far: Comparison, known: Known) -> Entry:
-        least, larger = grids_of_trials(so_far.problem, known.n_grids)
-        entry = self._fit(so_far, known, least)
-        return replace(entry, larger=partial(self._fit, so_far, known, larger)) if larger > least else entry
-
-    def _fit(self, so_far: Comparison, known: Known, n_grids: int) -> Entry:
-        """Fit with so many grids."""
-        judge, parts = so_far.judge, self.parts(known)
-        of_size = partial(grids, parts, seed=so_far.problem.seed + 1)
-        features = concatenate(of_size(n_grids)).draw(so_far.problem.n_columns)
-        penalties = np.full((1, len(parts)), parts[-1].alpha)
-        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.final_steps)
-        return Entry(self.name, self.rank, n_grids, trial, of_size)
+    applies: Callable[[Comparison, Known], bool]
+    fit: Callable[[CandidateKind, Comparison, Known], Entry]
 
 
 def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
@@ -195,35 +180,22 @@ def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
     return least, min(round(least * POLICY.growth), n_grids)
 
 
-class ScaledBins(Bins):
-    """Bins with learned scales, in grids of two starts of the learning; unless they are to have a linear map."""
+def fit_bins(
+    parts: Callable[[Known], list[SizedMetric]], kind: CandidateKind, so_far: Comparison, known: Known
+) -> Entry:
+    """Bins whose grids are shared among some of the metrics."""
+    problem, judge, metrics = so_far.problem, so_far.judge, parts(known)
+    of_size = partial(grids, metrics, seed=problem.seed + 1)
 
-    name, rank = "random binning, learned lengthscales", 2
+    def fit(n_grids: int) -> Entry:
+        features = concatenate(of_size(n_grids)).draw(problem.n_columns)
+        penalties = np.full((1, len(metrics)), metrics[-1].alpha)
+        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.final_steps)
+        return Entry(kind.name, kind.rank, n_grids, trial, of_size)
 
-    def parts(self, known: Known) -> list[SizedMetric]:
-        return known.scaled
-
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        asked = so_far.problem.space.metric == "full" and known.mapped
-        return not asked and super().applies(so_far, known)
-
-
-class MappedBins(Bins):
-    """Bins with learned scales, some of the grids with a linear map on top, where one was learned."""
-
-    name, rank = "random binning, learned lengthscales and linear map", 3
-
-    def parts(self, known: Known) -> list[SizedMetric]:
-        return known.bins if known.mapped else []
-
-
-class HalfColumnBins(Bins):
-    """Bins of which each grid splits a column with probability 1/2, where that was sized."""
-
-    name, rank = "random binning, random halves of the columns", 2
-
-    def parts(self, known: Known) -> list[SizedMetric]:
-        return [known.halves] if known.halves else []
+    least, larger = grids_of_trials(problem, known.n_grids)
+    entry = fit(least)
+    return replace(entry, larger=partial(fit, larger)) if larger > least else entry
 
 
 def isotropic(problem: Problem) -> Stationary:
@@ -240,138 +212,68 @@ def n_features(problem: Problem) -> int:
     return within_limit(usual, problem.judge.targets.shape[1])
 
 
-class Family(NamedTuple):
-    """Kernels of one metric, or of the encoded columns, which differ in size; lengthscales that are tried first."""
+def fit_fourier(
+    kind: CandidateKind, so_far: Comparison, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
+) -> Entry:
+    """Fourier features of kernels of a metric, or of the encoded columns, which differ in size: the best one of them.
 
-    name: str
-    metric: Metric | None
-    make: Callable[[float], Kernel]
-    sizes: list[float]
+    Around the best of the sizes to start with it is looked for by fits with few features.
+    """
+    problem, D, shares = so_far.problem, n_features(so_far.problem), np.array(POLICY.shares)
+    few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
+    tried: dict[float, Entry] = {}
 
-
-class FourierCandidate(ABC):
-    """Fourier features of a family of kernels, of which the best is taken; with time left where there are bins too."""
-
-    rank: int
-
-    @abstractmethod
-    def family(self, so_far: Comparison, known: Known) -> Family:
-        """The kernels."""
-
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        wanted = so_far.problem.space.features in ("auto", "fourier")
-        return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
-
-    def fit(self, so_far: Comparison, family: Family, size: float, n_components: int, shares: NDArray) -> Entry:
-        """Fit with a lengthscale and a number of features, and judge ridge terms."""
-        problem = so_far.problem
-
+    def fit(size: float, n_components: int, shares: NDArray) -> Entry:
         def of_size(n_components: int) -> Maps:
-            features = FourierFeatures(family.make(size), n_components, random_state=problem.seed + 1)
-            return [(1.0, features if family.metric is None else MetricFeatures(family.metric, features))]
+            features = FourierFeatures(make(size), n_components, random_state=problem.seed + 1)
+            return [(1.0, features if metric is None else MetricFeatures(metric, features))]
 
         features = concatenate(of_size(n_components)).draw(problem.n_columns)
         trial = so_far.screened.solve(features, shares, problem.alphas)
-        return Entry(family.name, self.rank, n_components, trial, of_size)
+        return Entry(kind.name, kind.rank, n_components, trial, of_size)
 
-    def small(self, so_far: Comparison, known: Known) -> Entry:
-        """The best size by fits with few features; around the lengthscales of a metric it is looked for."""
-        family, D, shares = self.family(so_far, known), n_features(so_far.problem), np.array(POLICY.shares)
-        few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
-        tried: dict[float, Entry] = {}
+    def loss(size: float) -> float:
+        if size not in tried:
+            tried[size] = fit(size, few, shares)
+        return so_far.loss(tried[size])
 
-        def loss(size: float) -> float:
-            if size not in tried:
-                tried[size] = self.fit(so_far, family, size, few, shares)
-            return so_far.loss(tried[size])
-
-        best = start = min(family.sizes, key=loss)
-        if so_far.problem.budget.has(POLICY.hasty_share):
-            best *= 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
-        entry = tried[best]
-        sizes = [(-float(np.log2(size)), loss(size)) for size in tried]
-        if few == more:
-            return replace(entry, sizes=sizes)
-        nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
-        fit = partial(self.fit, so_far, family, best, more, shares[max(nearest - 2, 0) : nearest + 2])
-        return replace(entry, sizes=sizes, larger=fit)
+    best = start = min(starts, key=loss)
+    if problem.budget.has(POLICY.hasty_share):
+        best *= 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
+    entry = replace(tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried])
+    nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
+    larger = partial(fit, best, more, shares[max(nearest - 2, 0) : nearest + 2])
+    return entry if few == more else replace(entry, larger=larger)
 
 
-class IsotropicFourier(FourierCandidate):
+def fit_isotropic(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
     """Fourier features with one lengthscale: the better of Gaussian and Laplacian, columns scaled or as they are."""
+    kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
 
-    rank = 0
+    def make(size: float) -> Kernel:
+        return clone(kernel).set_params(lengthscale=np.asarray(kernel.lengthscale) * size)
 
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        return so_far.problem.space.metric == "auto" and super().applies(so_far, known)
-
-    def family(self, so_far: Comparison, known: Known) -> Family:
-        kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
-
-        def make(size: float) -> Kernel:
-            return clone(kernel).set_params(lengthscale=np.asarray(kernel.lengthscale) * size)
-
-        return Family("Fourier features, one lengthscale", None, make, [1.0])
+    return fit_fourier(kind, so_far, None, make, [1.0])
 
 
-class ScaledFourier(FourierCandidate):
+def fit_scaled(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
     """Fourier features with learned scales, of columns or of principal components."""
-
-    rank = 1
-
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        return "fourier" in known.metrics and super().applies(so_far, known)
-
-    def family(self, so_far: Comparison, known: Known) -> Family:
-        kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
-        name = "Fourier features, learned lengthscales"
-        name += "" if known.common_unit is None else " of principal components"
-        sizes = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
-        return Family(name, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], sizes)
+    kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
+    if known.common_unit is not None:
+        kind = kind._replace(name=kind.name + " of principal components")
+    starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
+    return fit_fourier(kind, so_far, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], starts)
 
 
-class Hybrid:
-    """Bins and Fourier features side by side, each in its metrics; where asked for, or of few rows, with time left.
+def fit_hybrid(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
+    """Bins and Fourier features side by side, each in its metrics.
 
-    A trial with few grids tells the ridge terms of both, by some of the rows where they are many.
+    A trial with few grids tells the ridge penalties of both, by some of the rows where they are many.
     """
+    problem, judge, learned = so_far.problem, so_far.judge, known.metrics["fourier"]
+    given, kernel = problem.space.n_components, Gaussian(float(np.exp(-learned.sizes[0])))
 
-    name, rank = "Fourier features and random binning", 4
-
-    def applies(self, so_far: Comparison, known: Known) -> bool:
-        problem = so_far.problem
-        if problem.space.features == "hybrid":
-            return True
-        both = bool(known.bins) and "fourier" in known.metrics
-        wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
-        timely = wanted and problem.budget.has(POLICY.patient_share)
-        return timely and not (so_far.judge.classes and self._is_uneven(so_far))
-
-    def _is_uneven(self, so_far: Comparison) -> bool:
-        """Whether of bins and of Fourier features, which were tried, one are clearly behind the others."""
-        groups = [[one for one in so_far.entries if one.has_bins == binned] for binned in (False, True)]
-        if not all(groups):
-            return True
-        one, other = (min(group, key=so_far.loss) for group in groups)
-        return so_far.better(one, other, POLICY.clear) or so_far.better(other, one, POLICY.clear)
-
-    def small(self, so_far: Comparison, known: Known) -> Entry:
-        judge, given, n_rows = so_far.judge, so_far.problem.space.n_components, so_far.problem.n_rows
-        smooth = so_far.problem.penalties(POLICY.hybrid_alphas)
-        rough = so_far.problem.penalties((POLICY.hybrid_bin_alpha,))
-        pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
-        least, larger = grids_of_trials(so_far.problem, known.n_grids)
-        D = max(2, min(POLICY.hybrid_features, n_rows // 4)) if given is None else given
-        few = judge.subsample(POLICY.compared_rows)
-        entry = self._fit(so_far, known, (max(D // 2, 1), least), few, pairs)
-        return replace(
-            entry, larger=partial(self._fit, so_far, known, (D, larger), judge, entry.trial.penalty[np.newaxis])
-        )
-
-    def _fit(self, so_far: Comparison, known: Known, sizes: tuple[int, int], judge: Judge, penalties: NDArray) -> Entry:
-        """Fit with so many features and grids on the rows of a judge."""
-        problem, learned, (D, n_grids) = so_far.problem, known.metrics["fourier"], sizes
-        kernel = Gaussian(float(np.exp(-learned.sizes[0])))
+    def fit(D: int, n_grids: int, judge: Judge, penalties: NDArray) -> Entry:
         fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
 
         def of_size(n_grids: int) -> Maps:
@@ -379,15 +281,87 @@ class Hybrid:
 
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
         trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.hybrid_steps // len(penalties))
-        return Entry(self.name, self.rank, n_grids, trial, of_size)
+        return Entry(kind.name, kind.rank, n_grids, trial, of_size)
+
+    smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties((POLICY.hybrid_bin_alpha,))
+    pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
+    least, larger = grids_of_trials(problem, known.n_grids)
+    D = max(2, min(POLICY.hybrid_features, problem.n_rows // 4)) if given is None else given
+    entry = fit(max(D // 2, 1), least, judge.subsample(POLICY.compared_rows), pairs)
+    return replace(entry, larger=partial(fit, D, larger, judge, entry.trial.penalty[np.newaxis]))
 
 
-def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateModel]]:
-    """Those that apply, in two rounds: bins beside Fourier features come second where it matters how these compare."""
-    alone: list[CandidateModel] = [ScaledFourier(), IsotropicFourier(), MappedBins(), ScaledBins(), HalfColumnBins()]
-    hybrid: list[CandidateModel] = [Hybrid()]
-    for some in [alone, hybrid] if so_far.judge.classes else [hybrid + alone]:
-        yield [one for one in some if one.applies(so_far, known)]
+def _bins_apply(so_far: Comparison, known: Known) -> bool:
+    return so_far.problem.space.features != "hybrid" and bool(known.scaled)
+
+
+def _scaled_bins_apply(so_far: Comparison, known: Known) -> bool:
+    """Unless they are to have a linear map."""
+    asked = so_far.problem.space.metric == "full" and known.mapped is not None
+    return not asked and _bins_apply(so_far, known)
+
+
+def _fourier_applies(so_far: Comparison, known: Known) -> bool:
+    """With time left where there are bins too."""
+    wanted = so_far.problem.space.features in ("auto", "fourier")
+    return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
+
+
+def _hybrid_applies(so_far: Comparison, known: Known) -> bool:
+    """Where it was asked for; or of few rows, with time left, if for classes neither part is clearly behind."""
+    problem = so_far.problem
+    if problem.space.features == "hybrid":
+        return True
+    both = bool(known.bins) and "fourier" in known.metrics
+    wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
+    if not wanted or not problem.budget.has(POLICY.patient_share) or not so_far.judge.classes:
+        return wanted and problem.budget.has(POLICY.patient_share)
+    groups = [[one for one in so_far.entries if one.has_bins == binned] for binned in (False, True)]
+    if not all(groups):
+        return False
+    one, other = (min(group, key=so_far.loss) for group in groups)
+    return not (so_far.better(one, other, POLICY.clear) or so_far.better(other, one, POLICY.clear))
+
+
+CANDIDATES = (
+    CandidateKind(
+        "Fourier features, learned lengthscales",
+        1,
+        lambda so_far, known: "fourier" in known.metrics and _fourier_applies(so_far, known),
+        fit_scaled,
+    ),
+    CandidateKind(
+        "Fourier features, one lengthscale",
+        0,
+        lambda so_far, known: so_far.problem.space.metric == "auto" and _fourier_applies(so_far, known),
+        fit_isotropic,
+    ),
+    CandidateKind(
+        "random binning, learned lengthscales and linear map",
+        3,
+        lambda so_far, known: known.mapped is not None and _bins_apply(so_far, known),
+        partial(fit_bins, lambda known: known.bins),
+    ),
+    CandidateKind(
+        "random binning, learned lengthscales",  # in grids of two starts of the learning
+        2,
+        _scaled_bins_apply,
+        partial(fit_bins, lambda known: known.scaled),
+    ),
+    CandidateKind(
+        "random binning, random halves of the columns",
+        2,
+        lambda so_far, known: known.halves is not None and _bins_apply(so_far, known),
+        partial(fit_bins, lambda known: [known.halves] if known.halves else []),
+    ),
+)
+HYBRID = CandidateKind("Fourier features and random binning", 4, _hybrid_applies, fit_hybrid)
+
+
+def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateKind]]:
+    """Those that apply, in two rounds for classes: bins beside Fourier features come second, by how these compare."""
+    for some in [CANDIDATES, (HYBRID,)] if so_far.judge.classes else [(HYBRID, *CANDIDATES)]:
+        yield [kind for kind in some if kind.applies(so_far, known)]
 
 
 def features_that_pay(so_far: Comparison, entry: Entry) -> int:

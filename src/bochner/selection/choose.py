@@ -105,7 +105,7 @@ def choose(problem: Problem) -> Choice:
     else:
         with so_far.stage("candidates"):
             for some in candidates(so_far, known):
-                so_far.enter([partial(one.small, so_far, known) for one in some])
+                so_far.enter([partial(kind.fit, kind, so_far, known) for kind in some])
             if problem.budget.has(POLICY.hasty_share):
                 so_far.enlarge(known.n_grids)
         entry, reason = so_far.decide()

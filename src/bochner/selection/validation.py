@@ -1,4 +1,8 @@
-"""Candidates that are iterated side by side, judged after every iteration by rows that are held out."""
+"""Candidates judged by rows that they have not seen: validation rows of a choice, and rows held out of given features.
+
+Candidates are solved side by side as columns of one run of conjugate gradients, whose cost is mostly that of reading
+the features; the validation error of each is traced after every iteration, for to stop early regularises too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
-from bochner.features.stored import Stored, StoredRows
+from bochner.features.stored import StoredRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 from bochner.selection.split import folds, rows_held_out
@@ -23,20 +27,11 @@ from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.line_search import best_alpha
 
+SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the next
+SETTLED = 0.04  # of their root mean square error, by which they may still move then
+
 Losses = Callable[[NDArray], NDArray]
 Stalls = Callable[[NDArray], bool]
-
-
-class Fold(NamedTuple):
-    """Equations of rows that are fitted, and rows that judge: their features, weights of shape (m,), and losses.
-
-    The losses are a function of predictions of shape (K, m), and of shape (m,).
-    """
-
-    equations: NormalEquations
-    features: Stored
-    weight: NDArray
-    losses: Losses
 
 
 def mixture(n_outputs: int, size: int) -> NDArray:
@@ -85,22 +80,34 @@ class Trace:
 
     Parameters
     ----------
-    fold : Fold
+    equations : NormalEquations
+        Of the rows that are fitted.
+    rows : StoredRows
+        The m validation rows.
+    losses : callable (predictions of shape (K, m)) -> array of shape (m,)
     n_candidates, steps : int
     mix : array of shape (K, M), optional
         Combinations of the outputs that are fitted in their place.
     """
 
-    def __init__(self, fold: Fold, n_candidates: int, steps: int, mix: NDArray | None = None) -> None:
-        equations, self.fold, self.n_candidates = fold.equations, fold, n_candidates
+    def __init__(
+        self,
+        equations: NormalEquations,
+        rows: StoredRows,
+        losses: Losses,
+        n_candidates: int,
+        steps: int,
+        mix: NDArray | None = None,
+    ) -> None:
+        self.equations, self.rows, self.losses_of, self.n_candidates = equations, rows, losses, n_candidates
         rhs, mean = equations.rhs, equations.target_mean
         if mix is not None:
             rhs, mean = mix.T.astype(equations.dtype) @ rhs, mix.T @ mean
         self.rhs, self.mean = np.tile(rhs, (n_candidates, 1)), np.tile(mean, n_candidates)
         self.candidate, self.n_iter, self.n_done = 0, 0, 0
-        self.predicted = np.tile(mean[:, np.newaxis], len(fold.weight))
-        self.losses = fold.losses(self.predicted)
-        self.curves = np.full((steps, n_candidates), average(self.losses, fold.weight))
+        self.predicted = np.tile(mean[:, np.newaxis], len(rows.weight))
+        self.losses = losses(self.predicted)
+        self.curves = np.full((steps, n_candidates), average(self.losses, rows.weight))
         self.coef = np.zeros_like(self.rhs)
         self.least = np.full(n_candidates, np.inf)  # none before the first iteration
 
@@ -120,21 +127,38 @@ class Trace:
             self.visit(coef, n_iter)
             return stalls(self.curves[:n_iter].min(axis=1))
 
-        self.coef = ridge.solve(self.fold.equations, columns, tol, len(self.curves), self.rhs, visit).coef
+        self.coef = ridge.solve(self.equations, columns, tol, len(self.curves), self.rhs, visit).coef
         return self
+
+    def predict(self, coef: NDArray) -> NDArray:
+        """Predictions for the validation rows by the coefficients of all candidates, shape (A, K, m)."""
+        offset = coef @ self.equations.feature_mean - self.mean
+        F = self.rows.features.forward(coef) - offset[:, np.newaxis]
+        return F.reshape(self.n_candidates, *self.predicted.shape)
 
     def visit(self, coef: NDArray, n_iter: int) -> None:
         """Judge the coefficients of all candidates after an iteration."""
-        offset = coef @ self.fold.equations.feature_mean - self.mean
-        F = (self.fold.features.forward(coef) - offset[:, np.newaxis]).reshape(self.n_candidates, *self.predicted.shape)
-        each = [self.fold.losses(f) for f in F]
-        means = np.array([average(losses, self.fold.weight) for losses in each])
+        F = self.predict(coef)
+        each = [self.losses_of(f) for f in F]
+        means = np.array([average(losses, self.rows.weight) for losses in each])
         best, self.n_done = int(np.argmin(means)), n_iter
         if n_iter == 1 or means[best] < self.least.min():
             self.candidate, self.n_iter = best, n_iter
             self.losses, self.predicted = each[best], F[best].copy()
         self.least = np.minimum(means, self.least)
         self.curves[n_iter - 1 :] = self.least
+
+    def has_settled(self, coef: NDArray, n_iter: int) -> bool:
+        """Whether the predictions of the only candidate have settled.
+
+        They have where the last four iterations moved them by no more than a small share of what they are wrong by: the
+        rest of the way, about as long again, then changes their squared error by a percent or two of itself at most.
+        """
+        if n_iter % SETTLING_STEPS:
+            return False
+        former, self.predicted, weight = self.predicted, self.predict(coef)[0], self.rows.weight
+        moved = average(np.square(self.predicted - former).sum(axis=0), weight)
+        return moved <= SETTLED**2 * average(self.losses_of(self.predicted), weight)
 
 
 class Trial(NamedTuple):
@@ -247,8 +271,9 @@ class Judge:
         """
         clock = Budget()
         ridge = IterativeRidge(Design(ArraySource(X, self.y, self.weight), features, np.float32), self.seed)
-        fold = Fold(ridge.equations(), ridge.store(X_out), self.weight_out, self.losses)
-        trace = Trace(fold, len(penalties), steps).run(ridge, penalties, 0.0, stalls_for_long)
+        rows = StoredRows(ridge.store(X_out), self.y_out, self.weight_out)
+        trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
+        trace.run(ridge, penalties, 0.0, stalls_for_long)
         penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
         return Trial(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
 
@@ -275,14 +300,6 @@ class Judge:
         few = copy(self)
         few.X, few.y, few.weight = sample.X, sample.y, sample.weights
         return few
-
-    def unscaled(self, predicted: NDArray) -> NDArray:
-        """Predictions in the units of the targets."""
-        return predicted * self.deviation + self.mean
-
-
-SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the next
-SETTLED = 0.04  # of their root mean square error, by which they may still move then
 
 
 class LeftOut(NamedTuple):
@@ -353,32 +370,6 @@ class HeldOutRun(NamedTuple):
         return np.mean(self.coefs, axis=0) if len(self.coefs) > 1 else self.coefs[0]
 
 
-class Settling:
-    """Asks after every iteration whether the predictions of the rows that judge have settled.
-
-    They have where the last four iterations moved them by no more than a small share of what they are wrong by: the
-    rest of the way, about as long again, then changes their squared error by a percent or two of itself at most.
-
-    Parameters
-    ----------
-    trace : Trace
-        Of one candidate.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace, self.former = trace, trace.predicted
-
-    def __call__(self, coef: NDArray, n_iter: int) -> bool:
-        """Whether they have."""
-        if n_iter % SETTLING_STEPS:
-            return False
-        trace, former = self.trace, self.former
-        trace.visit(coef, 1)
-        self.former, weight = trace.predicted, trace.fold.weight
-        moved = average(np.square(self.former - former).sum(axis=0), weight)
-        return moved <= SETTLED**2 * average(trace.losses, weight)
-
-
 class HeldOut:
     """Rows held out of a ridge regression: about a fifth or 10,000; all rows in turn where there are few.
 
@@ -417,9 +408,9 @@ class HeldOut:
         self, k: int, n_candidates: int, steps: int, mix: NDArray | None = None, losses: Losses | None = None
     ) -> Trace:
         """A trace of the rows of fold k."""
-        equations, (features, y, weight) = self.ridge.equations(~self.folds[k]), self._rows[k]
-        losses = losses or partial(squares, y if mix is None else y @ mix)
-        return Trace(Fold(equations, features, weight, losses), n_candidates, steps, mix)
+        equations, rows = self.ridge.equations(~self.folds[k]), self._rows[k]
+        losses = losses or partial(squares, rows.y if mix is None else rows.y @ mix)
+        return Trace(equations, rows, losses, n_candidates, steps, mix)
 
     def scores(self, penalties: NDArray) -> NDArray:
         """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.
@@ -478,12 +469,11 @@ class HeldOut:
         coefs, predicted, errors = [], [], []
         for k in range(len(self.folds)):
             trace = self._trace(k, 1, 1)
-            visit = Settling(trace) if settled else lambda coef, n_iter: False
+            visit = trace.has_settled if settled else lambda coef, n_iter: False
             columns = np.tile(penalty, (len(trace.rhs), 1))
-            found = self.ridge.solve(trace.fold.equations, columns, tol, POLICY.most_iterations, visit=visit)
-            trace.visit(found.coef, 1)
+            found = self.ridge.solve(trace.equations, columns, tol, POLICY.most_iterations, visit=visit)
             coefs.append(found.coef)
-            predicted.append(trace.predicted)
+            predicted.append(trace.predict(found.coef)[0])
             errors.append(max(found.error, tol))
         return HeldOutRun(POLICY.most_iterations, self._predictions(predicted), coefs, max(errors) if settled else tol)
 
