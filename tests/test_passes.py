@@ -194,7 +194,7 @@ def test_equations_are_those_of_this_process(kind, way, folder):
 
 
 def solved(source, kind, engine=LOCAL):
-    """With a ridge term for which few iterations do: many magnify rounding errors, in whatever order sums are taken."""
+    """Few iterations do for this ridge penalty: many magnify rounding errors, in whatever order sums are taken."""
     features = clone(MAPS[kind]).draw(source.gathered.X.shape[1])
     design = Design(source, features, np.float64, engine=engine)
     problem = RidgeProblem(30.0, 1e-9 if features.is_dense else 1e-2, 0)

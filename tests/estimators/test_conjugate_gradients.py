@@ -89,7 +89,7 @@ class TestTruth:
         assert model.alpha_scores_ is None
 
     def test_weights_that_were_learned_are_those_of_the_features(self, rows):
-        """The coefficients are for the features as `transform` gives them, and alpha is the ridge term on all."""
+        """The coefficients are for the features as `transform` gives them, and alpha is the ridge penalty on all."""
         X, y = rows
         model = regressor(features=LEARNED, alpha=[0.5, 5.0], tol=1e-8).fit(X, y)
         assert len(np.unique(model.features_.weights_)) > 1
@@ -480,7 +480,7 @@ class TestEdges:
         weight = 10.0 ** np.random.default_rng(0).uniform(-10, 10, 150)
         assert regressor(**options).fit(X, y, weight).score(X, y, weight) > 0.95
         model = regressor(**options, alpha=1e8, tol=1e-10).fit(X, y, weight)
-        if options["features"] is not LEARNED:  # whose weights are in the ridge terms of its maps
+        if options["features"] is not LEARNED:  # whose weights are in the ridge penalties of its maps
             Z = features_of(model, X)
             coef, intercept = exact.ridge(Z, y[:, np.newaxis], 1e8, weight)
             size = np.sqrt(weight @ np.square(y - np.average(y, weights=weight)))

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 
-import bochner.solvers.exact as exact_solver
+import bochner.solvers.kernel_matrix as exact_solver
 from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.data.array_source import ArraySource, Block
 from bochner.design.design import Design
@@ -160,7 +160,7 @@ def test_alpha_of_weighted_rows_of_which_some_are_looked_at(monkeypatch):
     rows, heavy = rng.standard_normal((3000, 2)), np.arange(3000) % 10 == 0
     y = np.sin(2 * rows[:, 0]) + np.where(heavy, 0.1, 2.0) * rng.standard_normal(3000)
     weight = np.where(heavy, 1.0, 0.02)
-    monkeypatch.setattr("bochner.estimators.ridge.exact.EXACT_ROWS", 600)
+    monkeypatch.setattr("bochner.estimators.ridge.direct.EXACT_ROWS", 600)
     scores = []
     for seed in range(8):
         model = KernelMachineRegressor(Gaussian(), alpha=[0.1, 1.0], solver="exact", random_state=seed)
@@ -203,7 +203,7 @@ class TestClasses:
             assert np.isfinite(model.predict_proba(NEW)).all()
 
     def test_rows_that_a_metric_has_not_seen_calibrate(self, monkeypatch):
-        monkeypatch.setattr("bochner.estimators.ridge.exact.SCORED_ROWS", 100)
+        monkeypatch.setattr("bochner.estimators.ridge.direct.SCORED_ROWS", 100)
         seen = []
         original = exact_solver.solve_exact
 
@@ -211,7 +211,7 @@ class TestClasses:
             seen.append((len(rows.y), len(scored)))
             return original(features, rows, alpha, tol, seed, scored)
 
-        monkeypatch.setattr("bochner.estimators.ridge.exact.solve_exact", spy)
+        monkeypatch.setattr("bochner.estimators.ridge.direct.solve_exact", spy)
         rows = np.random.default_rng(2).standard_normal((400, 3))
         model = KernelMachineClassifier(solver="exact", random_state=0).fit(rows, rows[:, 0] > 0)
         assert model.report_ is not None

@@ -1,4 +1,4 @@
-"""Models whose metric, map, size and ridge term are learned inside fit."""
+"""Models whose metric, map, size and ridge penalty are learned inside fit."""
 
 import numpy as np
 import pandas as pd
@@ -308,21 +308,21 @@ def test_a_short_limit_buys_one_metric(policy, monkeypatch, limit, names):
     """Of tables of enough rows: what is left of it goes into grids."""
     from bochner.selection import choose
 
-    lessons = []
-    inner = choose._lessons
-    monkeypatch.setattr(choose, "_lessons", lambda *rest: lessons.append(inner(*rest)) or lessons[-1])
+    tasks = []
+    inner = choose._metric_tasks
+    monkeypatch.setattr(choose, "_metric_tasks", lambda *rest: tasks.append(inner(*rest)) or tasks[-1])
     policy(rows_for_full_learning=400)
     X, y = make_friedman1(500, random_state=0)
     assert KernelMachineRegressor(random_state=0, time_limit=limit).fit(X, y).score(X, y) > 0.9
-    assert list(lessons[0]) == names
+    assert list(tasks[0]) == names
 
 
 def test_a_short_limit_tries_on_few_rows(policy, monkeypatch):
-    from bochner.selection.validation import Judge
+    from bochner.selection.validation import Validator
 
     seen = set()
-    iterate = Judge.iterate
-    monkeypatch.setattr(Judge, "iterate", lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1])
+    iterate = Validator.iterate
+    monkeypatch.setattr(Validator, "iterate", lambda self, *rest: (seen.add(self.n_rows), iterate(self, *rest))[1])
     policy(rows_for_full_learning=300, timed_rows=350)
     X, y = make_friedman1(600, random_state=0)
     model = KernelMachineRegressor(random_state=0, time_limit=1.0).fit(X, y)
@@ -345,11 +345,11 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy
 
 def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
     from bochner.selection.budget import Budget
-    from bochner.selection.validation import Judge
+    from bochner.selection.validation import Validator
 
     seen = []
-    solve = Judge.solve
-    monkeypatch.setattr(Judge, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
+    solve = Validator.solve
+    monkeypatch.setattr(Validator, "solve", lambda self, *rest: (seen.append(self.n_rows), solve(self, *rest))[1])
     policy(screened_rows=(300, 50_000))
     monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
     X, y = smooth()

@@ -78,7 +78,7 @@ class TestPlan:
         assert [iterations(alpha, 1.0) for alpha in (1e3, 1e-300)] == [7, 500]
 
     def test_rows_are_drawn_by_leverage_where_that_pays(self):
-        """Of many rows and small ridge terms; the matrix of more features costs too much."""
+        """Of many rows and small ridge penalties; the matrix of more features costs too much."""
         assert by_leverage(5000, task(261_000, calibrated=True, alpha=0.1))
         assert not by_leverage(5000, task(261_000, calibrated=True, alpha=1e4))
         assert not by_leverage(5000, task(19_000, calibrated=True, alpha=1e-4))

@@ -15,7 +15,7 @@ from bochner.estimators.ridge.error_scale import (
     CalibrationRows,
     Observations,
     distinct_numbers,
-    fit_spread,
+    fit_error_scale,
     limits_of,
     roots_of,
 )
@@ -59,10 +59,10 @@ def test_rows_that_calibrate_are_exact(n_features):
     rows = calibrate_directly(all_rows, factorise(all_rows, 1), ALPHA, CalibrationRows.of(all_rows.source, 0))
     some = np.arange(0, 600, 20)
     expected = refits(all_rows.features.transform(X), WEIGHT, Y, ALPHA, some[:, np.newaxis])[some]
-    ratio, judge = (rows.targets - rows.predicted)[some] / expected, rows.judge[some]
-    assert 0 < judge.sum() < 30
-    np.testing.assert_allclose(ratio[judge], 1, rtol=1e-6)
-    near = np.isclose(ratio[~judge], 1, rtol=1e-6)
+    ratio, calibrating = (rows.targets - rows.predicted)[some] / expected, rows.calibrating[some]
+    assert 0 < calibrating.sum() < 30
+    np.testing.assert_allclose(ratio[calibrating], 1, rtol=1e-6)
+    near = np.isclose(ratio[~calibrating], 1, rtol=1e-6)
     assert near.all() if n_features == 700 else not near.any()
     assert abs(ratio - 1).max() < 0.3
 
@@ -71,9 +71,9 @@ def test_rows_that_calibrate_tell_nothing_of_the_scale():
     some = design(50)
     factor = factorise(some, 1)
     rows = calibrate_directly(some, factor, ALPHA, CalibrationRows.of(some.source, 0))
-    before = fit_spread(rows, np.arange(2), Budget())
-    other = replace(rows, targets=np.where(rows.judge[:, np.newaxis], 100 * Y, Y))
-    after = fit_spread(other, np.arange(2), Budget())
+    before = fit_error_scale(rows, np.arange(2), Budget())
+    other = replace(rows, targets=np.where(rows.calibrating[:, np.newaxis], 100 * Y, Y))
+    after = fit_error_scale(other, np.arange(2), Budget())
     np.testing.assert_array_equal(after.roots.coef, before.roots.coef)
     assert np.ptp(after.scores.values) > 50 * np.ptp(before.scores.values)
 

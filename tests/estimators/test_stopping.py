@@ -9,9 +9,9 @@ from bochner import BinningFeatures, FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.estimators.ridge import Iterations, Needs, RidgeProblem
-from bochner.estimators.ridge.iterative import merged, stop_of
+from bochner.estimators.ridge.conjugate_gradients import merged, stop_of
 from bochner.kernels import Gaussian, Laplacian
-from bochner.selection.choose import Verdict
+from bochner.selection.choose import ValidationOutcome
 from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_held_out
 
@@ -19,7 +19,7 @@ N = 60
 X = np.repeat(np.random.default_rng(0).normal(size=(N // 2, 2)), 2, axis=0)
 GIVEN = np.arange(N) < 10
 CHOSEN = np.where(np.arange(N) < 30, np.arange(N) // 2 * 2, np.arange(N))  # copies that were one in the choice
-VERDICT = Verdict(SimpleNamespace(first_duplicate=CHOSEN), losses=None)
+VERDICT = ValidationOutcome(SimpleNamespace(first_duplicate=CHOSEN), losses=None)
 LATER, AGAIN = Iterations(7), Iterations(7, then_half=True)
 
 

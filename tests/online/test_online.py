@@ -139,7 +139,7 @@ def test_history_is_bounded():
 
 
 def test_health_of_long_streams():
-    """A hundred half-lives, a constant column, a tiny ridge term, equal rows."""
+    """A hundred half-lives, a constant column, a tiny ridge penalty, equal rows."""
     rng = np.random.default_rng(0)
     model = OnlineKernelRegressor(kernel=Gaussian(3.0), n_components=60, alpha=1e-13, forgetting=0.999, block_size=512)
     for _ in range(30):

@@ -96,7 +96,7 @@ class TestLinear:
         assert found == pytest.approx(held_out_error(kernel, self.mapped(B, A), y, 0.3), rel=1e-10)
 
     def test_gradient(self, kernel, K, q):
-        """By the entries of the map, the logarithm of the size, and that of the ridge term."""
+        """By the entries of the map, the logarithm of the size, and that of the ridge penalty."""
         B, A, work = normal(P, ROWS), self.mapping(q), space()
         y = targets(B, K)
 
@@ -197,7 +197,7 @@ def test_a_workspace_is_used_again():
 
 
 def test_no_loss_where_the_matrix_is_not_positive():
-    """The kernel matrix of equal rows has eigenvalues of zero, which no ridge term lifts here."""
+    """The kernel matrix of equal rows has eigenvalues of zero, which no ridge penalty lifts here."""
     B = np.zeros((P, ROWS), np.float32)
     y = normal(ROWS, 2)
     for own in (

@@ -16,13 +16,13 @@ from bochner.data.hashes import row_hashes
 from bochner.features.leaves import leaves
 from bochner.selection import candidates as candidates_module
 from bochner.selection.budget import Budget
-from bochner.selection.candidates import HYBRID, Known, candidates, fit_bins
+from bochner.selection.candidates import HYBRID, LearnedMetrics, candidates, fit_bins
 from bochner.selection.choose import choose
-from bochner.selection.comparison import Comparison, Entry
+from bochner.selection.comparison import CandidateResult, Race
 from bochner.selection.policy import POLICY, Policy
 from bochner.selection.problem import SearchSpace, prepare
 from bochner.selection.split import rows_held_out, split
-from bochner.selection.validation import Judge, Trial
+from bochner.selection.validation import ValidationResult, Validator
 
 PACKAGE = Path(bochner.selection.__file__).parent
 
@@ -106,7 +106,7 @@ class TestProblem:
         """As many as trials of so many grids would take a share of the time that is left."""
         policy(timed_grids=(1, 10**6))
         problem = problem_of(budget=Budget(1000.0))
-        each = 0.5 / problem.n_trial_grids * problem.split.n_solved / problem.judge.n_rows
+        each = 0.5 / problem.n_trial_grids * problem.split.n_solved / problem.validator.n_rows
         for left in (10.0, 40.0):
             now = dataclasses.replace(problem, budget=Budget(1000.0))
             now.budget.start -= 1000 - left
@@ -124,9 +124,9 @@ class TestProblem:
         """Where the small size is the final one there is none."""
         sizes, bins = [], [(1.0, BinningFeatures())]
         monkeypatch.setattr(candidates_module, "grids", lambda metrics, n_grids, seed: sizes.append(n_grids) or bins)
-        monkeypatch.setattr(Judge, "iterate", lambda self, *rest: None)
+        monkeypatch.setattr(Validator, "iterate", lambda self, *rest: None)
         metric = SimpleNamespace(alpha=1.0)
-        compared, known = Comparison(problem_of()), Known({}, [metric], None, None, None, n_grids)
+        compared, known = Race(problem_of()), LearnedMetrics({}, [metric], None, None, None, n_grids)
         small = fit_bins(lambda known: known.scaled, HYBRID, compared, known)
         assert (small.larger is None) == (n_grids == 20)
         if small.larger:
@@ -150,16 +150,16 @@ class TestProblem:
 
 
 def entry(name, rank, losses, n_iter=1):
-    trial = Trial(np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1)
-    return Entry(name, rank, 10, trial, lambda size: [])
+    trial = ValidationResult(np.asarray(losses), np.ones(1), n_iter, np.zeros((len(losses), 1)), 0.1)
+    return CandidateResult(name, rank, 10, trial, lambda size: [])
 
 
 class TestDecision:
     @pytest.mark.parametrize(("classes", "chosen"), [(False, "large"), (True, "small")])
     def test_within_the_noise(self, classes, chosen):
         """The simplest for classes, the one of most parts for numbers; the middle one is best by next to nothing."""
-        compared = Comparison(problem_of(classes))
-        noise = np.random.default_rng(0).standard_normal((2, len(compared.judge.weight_out)))
+        compared = Race(problem_of(classes))
+        noise = np.random.default_rng(0).standard_normal((2, len(compared.validator.weight_out)))
         near = [
             ("small", 0, 5 + noise[0]),
             ("middle", 1, 5 + noise[1] - noise[1].mean() - 0.01),
@@ -173,8 +173,8 @@ class TestDecision:
         assert reason == "within the noise of the lowest validation loss (middle), and preferred"
 
     def test_the_least_loss(self):
-        compared = Comparison(problem_of())
-        base = np.random.default_rng(0).uniform(1, 2, len(compared.judge.weight_out))
+        compared = Race(problem_of())
+        base = np.random.default_rng(0).uniform(1, 2, len(compared.validator.weight_out))
         compared.entries += [entry("good", 0, base), entry("bad", 5, base + 1)]
         assert compared.decide()[0].name == "good"
         assert str(compared.report("good", "why")).startswith("good: why.")
@@ -185,8 +185,8 @@ class TestRace:
 
     def race(self, levels, classes=False, n_grids=800, slope=1.0, noise=0.1):
         """Fit candidates of such losses and ranks at two sizes; what was fitted at the second one."""
-        compared, fitted = Comparison(problem_of(classes)), []
-        shape = len(compared.judge.weight_out)
+        compared, fitted = Race(problem_of(classes)), []
+        shape = len(compared.validator.weight_out)
         rng = np.random.default_rng(0)
 
         def enter(name, rank, least, size):
@@ -194,9 +194,9 @@ class TestRace:
             losses += least + slope / size - losses.mean()
             if size > 10:
                 fitted.append(name)
-            trial = Trial(losses, np.ones(1), 1, np.zeros((shape, 1)), 0.1)
+            trial = ValidationResult(losses, np.ones(1), 1, np.zeros((shape, 1)), 0.1)
             larger = partial(enter, name, rank, least, 4 * size) if size == 10 else None
-            return Entry(name, rank, size, trial, lambda size: [], larger)
+            return CandidateResult(name, rank, size, trial, lambda size: [], larger)
 
         compared.enter([partial(enter, name, rank, least, 10) for name, rank, least in levels])
         compared.enlarge(n_grids)
@@ -228,7 +228,7 @@ class TestRace:
         """Beyond them the loss falls by less than a hundredth of its standard error."""
         compared, _ = self.race([("only", 1, 1.0)], noise=0.3)
         (entry,) = compared.entries
-        unnoticed = compared.judge.standard_error(entry.losses) * POLICY.unnoticed
+        unnoticed = compared.validator.standard_error(entry.losses) * POLICY.unnoticed
         found = compared.grids_that_pay(entry, 800)
         assert 50 < found < 800
         assert 1 / found - 1 / 800 <= unnoticed < 1 / (found - 1) - 1 / 800
@@ -245,8 +245,8 @@ class TestRace:
 def test_there_are_six_candidates():
     found = set()
     for classes, budget in ((True, None), (False, None)):
-        so_far = Comparison(problem_of(classes, budget))
-        known = Known({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
+        so_far = Race(problem_of(classes, budget))
+        known = LearnedMetrics({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
         found |= {one.name for some in candidates(so_far, known) for one in some}
     assert len(found) == 6
 
@@ -254,11 +254,11 @@ def test_there_are_six_candidates():
 @pytest.mark.parametrize(("dense", "applies"), [(1.01, True), (2.0, False)])
 def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     """Where neither part is clearly behind."""
-    so_far = Comparison(problem_of(classes=True))
-    known = Known({"fourier": None}, ["scaled"], None, None, None, 50)
+    so_far = Race(problem_of(classes=True))
+    known = LearnedMetrics({"fourier": None}, ["scaled"], None, None, None, 50)
     rounds = candidates(so_far, known)
     assert HYBRID not in next(rounds)
-    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.judge.weight_out))
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.validator.weight_out))
     so_far.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
     assert next(rounds) == [HYBRID] * applies
 
@@ -266,10 +266,10 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_the_model_knows_no_rows(features):
     problem = problem_of(features=features, metric="ard", n_components=20)
-    model, verdict, _ = choose(problem)
+    model, outcome, _ = choose(problem)
     assert not any(len(value) == 400 for value in vars(model).values() if isinstance(value, np.ndarray))
     assert not hasattr(model.features, "n_features_in_")
-    assert verdict.split is problem.split
+    assert outcome.split is problem.split
     assert sum(getattr(one.features, "n_grids", 0) or one.features.n_components for one in leaves(model.features)) == 20
-    targets = problem.judge.targets
-    assert verdict.losses(targets.T).max() < 1e-12
+    targets = problem.validator.targets
+    assert outcome.losses(targets.T).max() < 1e-12

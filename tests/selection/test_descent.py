@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.selection import metric_learning
-from bochner.selection.metric_learning import Adam, Course, MinibatchSampler, Schedule, learn_map, learn_scales
+from bochner.selection.metric_learning import Adam, EarlyStopping, MinibatchSampler, Schedule, learn_map, learn_scales
 
 SCALES = np.array([1.0, 0.2, 3.0])
 
@@ -155,7 +155,7 @@ class TestAdam:
         gradients = np.random.default_rng(0).standard_normal((steps, 4)) * [1, 100, 1e-3, 5]
         start = np.array([1.0, -2.0, 0.5, 0.0])
         points, mean = adam(start, gradients, rate, floor)
-        own, course = Adam(start.copy(), rate, floor), Course(Schedule(steps, 8))
+        own, course = Adam(start.copy(), rate, floor), EarlyStopping(Schedule(steps, 8))
         for step in course:
             own.step(gradients[step], course.left)
             point = points[step]
@@ -183,7 +183,7 @@ class TestCourse:
     """Windows are of 48 blocks, and losses must fall by 2 % from one to the next."""
 
     def steps(self, most, loss):
-        course, taken = Course(Schedule(most, 8)), []
+        course, taken = EarlyStopping(Schedule(most, 8)), []
         for step in course:
             course.note(loss(step))
             taken.append(course.left)

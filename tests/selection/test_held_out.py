@@ -163,7 +163,7 @@ class TestScores:
     @MAPS
     @pytest.mark.parametrize("K", [1, 2])
     def test_are_the_held_out_errors_at_convergence(self, features, K, policy):
-        """With ridge terms so large that to stop early gains nothing, and no early stop.
+        """With ridge penalties so large that to stop early gains nothing, and no early stop.
 
         The solution is found to 1e-3 of its length in the norm of the matrix, which is at least sqrt(alpha) of its
         own; that times the length of a row bounds the error of a prediction, and of their root mean square.

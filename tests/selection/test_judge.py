@@ -12,7 +12,7 @@ from bochner import BinningFeatures, ConcatenatedFeatures, FourierFeatures
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
-from bochner.selection.validation import Judge
+from bochner.selection.validation import Validator
 
 FIT, OUT = 250, 90
 MIXTURES, SLOPES = POLICY.mixtures, np.array(POLICY.slopes)
@@ -33,7 +33,7 @@ def rows(K=1, classes=False, weighted=False, sparse=False):
 
 
 def trials_on(K=1, classes=False, weighted=False, sparse=False):
-    return Judge(*rows(K, classes, weighted, sparse), classes, seed=0)
+    return Validator(*rows(K, classes, weighted, sparse), classes, seed=0)
 
 
 def features_of(features, X, X_out):
@@ -59,7 +59,7 @@ class TestTargets:
     @OUTPUTS
     def test_are_standardised(self, K, weighted):
         (X, y, weight), (X_out, y_out, weight_out) = rows(K, weighted=weighted)
-        judge = Judge((X, y, weight), (X_out, y_out, weight_out), False, seed=0)
+        judge = Validator((X, y, weight), (X_out, y_out, weight_out), False, seed=0)
         mean, deviation = standardised(y, weight)
         np.testing.assert_allclose(judge.y, (y - mean) / deviation, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(judge.y_out, (y_out - mean) / deviation, rtol=1e-12, atol=1e-12)
@@ -72,7 +72,7 @@ class TestTargets:
 
     def test_a_constant_target(self):
         (X, _, weight), out = rows()
-        judge = Judge((X, np.full((FIT, 1), 3.0), weight), out, False, seed=0)
+        judge = Validator((X, np.full((FIT, 1), 3.0), weight), out, False, seed=0)
         np.testing.assert_array_equal(judge.y, 0)
         np.testing.assert_array_equal(unscaled(judge, np.zeros((2, 1))), 3)
 
@@ -82,7 +82,7 @@ class TestLosses:
     @OUTPUTS
     def test_squares(self, K, weighted):
         fit, out = rows(K, weighted=weighted)
-        judge = Judge(fit, out, False, seed=0)
+        judge = Validator(fit, out, False, seed=0)
         F = np.random.default_rng(5).standard_normal((K, OUT))
         losses = judge.losses(F)
         np.testing.assert_allclose(losses, ((judge.y_out - F.T) ** 2).sum(axis=1), rtol=1e-12)
@@ -100,7 +100,7 @@ class TestLosses:
     def test_logistic(self, K, weighted, size):
         """That of the best slope: weak scores are to be read as steeper ones."""
         fit, out = rows(K, classes=True, weighted=weighted)
-        judge = Judge(fit, out, True, seed=0)
+        judge = Validator(fit, out, True, seed=0)
         f = size * (out[1] + 0.8 * np.random.default_rng(5).standard_normal((OUT, K)))
         each = [-log_expit(slope * f * out[1]).sum(axis=1) for slope in SLOPES]
         means = [np.average(losses, weights=out[2]) for losses in each]
@@ -123,7 +123,7 @@ class TestLosses:
         assert trials_on(weighted=True).standard_error(losses) == pytest.approx(expected, rel=1e-10)
 
 
-class LastStep(Judge):
+class LastStep(Validator):
     """Trials in which a later step is always better."""
 
     calls = 0
@@ -160,7 +160,7 @@ class TestIterate:
 
     @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
     def test_losses_are_those_of_what_is_predicted(self, K, weighted, features):
-        """Side by side, the ridge terms do what each does alone, and the best of them is told."""
+        """Side by side, the ridge penalties do what each does alone, and the best of them is told."""
         judge = trials_on(K, weighted=weighted)
 
         def of(*penalties):
@@ -176,7 +176,7 @@ class TestIterate:
         assert both.seconds > 0
 
     def test_the_best_step_is_told(self, K, weighted):
-        """Of a tiny ridge term on other rows, whose loss rises again: no later one, and what was predicted then."""
+        """Of a tiny ridge penalty on other rows, whose loss rises again: no later one, and what was predicted then."""
         judge = trials_on(K, weighted=weighted)
 
         def after(steps):
@@ -196,8 +196,8 @@ class TestIterate:
 def test_gives_up_where_nothing_is_gained(monkeypatch, policy):
     """After some steps without a gain worth the while; only the steps that would follow are saved."""
     judge, seen = trials_on(), []
-    losses = Judge.losses
-    monkeypatch.setattr(Judge, "losses", lambda self, F: seen.append(1) or losses(self, F))
+    losses = Validator.losses
+    monkeypatch.setattr(Validator, "losses", lambda self, F: seen.append(1) or losses(self, F))
     found = {}
     for patience in (2, 1000):
         seen.clear()

@@ -103,7 +103,7 @@ def test_is_the_ridge_regression_of_its_features(rows, features, weighted, K):
 
 
 def test_a_penalty_for_each_map_and_output(rows):
-    """A ridge term of its own is a scale of its own: alpha / a times on the features of map a."""
+    """A ridge penalty of its own is a scale of its own: alpha / a times on the features of map a."""
     X, y = rows
     Y = np.column_stack([y, y**2])
     ridge = ridge_on(MIXED, X, Y)
@@ -402,8 +402,8 @@ def test_single_precision_of_bins(rows):
 def test_extreme_penalties(rows, alpha, dtype):
     """At least as near to the targets as the mean is, whatever is left undetermined.
 
-    In single precision a ridge term of 1e-12 is lost in the rounding of the products: waves and bins side by side are
-    not solved for, and say so.
+    In single precision a ridge penalty of 1e-12 is lost in the rounding of the products: waves and bins side by side
+    are not solved for, and say so.
     """
     X, y = rows
     for features in (FOURIER, BINS, MIXED):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bochner.design.moments import Moments
-from bochner.solvers.posterior import (
+from bochner.solvers.posterior_variance import (
     LIMITS,
     PATH,
     constant_noise,
@@ -107,7 +107,7 @@ def test_constant_noise_stays_constant(seed):
 
 
 def test_scale_leaves_each_row_out():
-    """Leave-one-out values against refits without the row, with the ridge term of the least errors."""
+    """Leave-one-out values against refits without the row, with the ridge penalty of the least errors."""
     Z, errors = sizes(60, 0.5, 0)
     weight = np.random.default_rng(3).uniform(0.5, 2, 60)
     t = log_sizes(errors, weight)[:, 0]

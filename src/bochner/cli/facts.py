@@ -15,7 +15,7 @@ MOST_COLUMNS = 5
 
 
 def model_facts(model: Any) -> dict[str, Any]:
-    """Maps, ridge term, sizes and solution of a fitted estimator; kernel and so on at the top for a single map."""
+    """Maps, ridge penalty, sizes and solution of a fitted estimator; kernel and so on at the top for a single map."""
     features = model.features_
     maps = [_map_facts(leaf) for leaf in leaves(features)]
     return {

@@ -19,7 +19,7 @@ from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
-from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets
+from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
 from bochner.estimators.other_losses import ClassFit, as_squared, fit_classes, fit_classes_again, largest_score
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
@@ -208,6 +208,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     score = rowwise_score
 
     losses: ClassVar = ("auto", "squared", *CLASS_LOSSES)
+    loss_: str = solved()
+    loss_reason_: str = solved()
+    link_: NDArray = solved()
+    curve_: NDArray | None = solved()
+    set_thresholds_: NDArray | None = solved()
+    n_steps_: int | None = solved()
 
     def __init__(
         self,
@@ -604,7 +610,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
 
 def _choose_few(machine: KernelMachineClassifier, rows: Prepared) -> Choice | None:
-    """One lengthscale and ridge term by leave-one-out log loss; None where arguments or rows are not for that.
+    """One lengthscale and ridge penalty by leave-one-out log loss; None where arguments or rows are not for that.
 
     The map is the exact kernel with the rows, unless features, their number or their solver are asked for: of 100 and
     200 images of digits, 784 columns, 2,048 Fourier features lose a percent of the rows, and take longer.

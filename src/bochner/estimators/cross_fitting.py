@@ -60,7 +60,7 @@ def cross_fitted(
     """
     if not _chooses(machine) or source.n_counted > POLICY.crossed_observations:
         return None
-    calibration = CalibrationRows.of(source, seed).judged_by_all()
+    calibration = CalibrationRows.of(source, seed).all_calibrating()
     observations, m = calibration.observations, len(calibration.weight)
     n_distinct = len(np.unique(observations.inputs))
     if m < 2 or n_distinct > POLICY.crossed_rows:

@@ -27,7 +27,7 @@ from bochner.devices.device import Device
 from bochner.engines.base import Engine
 from bochner.engines.journal import Keeper
 from bochner.estimators.ridge import Needs, RidgeProblem, RidgeSolution, solve
-from bochner.estimators.ridge.problem import SCORED_ROWS
+from bochner.estimators.ridge.ridge_problem import SCORED_ROWS
 from bochner.features.base import FeatureMap
 from bochner.notices import first_names, warn
 from bochner.settings import current
@@ -199,7 +199,7 @@ def _ignored_but_varying(encoder: TableEncoder, X: Any, weight: NDArray | None) 
 
 
 @dataclass
-class Judges:
+class ValidationSample:
     """The distinct rows whose content has the smallest hashes, with their weight and mean target.
 
     A row that is among them at last has been so from its first copy on, so that sums over its copies are complete
@@ -221,7 +221,7 @@ class Judges:
     place: NDArray[np.float64]
 
     @classmethod
-    def of(cls, source: ArraySource, seed: int) -> Judges:
+    def of(cls, source: ArraySource, seed: int) -> ValidationSample:
         """Those among the rows of a source."""
         counted = source.take(np.flatnonzero(source.weights)) if source.n_counted < source.n_rows else source
         place = uniform(counted.row_hashes(), seed)
@@ -230,7 +230,7 @@ class Judges:
             counted, place = counted.take(some), place[some]
         return _least(*counted.whole(), place)
 
-    def __add__(self, other: Judges) -> Judges:
+    def __add__(self, other: ValidationSample) -> ValidationSample:
         parts = [(one.y, one.weight, one.place) for one in (self, other)]
         return _least(concat([self.rows, other.rows]), *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -245,18 +245,18 @@ class Judges:
         return ArraySource(self.rows, self.y, self.weight)
 
 
-def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> Judges:
+def _least(X: Any, y: NDArray, weight: NDArray, place: NDArray) -> ValidationSample:
     """The rows of the smallest places, equal ones as one."""
     kept, first, group = np.unique(place, return_index=True, return_inverse=True)
     total = np.bincount(group, weight).astype(np.float64)
     mean = np.stack([np.bincount(group, weight * column) for column in y.T], axis=1) / total[:, np.newaxis]
     X = X[first[:MOST]]
     plain = (X.data, X.indices, X.indptr, X.shape) if sp.issparse(X) else np.ascontiguousarray(X)
-    return Judges(plain, mean[:MOST], total[:MOST], kept[:MOST])
+    return ValidationSample(plain, mean[:MOST], total[:MOST], kept[:MOST])
 
 
 @dataclass
-class Sums:
+class PartialFitState:
     """Sums over rows; those of two sets of rows add up, where all that was chosen before is the same.
 
     Attributes
@@ -267,16 +267,16 @@ class Sums:
         Rows that are summed.
     single : bool
         Whether features are in single precision.
-    judges : Judges
+    validation : ValidationSample
         Some of the rows, or before there are any some of those on which all was chosen.
     alpha : float, list of float or str
         As it was given.
     alpha_per_weight : float or None
-        The ridge term for a unit of weight, where it was chosen before.
-    uncertain : bool
+        The ridge penalty for a unit of weight, where it was chosen before.
+    error_scale : bool
         Whether the spread of the errors is wanted.
-    calibrated : bool
-        Whether predictions of the rows that judge are.
+    out_of_sample : bool
+        Whether predictions for the validation rows are wanted.
     seed : int
     digest : str
         Of all that was chosen before.
@@ -285,67 +285,67 @@ class Sums:
     matrix: NDArray[np.float64]
     n_rows: int
     single: bool
-    judges: Judges
+    validation: ValidationSample
     alpha: Any
     alpha_per_weight: float | None
-    uncertain: bool
-    calibrated: bool
+    error_scale: bool
+    out_of_sample: bool
     seed: int
     digest: str
 
     @classmethod
-    def empty(cls, design: Design, task: RidgeProblem, alpha_per_weight: float | None) -> Sums:
-        """Sums over no rows, for the map, the targets and the task of a design; some of its rows judge until then."""
+    def empty(cls, design: Design, problem: RidgeProblem, alpha_per_weight: float | None) -> PartialFitState:
+        """Sums over no rows, for the map, targets and problem of a design; some of its rows validate at first."""
         source: ArraySource = design.source
         D, K, single = design.features.n_features_out, source.n_outputs, design.dtype == np.float32
-        held_out = task.held_out
+        held_out = problem.held_out
         some = source if held_out is None or held_out.sum() < SCORED_ROWS // 2 else source.take(held_out.nonzero()[0])
-        alpha = task.alpha if task.alphas is None else task.alphas.tolist()
-        facts = alpha, alpha_per_weight, task.needs.error_scale, task.needs.out_of_sample
-        judges = Judges.of(some, task.seed)
-        digest = _digest(design.features, judges, (*facts, single))
-        return cls(np.zeros((D + K + 1, D + K + 1)), 0, single, judges, *facts, task.seed, digest)
+        alpha = problem.alpha if problem.alphas is None else problem.alphas.tolist()
+        facts = alpha, alpha_per_weight, problem.needs.error_scale, problem.needs.out_of_sample
+        validation = ValidationSample.of(some, problem.seed)
+        digest = _digest(design.features, validation, (*facts, single))
+        return cls(np.zeros((D + K + 1, D + K + 1)), 0, single, validation, *facts, problem.seed, digest)
 
     @property
     def dtype(self) -> np.dtype:
         """Precision of the features."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def plus(self, design: Design, keeper: Keeper | None = None) -> Sums:
+    def plus(self, design: Design, keeper: Keeper | None = None) -> PartialFitState:
         """The sums with the rows of a design; what is done of them may be kept."""
-        moments, judges = design.moments(keeper), self.judges
+        moments, validation = design.moments(keeper), self.validation
         if isinstance(design.source, ArraySource):
-            own = Judges.of(design.source, self.seed)
-            judges = self.judges + own if self.n_rows else own
+            own = ValidationSample.of(design.source, self.seed)
+            validation = self.validation + own if self.n_rows else own
         matrix, n_rows = self.matrix + moments.matrix, self.n_rows + moments.n_rows
-        return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
+        return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
-    def __add__(self, other: Sums) -> Sums:
+    def __add__(self, other: PartialFitState) -> PartialFitState:
         """Sums over the rows of both; ValueError where these are not of one map, encoding and target scale."""
         if self.digest != other.digest:
             raise ValueError(
                 "The models cannot be merged: their encoders, maps, targets, ridge penalties or seeds differ. Prepare "
                 "one model, and give each worker a copy, made with bochner.save and bochner.load."
             )
-        filled = [one.judges for one in (self, other) if one.n_rows]
-        judges = filled[0] + filled[1] if len(filled) == 2 else (filled or [self.judges])[0]
+        filled = [one.validation for one in (self, other) if one.n_rows]
+        validation = filled[0] + filled[1] if len(filled) == 2 else (filled or [self.validation])[0]
         matrix, n_rows = self.matrix + other.matrix, self.n_rows + other.n_rows
-        return replace(self, matrix=matrix, n_rows=n_rows, judges=judges)
+        return replace(self, matrix=matrix, n_rows=n_rows, validation=validation)
 
     def solve(self, features: FeatureMap, place: Device | None = None) -> RidgeSolution:
         """Solve for the rows that are summed, on a device where one is given."""
-        moments = Moments.holding(self.matrix, self.n_rows, self.judges.y.shape[1], self.dtype)
+        moments = Moments.holding(self.matrix, self.n_rows, self.validation.y.shape[1], self.dtype)
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
-        needs = Needs(self.calibrated, self.uncertain, self.uncertain)
-        design = Design(self.judges.source, features, self.dtype, place=place)
+        needs = Needs(self.out_of_sample, self.error_scale, self.error_scale)
+        design = Design(self.validation.source, features, self.dtype, place=place)
         return solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
 
 
-def _digest(features: FeatureMap, judges: Judges, facts: tuple) -> str:
+def _digest(features: FeatureMap, validation: ValidationSample, facts: tuple) -> str:
     """Hash of how a map sees some rows, of their targets, and of facts."""
-    probe = judges.rows[:PROBED]
+    probe = validation.rows[:PROBED]
     unit = np.random.default_rng(0).standard_normal((features.n_features_out, 1)).astype(probe.dtype)
     digest = blake2b(repr((features.n_features_out, probe.shape, *facts)).encode(), digest_size=16)
-    for array in (probe.toarray() if sp.issparse(probe) else probe, features.dot(probe, unit), judges.y[:PROBED]):
+    for array in (probe.toarray() if sp.issparse(probe) else probe, features.dot(probe, unit), validation.y[:PROBED]):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

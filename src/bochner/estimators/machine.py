@@ -31,7 +31,7 @@ from bochner.estimators import interpretation
 from bochner.estimators.incremental import (
     FirstRows,
     IgnoresColumns,
-    Sums,
+    PartialFitState,
     check_checkpoint,
     fit_checkpoint,
     savable_first_rows,
@@ -84,10 +84,6 @@ NAMES = {"direct": "the Gram matrix", "cg": "conjugate gradients", "exact": "the
 FEWEST_HASHED, HASHED_COLUMNS = 2_048, 6_400  # of bins that are not given, whose Gram matrix is factorised in seconds
 HASHED_A_ROW = 8  # columns for each row that they are chosen by
 FIRST_ROWS = 20_000  # that tell the means of features, and precondition their equations, of a fit where all is chosen
-SOLVED = (
-    *("coef_", "intercept_", "alpha_", "alphas_", "alpha_scores_", "n_iter_", "residual_", "spread_"),
-    *("loss_", "loss_reason_", "link_", "curve_", "set_thresholds_", "n_steps_"),
-)
 
 
 class Target(NamedTuple):
@@ -134,6 +130,31 @@ class Prepared(NamedTuple):
     way: str = "whole"
 
 
+class SolvedAttribute:
+    """A result that is solved for when it is read, after `partial_fit`.
+
+    The instance then holds it as a plain attribute, as after `fit`, which comes before this one.
+    """
+
+    is_plain = True  # in the instance, so that files may hold it
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        model._solve_if_needed()
+        if self.name in vars(model):
+            return vars(model)[self.name]
+        raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+
+
+def solved() -> Any:
+    """Declare a result that is solved for when it is read."""
+    return SolvedAttribute()
+
+
 class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     """Ridge regression on random features; everything that is not given is selected from the data.
 
@@ -143,11 +164,16 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     losses: ClassVar[tuple[str, ...]]
     encoder_: TableEncoder
     features_: FeatureMap
-    coef_: NDArray
-    intercept_: NDArray
+    coef_: NDArray = solved()
+    intercept_: NDArray = solved()
+    alpha_: float = solved()
+    alphas_: NDArray = solved()
+    alpha_scores_: NDArray | None = solved()
+    n_iter_: int | None = solved()
+    residual_: float | None = solved()
     uncertainty: bool | str = False
     class_weight: Any = None
-    _sums: Sums | None = None
+    _sums: PartialFitState | None = None
     _first: tuple[Any, Any, Any, int] | None = None  # rows so far, while they are too few to fix the encodings for good
 
     def __init__(
@@ -230,8 +256,10 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
         X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            return self._fit_stream(stream)
+        return self._fit_rows(X, y, sample_weight) if stream is None else self._fit_stream(stream)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit rows in memory, in passes where they are too many."""
         X = self._rows(X, reset=True)
         target = self._checked_target(X, y, sample_weight)
         if (stream := self._large(X, target)) is not None:
@@ -254,12 +282,12 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     def _fit_stream(self, stream: Stream) -> Self:
         """Look at all rows once, choose on a sample of them, and solve for all in passes."""
         if self._request.needs_all is not None and stream.is_small:
-            return self._fit(*stream.gather())
+            return self._fit_rows(*stream.gather())
         self._refuse("rows that are read in passes")
         check_checkpoint(stream.engine)
         overview = self._scan(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
-            return self._fit(*overview.sample)
+            return self._fit_rows(*overview.sample)
         rows, source = self._open_stream(stream, overview, "streamed")
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
@@ -281,8 +309,10 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Solve for other rows of any kind, with all that was chosen."""
         check_is_fitted(self)
         X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is not None:
-            return self._refit_stream(stream)
+        return self._refit_rows(X, y, sample_weight) if stream is None else self._refit_stream(stream)
+
+    def _refit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """The same for rows in memory."""
         X = self._rows(X, reset=False)
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
@@ -293,7 +323,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """The same for rows that are read in passes; bins have the columns that they had."""
         whole = self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared"
         if whole and stream.is_small:
-            return self._refit(*stream.gather())
+            return self._refit_rows(*stream.gather())
         if whole:
             raise ValueError(
                 "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
@@ -337,7 +367,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
             features = hashed(choice.model.features, hashed_columns(rows.n_rows))
-            choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.verdict)
+            choice = Choice(replace(choice.model, features=features, alpha=None, is_open=True), choice.outcome)
         design, problem = self._draw_and_plan(rows, choice)
         if self.solver_ != "direct":
             raise ValueError(f"Partial fits need the Gram matrix: {self.solver_reason_}.")
@@ -397,7 +427,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             The same, mapped.
         """
         self._store_solution(solution)
-        if choice is None:  # else rows that are held out have judged the bins
+        if choice is None:  # else validation rows have told whether bins serve
             self.features_.check_occupancy()
         self.alpha_, self.alphas_, self.alpha_scores_ = solution.alpha, solution.alphas, solution.scores
         alphas = given_alphas(self.alpha)
@@ -498,7 +528,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         self.kernel_ = getattr(features, "kernel", None)
         alpha, held_out, chosen = self.alpha, None, False
         if choice is not None:
-            held_out = None if choice.verdict is None else choice.verdict.split.held_out
+            held_out = None if choice.outcome is None else choice.outcome.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
                 alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
         size = rows.n_rows, source.n_outputs, rows.weight, self.encoder_.n_features_out_
@@ -510,7 +540,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
-            problem = replace(problem, alpha=choice.model.alpha, stopping=choice.verdict, penalty_selected=False)
+            problem = replace(problem, alpha=choice.model.alpha, stopping=choice.outcome, penalty_selected=False)
         log(f"Solving by {NAMES[self.solver_]}: {self.solver_reason_}.", bool(self.verbose))
         if self.solver_ == "direct":
             D = features.n_features_out
@@ -582,15 +612,15 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     # Sums over parts
 
-    def _summed(self, design: Design, task: RidgeProblem, choice: Choice | None) -> Sums:
-        """Sums over no rows yet; the rows of the design judge."""
+    def _summed(self, design: Design, problem: RidgeProblem, choice: Choice | None) -> PartialFitState:
+        """Sums over no rows yet; the rows of the design validate."""
         per_weight = None
-        if task.penalty_selected and choice is not None:
+        if problem.penalty_selected and choice is not None:
             per_weight = choice.model.alpha_per_weight
-        return Sums.empty(design, task, per_weight)
+        return PartialFitState.empty(design, problem, per_weight)
 
     def _forget(self) -> None:
-        for name in [name for name in SOLVED if name in vars(self)]:
+        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), SolvedAttribute)]:
             delattr(self, name)
 
     def _solve_if_needed(self) -> None:
@@ -600,14 +630,6 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         if not self._sums.n_rows:
             raise NotFittedError(f"This {type(self).__name__} is prepared, and has no rows yet: call partial_fit.")
         self._store(self._sums.solve(self.features_, current_device()), None)
-
-    def __getattr__(self, name: str) -> Any:
-        """Solve for the rows so far where a result is asked for."""
-        if name in SOLVED and vars(self).get("_sums") is not None:
-            self._solve_if_needed()
-            if name in vars(self):
-                return vars(self)[name]
-        return object.__getattribute__(self, name)  # which says what is missing
 
     def finalize(self) -> Self:
         """Solve for the rows so far and drop the sums, so that the model is smaller but accepts no more rows.

@@ -27,7 +27,7 @@ from bochner.estimators.calibration import (
     probabilities,
     shares,
 )
-from bochner.estimators.ridge.problem import RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import LinearFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median
@@ -259,7 +259,7 @@ class _Trace:
         self(problem, 0)
 
     def __call__(self, problem: Reweighted, n_steps: int) -> bool:
-        """Judge; whether the last step brought nothing worthwhile."""
+        """Note the losses; whether the last step brought nothing worthwhile."""
         Y, F = (
             np.concatenate([part[:, own] for part, own in zip(parts, self.masks, strict=True)], axis=1)
             for parts in ([rows.Y for rows in problem.rows], [rows.F for rows in problem.rows])
@@ -375,7 +375,13 @@ def fit_numbers(
 
 
 def fit_numbers_again(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: Loss, alpha: float, n_steps: int, y: NDArray
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    loss: Loss,
+    alpha: float,
+    n_steps: int,
+    y: NDArray,
 ) -> LossFit:
     """The regressor for other rows, with all that was chosen."""
     problem, _ = _of_numbers(stored_problem(design, fitted, task), loss, y, [])
@@ -493,7 +499,7 @@ def fit_classes(
     ----------
     loss : {"auto", "squared", "logistic", "squared_hinge"}
     alphas : array of shape (A,) or None
-        Ridge terms, where they are given.
+        Ridge penalties, where they are given.
     """
     squared = as_squared(fitted)
     if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
@@ -613,7 +619,7 @@ def _separated(Y: NDArray, F: NDArray) -> bool:
 
 
 def _penalties(fitted: RidgeSolution, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
-    """Ridge terms to try: those given; or the ridge regression's, where a row weighs what it does by this loss."""
+    """Ridge penalties to try: those given; or the ridge regression's, where a row weighs what it does by this loss."""
     if alphas is not None:
         return tuple(alphas)
     curvature = 2.0

@@ -19,7 +19,7 @@ from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions, has_exact_kernel
 from bochner.selection.validation import HeldOutPredictions, LeftOut
-from bochner.solvers.posterior import (
+from bochner.solvers.posterior_variance import (
     LinearPosterior,
     LogScale,
     Noise,
@@ -328,21 +328,21 @@ def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rn
 
 
 def _noise(
-    learned: Errors, judged: Errors, rng: np.random.Generator, scale: ScaleMap
+    learned: Errors, scored: Errors, rng: np.random.Generator, scale: ScaleMap
 ) -> tuple[Noise, LogScale, FeatureMap | None]:
     """Variances of noise and function by some errors, and the scale of the noise, with its map, by these or others."""
-    constant = noise_variance(judged.errors, judged.forms, judged.weight)
+    constant = noise_variance(scored.errors, scored.forms, scored.weight)
     flat = constant_noise(constant), no_scale(len(constant)), None
-    if len(judged.errors) < FEWEST_SCALE_ROWS or not constant.all():
+    if len(scored.errors) < FEWEST_SCALE_ROWS or not constant.all():
         return flat
     rows = np.sort(rng.permutation(len(learned.errors))[:SCALE_ROWS])
     errors, X, weight = learned.errors[rows], learned.X[rows], learned.weight[rows]
     features = scale(ArraySource(X, np.sqrt(np.abs(errors)), weight))
     found, left_out = fit_log_scale(features_of(features, X), errors, weight)
-    g = found(features_of(features, judged.X))
-    seen, place = _places(judged.hashes, learned.hashes[rows])
+    g = found(features_of(features, scored.X))
+    seen, place = _places(scored.hashes, learned.hashes[rows])
     g[seen] = left_out[place]
-    noise = fit_noise(judged.errors, judged.forms, g, judged.weight, constant)
+    noise = fit_noise(scored.errors, scored.forms, g, scored.weight, constant)
     return (noise, found, features) if noise.slope.any() else flat
 
 

@@ -22,12 +22,12 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
-from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets
+from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
 from bochner.estimators.other_losses import LossFit, fit_numbers, fit_numbers_again, log_counts
 from bochner.estimators.parameters import NUMBER_LOSSES
 from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
-from bochner.estimators.ridge.error_scale import CalibrationRows, Spread, fit_spread, scale_map
+from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fit_error_scale, scale_map
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import normalised_weights, require_target, threads_of
 from bochner.inputs.targets import Standardised
@@ -155,7 +155,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Intercepts, for standardised targets.
     target_mean_, target_scale_ : arrays of shape (K,)
         Predictions are ``(z(x)'coef_ + intercept_) * target_scale_ + target_mean_``.
-    spread_ : Spread or None
+    spread_ : ErrorScale or None
         With ``uncertainty=True``: the spread of the errors, which gives the intervals.
     posterior_ : Posterior
         With ``uncertainty=True``: the variances of the function and of the noise.
@@ -210,7 +210,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     score = rowwise_score
 
     losses: ClassVar = ("squared", *NUMBER_LOSSES)
-    spread_: Spread | None
+    spread_: ErrorScale | None = solved()
     posterior_: Posterior
 
     def __init__(
@@ -436,7 +436,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ) -> None:
         super()._store(solution, choice)
         budget = Budget() if rows is None else rows.budget
-        self.spread_ = self._fit_spread(solution.calibration, budget)
+        self.spread_ = self._fit_error_scale(solution.calibration, budget)
         if rows is not None and design is not None and self._request.wants("std"):
             self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget))
         self.coef_ = solution.coef if found is None else self._store_loss(solution, found)
@@ -458,7 +458,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             uncertain = spread is not None and crossed is None
             _, _, solution = self._solve_again(source, seed, self.features_, self.alpha_, uncertain)
             calibration = crossed.calibration if crossed is not None else solution.calibration
-            self.spread_, coef = self._fit_spread(calibration, Budget(), spread), solution.coef
+            self.spread_, coef = self._fit_error_scale(calibration, Budget(), spread), solution.coef
             if hasattr(self, "posterior_"):
                 design, units = Design(source, self.features_, self.coef_.dtype), self.target_scale_ / target.scale
                 scale = self._scale_map(Budget())
@@ -470,11 +470,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self._store_scale(target.y, target.mean, target.scale)
         self.coef_ = coef
 
-    def _fit_spread(self, rows: CalibrationRows | None, budget: Budget, former: Spread | None = None) -> Spread | None:
+    def _fit_error_scale(
+        self, rows: CalibrationRows | None, budget: Budget, former: ErrorScale | None = None
+    ) -> ErrorScale | None:
         """The spread by predictions for rows, where intervals are wanted and there are such, with a former map."""
         if rows is None or not self._request.wants("intervals"):
             return None
-        return fit_spread(rows, self.encoder_.column_groups(), budget, None if former is None else former.features)
+        return fit_error_scale(rows, self.encoder_.column_groups(), budget, None if former is None else former.features)
 
     def _scale_map(self, budget: Budget) -> ScaleMap:
         """How to choose the map of the size of errors: that of the intervals, where these have one."""
@@ -740,7 +742,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ends = ends * self.target_scale_[:, np.newaxis] + self.target_mean_[:, np.newaxis]
         return ends[:, 0] if self._one_target else ends
 
-    def _centre_and_scale(self, X: Any, spread: Spread, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+    def _centre_and_scale(self, X: Any, spread: ErrorScale, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """Centres and scales in units of standardised targets, both of shape (n, K)."""
         centres, roots = self._scores(X, n_jobs, spread.centre), spread.roots
         if roots is None:

@@ -24,7 +24,7 @@ NEGLIGIBLE = 1e-10  # of the greatest eigenvalue
 
 @dataclass(frozen=True)
 class Member:
-    """Statistics of one map: of one kernel width or of several together, for several ridge terms.
+    """Statistics of one map: of one kernel width or of several together, for several ridge penalties.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Member:
     ridges : tuple of float
         Added to the eigenvalues of the covariance, whose sum is one at most.
     shares : tuple of float
-        Of the level, of each ridge term.
+        Of the level, of each ridge penalty.
     """
 
     widths: tuple[float, ...]

@@ -194,7 +194,7 @@ class _Test:
         return self.pairs.features() if self.held is None else self.held
 
     def by_permutation(self, n_permutations: int, seed: int) -> Evidence:
-        """The evidence of all ridge terms, over permuted rows."""
+        """The evidence of all ridge penalties, over permuted rows."""
         first, second = (one.leading(VARIANCE, MOST_AXES) for one in self.axes)
         rng = np.random.default_rng(seed + 2)
         C = permuted_covariances(self._blocks(), self.sums.means, (first, second), n_permutations, rng)
@@ -204,7 +204,7 @@ class _Test:
         return combine(values, SHARES)
 
     def by_chi2(self, seed: int) -> Evidence:
-        """The sum of the statistics of all ridge terms, each over its mean, by its law for many rows."""
+        """The sum of the statistics of all ridge penalties, each over its mean, by its law for many rows."""
         variances = np.outer(self.axes[0].variances, self.axes[1].variances)
         each = [_weights(*self.axes, ridge) for ridge in RIDGES]
         scaled = [share * w / max(float(np.sum(w * variances)), 1e-300) for share, w in zip(SHARES, each, strict=True)]

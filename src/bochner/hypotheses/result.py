@@ -34,7 +34,7 @@ class HypothesisTest:
     null : array of shape (B,)
         The statistic where the hypothesis holds: of permuted rows, or drawn from the chi-squared law.
     member : str
-        The width of the kernel, and the ridge term, of the member with the largest evidence.
+        The width of the kernel, and the ridge penalty, of the member with the largest evidence.
     columns : tuple of str
         Names of the columns.
     shares : array of shape (n_columns,)

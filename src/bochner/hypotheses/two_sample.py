@@ -55,8 +55,8 @@ def two_sample_test(
 
         T = n m / (n + m) sum_i (v_i'd)^2 / (lam_i + g),
 
-    for one ridge term g and one width of the kernel, or several together: the maximum mean discrepancy (Gretton et al.,
-    2012) in random features, each direction in units of its spread, which is what tells samples apart by detail
+    for one ridge penalty g and one width of the kernel, or several together: the maximum mean discrepancy (Gretton et
+    al., 2012) in random features, each direction in units of its spread, which is what tells samples apart by detail
     (Hagrass, Sriperumbudur and Li, 2024; Mukherjee and Sriperumbudur, 2025). There are three members: the median
     distance with g = .01 and .002, with two fifths of the level each, and a sixteenth of it to all of it with
     g = .00001, with one fifth.

@@ -42,7 +42,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
     n_components : int, default=500
         Number D of Fourier features.
     alpha : float, default=0.1
-        Ridge term, beside a sum over rows of features of length one.
+        Ridge penalty, beside a sum over rows of features of length one.
     forgetting : float, default=1.0
         Factor on the weights of earlier rows with each new one; 1 forgets nothing.
     half_life : float, optional

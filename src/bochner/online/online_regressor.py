@@ -30,7 +30,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
 
     with z random Fourier features and f the forgetting factor: with f = 1 that of `KernelMachineRegressor` for all
     rows, whatever the batches. It is recursive least squares in blocks: sums of products decay by f^b with b new rows,
-    and are factorised once for a block, so that a row costs O(D^2). The ridge term does not decay
+    and are factorised once for a block, so that a row costs O(D^2). The ridge penalty does not decay
     (`bochner.online.recursion`).
 
     Parameters
@@ -44,8 +44,8 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     n_components : int, default=500
         Number D of Fourier features.
     alpha : float, default=0.1
-        Ridge term, beside a sum over rows of features of length one: about the variance of the noise over that of the
-        function.
+        Ridge penalty, beside a sum over rows of features of length one: about the variance of the noise over that of
+        the function.
     forgetting : float, default=1.0
         Factor f on the weights of earlier rows with each new one; 1 forgets nothing.
     half_life : float, optional

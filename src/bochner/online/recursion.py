@@ -8,10 +8,10 @@ A block of b rows, F = diag(f^(b - 1), ..., f, 1) times their weights, moves the
 
     A <- f^b A + Z'F Z + (1 - f^b) alpha I,
 
-which begins as alpha I. The last term gives back what forgetting takes of the ridge term; without it that would be gone
+which begins as alpha I. The last term restores what forgetting takes of the ridge penalty, which else would be gone
 after some multiples of 1 / (1 - f) rows, and directions in which no row lies would be left to rounding errors. So A is
-S + alpha I at all times, with S <- f^b S + Z'F Z: it is enough to let sums of products decay, and to add the ridge term
-when the equations are solved. No inverse is carried along, hence no error in it either.
+S + alpha I at all times, with S <- f^b S + Z'F Z: it is enough to let sums of products decay, and to add the ridge
+penalty when the equations are solved. No inverse is carried along, hence no error in it either.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def name_problem(cls: type, name: str) -> str | None:
     if not name.isidentifier() or iskeyword(name) or name.startswith("__"):
         return "it is not an attribute name"
     shadowed = getattr_static(cls, name, None)
-    if callable(shadowed) or hasattr(type(shadowed), "__get__"):
+    hides = hasattr(type(shadowed), "__get__") and not getattr(shadowed, "is_plain", False)
+    if callable(shadowed) or hides:
         return f"it would hide {cls.__name__}.{name}"
     return None
 
@@ -157,8 +158,18 @@ def encode(model: Any, registry: Registry) -> tuple[Any, dict[str, NDArray]]:
 
 ITEMS = re.compile(r"[<>]U\d{1,9}|\|O")
 KINDS = {"int", "float", "scalar", "cell", "tuple", "dict", "items", "array", "transposed", "object"}
-FORMER_CLASSES = {"Spins": "SignedHadamard"}  # of version 1
-FORMER_NAMES = {"BinningFeatures": {"alone_": "singleton_share_"}, "FourierFeatures": {"spins_": "sign_flips_"}}
+FORMER_CLASSES = {
+    "Affine": "LinearPredictor",
+    "Judges": "ValidationSample",
+    "Spins": "SignedHadamard",
+    "Spread": "ErrorScale",
+    "Sums": "PartialFitState",
+}
+FORMER_NAMES = {
+    "BinningFeatures": {"alone_": "singleton_share_"},
+    "FourierFeatures": {"spins_": "sign_flips_"},
+    "PartialFitState": {"judges": "validation", "uncertain": "error_scale", "calibrated": "out_of_sample"},
+}
 NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -258,7 +269,7 @@ class Decoder:
 
     def read_object(self, node: Any, depth: int) -> Any:
         tag, state = _fields(node, **{"class": str, "state": dict})
-        tag = FORMER_CLASSES.get(tag, tag) if self.version == 1 else tag
+        tag = FORMER_CLASSES.get(tag, tag)
         if tag not in self.registry:
             raise Unreadable(f"it holds the class {tag!r:.60}, which this release does not load", "upgrade bochner")
         return self.built(tag, {name: self.value(item, depth + 1) for name, item in state.items()})

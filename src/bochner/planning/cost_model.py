@@ -20,7 +20,7 @@ from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
 
-SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge terms of a walk
+SEEN_ROWS, WALK = 4096, 7  # rows whose leave-one-out errors are looked at, and ridge penalties of a walk
 USUAL_RATIO, USUAL_ITERATIONS, ITERATION_POWER = 1.6e-5, 25.0, -0.28  # see `iterations`
 LEAST_ITERATIONS = 7.0
 SUMS = 1.15  # of a Gram matrix, over its products alone
@@ -56,13 +56,13 @@ class ProblemSize:
     weight : float
         Sum of the rows' weights.
     alphas : array of shape (A,) or None
-        The ridge terms that are given; None where they are chosen too.
+        The ridge penalties that are given; None where they are chosen too.
     calibrated : bool
         Whether predictions of rows left out are wanted too.
     wide : bool, default=False
         Whether features are in double precision.
     chosen : bool, default=False
-        Whether the ridge term that is given was chosen, so that iterations may stop where predictions have settled.
+        Whether the ridge penalty that is given was chosen, so that iterations may stop where predictions have settled.
     n_columns : int, default=16
         Of the rows that features are computed of.
     """
@@ -71,29 +71,29 @@ class ProblemSize:
     n_outputs: int
     weight: float
     alphas: NDArray | None
-    calibrated: bool
-    wide: bool = False
-    chosen: bool = False
+    out_of_sample: bool
+    double: bool = False
+    penalty_selected: bool = False
     n_columns: int = 16
 
     @property
-    def searched(self) -> bool:
-        """Whether there are several ridge terms to choose from."""
+    def is_open(self) -> bool:
+        """Whether there are several ridge penalties to choose from."""
         return self.alphas is None or len(self.alphas) > 1
 
 
-def choose_solver(solver: str, features: FeatureMap, task: ProblemSize, costs: Costs | None = None) -> SolverChoice:
+def choose_solver(solver: str, features: FeatureMap, size: ProblemSize, costs: Costs | None = None) -> SolverChoice:
     """Choose between the Gram matrix with its factors and conjugate gradients.
 
-    Answers of the first are exact for every ridge term, so that the second must be twice as fast on a problem of some
-    seconds; where the ridge term was chosen before, a tenth faster.
+    Answers of the first are exact for every ridge penalty, so that the second must be twice as fast on a problem of
+    some seconds; where the ridge penalty was chosen before, a tenth faster.
 
     Parameters
     ----------
     solver : {"auto", "direct", "cg", "exact"}
     features : FeatureMap
         Drawn.
-    task : ProblemSize
+    size : ProblemSize
     costs : Costs, optional
         By default the usual ones, and for larger problems those of this machine.
 
@@ -104,10 +104,10 @@ def choose_solver(solver: str, features: FeatureMap, task: ProblemSize, costs: C
     """
     if solver != "exact" and has_kernel_rows(features):
         return SolverChoice("exact", "with so few rows the exact kernel costs no more than features")
-    return solver_in_memory(solver, features.is_dense, features.n_features_out, task, costs)
+    return solver_in_memory(solver, features.is_dense, features.n_features_out, size, costs)
 
 
-def solver_in_memory(solver: str, dense: bool, D: int, task: ProblemSize, costs: Costs | None = None) -> SolverChoice:
+def solver_in_memory(solver: str, dense: bool, D: int, size: ProblemSize, costs: Costs | None = None) -> SolverChoice:
     """The same for D features of which only that is known, and whether they are dense."""
     if solver == "exact":
         return SolverChoice(solver, "as requested")
@@ -117,13 +117,13 @@ def solver_in_memory(solver: str, dense: bool, D: int, task: ProblemSize, costs:
         return SolverChoice("cg", "the features are sparse")
     if solver != "auto":
         return SolverChoice(solver, "as requested")
-    costs = costs or costs_for(task.n_rows, D)
-    direct, iterative = direct_seconds(D, task, costs), iterative_seconds(D, task, costs)
-    free, dtype = available_memory(), np.float64 if task.wide else np.float32
-    if free is not None and 0.8 * free < factor_bytes(task.n_rows, D, task.n_outputs, dtype):
+    costs = costs or costs_for(size.n_rows, D)
+    direct, iterative = direct_seconds(D, size, costs), iterative_seconds(D, size, costs)
+    free, dtype = available_memory(), np.float64 if size.double else np.float32
+    if free is not None and 0.8 * free < factor_bytes(size.n_rows, D, size.n_outputs, dtype):
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit in the free memory")
     figures = f"about {iterative:.2g} s with conjugate gradients, {direct:.2g} s with the Gram matrix"
-    if task.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if task.chosen else GAIN):
+    if size.n_rows * D**2 > WORTH_ROUNDING and iterative < direct / (CHOSEN_GAIN if size.penalty_selected else GAIN):
         return SolverChoice("cg", figures)
     return SolverChoice("direct", figures)
 
@@ -133,7 +133,7 @@ def costs_for(n_rows: int, D: int) -> Costs:
     return machine_costs() if n_rows * D**2 > WORTH_MEASURING else COSTS
 
 
-def choose_streamed_solver(solver: str, features: FeatureMap, task: ProblemSize) -> SolverChoice:
+def choose_streamed_solver(solver: str, features: FeatureMap, size: ProblemSize) -> SolverChoice:
     """Choose for rows that are read again in every pass: sums in a single one, wherever there is memory for them.
 
     Parameters
@@ -142,16 +142,16 @@ def choose_streamed_solver(solver: str, features: FeatureMap, task: ProblemSize)
         As it is given.
     features : FeatureMap
         Drawn.
-    task : ProblemSize
+    size : ProblemSize
     """
     D = features.n_features_out
     if not features.is_dense and (hashed_bins(features) is None or POLICY.hashed_columns < D):
         return SolverChoice("cg", "the columns of bins are too many for a Gram matrix")
     if solver != "auto":
         return SolverChoice(solver, "as given")
-    free, dtype = available_memory(), np.dtype(np.float64 if task.wide else np.float32)
-    binned, sums = not features.is_dense, sums_at_once(task.n_rows, D)
-    if free is not None and 0.8 * free < factor_bytes(D, D, task.n_outputs, dtype, binned, sums):
+    free, dtype = available_memory(), np.dtype(np.float64 if size.double else np.float32)
+    binned, sums = not features.is_dense, sums_at_once(size.n_rows, D)
+    if free is not None and 0.8 * free < factor_bytes(D, D, size.n_outputs, dtype, binned, sums):
         return SolverChoice("cg", f"the Gram matrix of {D:,} features does not fit in the free memory")
     return SolverChoice("direct", "one pass over the rows")
 
@@ -159,7 +159,7 @@ def choose_streamed_solver(solver: str, features: FeatureMap, task: ProblemSize)
 def iterations(alpha: float, weight: float) -> float:
     """Iterations of conjugate gradients on preconditioned Fourier features to a tolerance of 1e-2.
 
-    They grow as the ridge term falls, about as (alpha / weight)^-0.28: on Forest, california_housing, cpu_act, MNIST
+    They grow as the ridge penalty falls, about as (alpha / weight)^-0.28: on Forest, california_housing, cpu_act, MNIST
     and Adult with 3,000 and 6,000 features of two lengthscales each, alpha / weight from 1e-8 to 2e-3, the formula was
     off by a factor of 1.3 in the median and of 2.5 at most, too many where 1,000 features leave less to solve for.
     """
@@ -167,68 +167,68 @@ def iterations(alpha: float, weight: float) -> float:
     return float(np.clip(many, LEAST_ITERATIONS, POLICY.most_iterations))
 
 
-def direct_seconds(D: int, task: ProblemSize, costs: Costs = COSTS) -> float:
+def direct_seconds(D: int, size: ProblemSize, costs: Costs = COSTS) -> float:
     """Seconds of the smaller matrix, of its factors, and of the leave-one-out errors that are looked at."""
-    precision, N = costs.double if task.wide else 1.0, min(task.n_rows, D)
+    precision, N = costs.double if size.double else 1.0, min(size.n_rows, D)
     product = costs.product * precision
-    sums = task.n_rows * D * (_feature_seconds(task, costs) + SUMS * N * costs.gram * precision)
-    seen = min(task.n_rows, SEEN_ROWS) * N**2 * product / 2
-    looked = task.searched or task.calibrated
-    if task.searched and N <= TRIDIAGONAL_LIMIT:
+    sums = size.n_rows * D * (_feature_seconds(size, costs) + SUMS * N * costs.gram * precision)
+    seen = min(size.n_rows, SEEN_ROWS) * N**2 * product / 2
+    looked = size.is_open or size.out_of_sample
+    if size.is_open and N <= TRIDIAGONAL_LIMIT:
         return sums + 4 / 3 * N**3 * costs.reduction + 4 * seen
-    walk = (WALK if task.alphas is None else len(task.alphas)) if task.searched else 1
+    walk = (WALK if size.alphas is None else len(size.alphas)) if size.is_open else 1
     return sums + walk * (N**3 / 2 * product + (2 * seen if looked else 0.0))
 
 
-def iterative_seconds(D: int, task: ProblemSize, costs: Costs = COSTS) -> float:
-    """Seconds of all runs of conjugate gradients: for the ridge term, for rows left out, and for the solution.
+def iterative_seconds(D: int, size: ProblemSize, costs: Costs = COSTS) -> float:
+    """Seconds of all runs of conjugate gradients: for the ridge penalty, for rows left out, and for the solution.
 
     The last begins at what the others found, where there are such.
     """
-    n, K = task.n_rows, task.n_outputs
-    steps = _steps(task)
-    feature = _feature_seconds(task, costs)
+    n, K = size.n_rows, size.n_outputs
+    steps = _steps(size)
+    feature = _feature_seconds(size, costs)
     total = n * D * feature + _sample_seconds(D, costs)
     folds = POLICY.n_folds if n <= POLICY.folded_rows else 1
-    if task.searched:
-        candidates = len(POLICY.shares) if task.alphas is None else len(task.alphas)
+    if size.is_open:
+        candidates = len(POLICY.shares) if size.alphas is None else len(size.alphas)
         rows = min(n, POLICY.compared_rows)
         columns = candidates * min(K, POLICY.traced_outputs)
         total += rows * D * feature + _sample_seconds(D, costs) if rows < n else 0.0
         total += folds * candidates * _factor_seconds(D, costs)
-        total += folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, task, costs)
-    if by_leverage(D, task):
+        total += folds * POLICY.traced_iterations * _step_seconds(rows, D, columns, size, costs)
+    if by_leverage(D, size):
         total += _leverage_seconds(n, D, costs)
         steps *= LEVERAGE_SHARE
-    runs = folds + AGAIN_SHARE if task.calibrated else 1.0
-    equations = folds * task.calibrated + 1
-    total += equations * (_step_seconds(n, D, K + 1, task, costs) / 2 + _factor_seconds(D, costs))
-    return AROUND * (total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, task, costs))
+    runs = folds + AGAIN_SHARE if size.out_of_sample else 1.0
+    equations = folds * size.out_of_sample + 1
+    total += equations * (_step_seconds(n, D, K + 1, size, costs) / 2 + _factor_seconds(D, costs))
+    return AROUND * (total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, size, costs))
 
 
-def by_leverage(D: int, task: ProblemSize) -> bool:
+def by_leverage(D: int, size: ProblemSize) -> bool:
     """Whether rows of the preconditioner drawn by their leverage save more time than they cost, by the usual costs.
 
     The solution depends on them, so that the machine at hand must not decide.
     """
-    n = task.n_rows
+    n = size.n_rows
     if D <= GRAM_LIMIT or n < 2 * LEVERAGE_ROWS * D:
         return False
-    runs = 1 + AGAIN_SHARE if task.calibrated else 1.0
-    saved = (1 - LEVERAGE_SHARE) * runs * _steps(task) * _step_seconds(n, D, task.n_outputs, task, COSTS)
+    runs = 1 + AGAIN_SHARE if size.out_of_sample else 1.0
+    saved = (1 - LEVERAGE_SHARE) * runs * _steps(size) * _step_seconds(n, D, size.n_outputs, size, COSTS)
     return saved > LEVERAGE_GAIN * _leverage_seconds(n, D, COSTS)
 
 
-def _steps(task: ProblemSize) -> float:
-    """Iterations of the run for a middle ridge term."""
-    middle = USUAL_RATIO * task.weight if task.alphas is None else float(np.median(task.alphas))
-    settled = task.calibrated and (task.chosen or task.searched)
-    return iterations(middle, task.weight) * (SETTLED_SHARE if settled else 1.0)
+def _steps(size: ProblemSize) -> float:
+    """Iterations of the run for a middle ridge penalty."""
+    middle = USUAL_RATIO * size.weight if size.alphas is None else float(np.median(size.alphas))
+    settled = size.out_of_sample and (size.penalty_selected or size.is_open)
+    return iterations(middle, size.weight) * (SETTLED_SHARE if settled else 1.0)
 
 
-def _feature_seconds(task: ProblemSize, costs: Costs) -> float:
+def _feature_seconds(size: ProblemSize, costs: Costs) -> float:
     """Of a feature of a row: a pair of cosine and sine takes a product of the columns."""
-    return (costs.feature + max(task.n_columns - 16, 0) / 2 * costs.product) * (costs.double if task.wide else 1.0)
+    return (costs.feature + max(size.n_columns - 16, 0) / 2 * costs.product) * (costs.double if size.double else 1.0)
 
 
 def _leverage_seconds(n: int, D: int, costs: Costs) -> float:
@@ -245,14 +245,14 @@ def _sample_seconds(D: int, costs: Costs) -> float:
 
 
 def _factor_seconds(D: int, costs: Costs) -> float:
-    """Of its factors for a ridge term."""
+    """Of its factors for a ridge penalty."""
     return 0.0 if D <= GRAM_LIMIT else sampled_rows(D) ** 3 / 2 * costs.product
 
 
-def _step_seconds(rows: int, D: int, columns: int, task: ProblemSize, costs: Costs) -> float:
+def _step_seconds(rows: int, D: int, columns: int, size: ProblemSize, costs: Costs) -> float:
     """Of an iteration for so many right-hand sides at once."""
     entry = costs.float_pass + (columns - 1) * costs.float_column
-    entry *= costs.double if task.wide else 1.0
+    entry *= costs.double if size.double else 1.0
     if rows * D > PACKED_ENTRIES:
         entry = costs.byte_pass + (columns - 1) * costs.byte_column
     m = D if D <= GRAM_LIMIT else sampled_rows(D)

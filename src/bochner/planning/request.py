@@ -20,12 +20,12 @@ from bochner.selection.budget import choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
-SINGLE_ALPHA_A_ROW = 1e-9  # ridge term over the trace of the Gram matrix, of whose rounding less would be noise
+SINGLE_ALPHA_A_ROW = 1e-9  # ridge penalty over the trace of the Gram matrix, of whose rounding less would be noise
 BINNED_WORK_COLUMNS = 1000
 
 
 def given_alphas(alpha: object) -> NDArray | None:
-    """Ridge terms as the user gives them, ascending; None where they are to be chosen."""
+    """Ridge penalties as the user gives them, ascending; None where they are to be chosen."""
     return None if isinstance(alpha, str) else np.unique(np.asarray(alpha, dtype=np.float64))
 
 
@@ -159,7 +159,16 @@ class FitRequest:
         return "cg" if self.solver == "auto" and features.learns_weights else self.asked_solver
 
     def problem_size(
-        self, n_rows: int, n_outputs: int, weight: float, n_columns: int, alpha: Any, wide: bool, chosen: bool
+        self,
+        n_rows: int,
+        n_outputs: int,
+        weight: float,
+        n_columns: int,
+        alpha: Any,
+        double: bool,
+        penalty_selected: bool,
     ) -> ProblemSize:
         """The size of the ridge problem, by which a solver is chosen and its time foretold."""
-        return ProblemSize(n_rows, n_outputs, weight, given_alphas(alpha), self.needs_unseen, wide, chosen, n_columns)
+        return ProblemSize(
+            n_rows, n_outputs, weight, given_alphas(alpha), self.needs_unseen, double, penalty_selected, n_columns
+        )

@@ -22,13 +22,13 @@ from bochner.features.metric import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import choose_n_components, within_limit
-from bochner.selection.comparison import Comparison, Entry, Maps, concatenate
+from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import choose_kernel
-from bochner.selection.metric_learning import Learned, Lesson, Schedule, learn_full
+from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn_full
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
-from bochner.selection.validation import Judge, Trial
-from bochner.solvers.line_search import coarser_minimum, walk_downhill
+from bochner.selection.validation import ValidationResult, Validator
+from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class SizedMetric:
     size, and `tried` are all sizes with their losses.
     """
 
-    learned: Learned
+    learned: LearnedMetric
     size: float
-    trial: Trial
+    trial: ValidationResult
     loss: float
     seconds: float
     tried: list[tuple[float, float]]
@@ -49,31 +49,32 @@ class SizedMetric:
 
     @property
     def alpha(self) -> float:
-        """The best ridge term of the trial."""
+        """The best ridge penalty of the trial."""
         return float(self.trial.penalty[0])
 
 
-def search_size(problem: Problem, learned: Learned, start: float | None = None, share: float = 1.0) -> SizedMetric:
+def search_size(
+    problem: Problem, learned: LearnedMetric, start: float | None = None, share: float = 1.0
+) -> SizedMetric:
     """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2.
 
     Between these it is where a parabola through the best size and its neighbours is least, or coarser by as much as
     raises it by half a standard error of the paired losses: of sizes that are as good within the noise the coarser one
     has fewer bins.
     """
-    judge, step = problem.judge, POLICY.size_step
-    U, V = learned.metric.coordinates(judge.X), learned.metric.coordinates(judge.X_out)
-    tried: dict[float, Trial] = {}
+    validator, step = problem.validator, POLICY.size_step
+    U, V = learned.metric.coordinates(validator.X), learned.metric.coordinates(validator.X_out)
 
-    def at(size: float, factors: tuple[float, ...]) -> Trial:
+    def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
         bins = BinningFeatures(
             Laplacian(2.0**-size), problem.n_trial_grids, column_share=share, random_state=problem.seed
         )
-        return judge.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), POLICY.trial_steps)
+        return validator.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), POLICY.trial_steps)
+
+    tried = Tried(lambda size: at(size, POLICY.trial_alphas))
 
     def loss(size: float) -> float:
-        if size not in tried:
-            tried[size] = at(size, POLICY.trial_alphas)
-        return judge.average(tried[size].losses)
+        return validator.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
     best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
@@ -81,13 +82,13 @@ def search_size(problem: Problem, learned: Learned, start: float | None = None, 
     if not is_hasty:
         best = walk_downhill(loss, best, step, POLICY.farthest_size)
     if best - step in tried and best + step in tried:
-        noise = judge.standard_error(tried[best - step].losses - tried[best].losses)
+        noise = validator.standard_error(tried[best - step].losses - tried[best].losses)
         best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), POLICY.clear * noise, step)
     nearest = min(tried, key=lambda size: abs(size - best))
     final = tried[nearest] if problem.is_large or is_hasty else at(best, POLICY.fine_alphas)
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
-    return SizedMetric(learned, best, final, judge.average(final.losses), seconds, sizes, share)
+    return SizedMetric(learned, best, final, validator.average(final.losses), seconds, sizes, share)
 
 
 def why_no_map(problem: Problem, n_mixed: int) -> str | None:
@@ -104,8 +105,8 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
 
 def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: SizedMetric) -> SizedMetric:
     """The same metric with a linear map learned on top, in its size."""
-    lesson = Lesson("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
-    learned = learn_full(lesson, base.learned, plan)
+    task = MetricTask("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
+    learned = learn_full(task, base.learned, plan)
     larger = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
     return search_size(problem, learned, base.size + round(2 * larger) / 2)
 
@@ -122,12 +123,12 @@ def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
 
 
 @dataclass(frozen=True)
-class Known:
+class LearnedMetrics:
     """What was learned from the rows before candidates are fitted.
 
     Attributes
     ----------
-    metrics : mapping of str to Learned
+    metrics : mapping of str to LearnedMetric
         By the names of what they are for.
     scaled : list of SizedMetric
         Metrics for bins, the best one first.
@@ -141,7 +142,7 @@ class Known:
         Of bins at their final size.
     """
 
-    metrics: Mapping[str, Learned]
+    metrics: Mapping[str, LearnedMetric]
     scaled: list[SizedMetric]
     mapped: SizedMetric | None
     halves: SizedMetric | None
@@ -162,16 +163,16 @@ class CandidateKind(NamedTuple):
     name : str
     rank : int
         Simpler ones have lower ranks.
-    applies : callable (Comparison, Known) -> bool
+    applies : callable (Race, LearnedMetrics) -> bool
         Whether it is to be tried, by what is known and in the time that is left.
-    fit : callable (CandidateKind, Comparison, Known) -> Entry
+    fit : callable (CandidateKind, Race, LearnedMetrics) -> CandidateResult
         Fits it at a small size.
     """
 
     name: str
     rank: int
-    applies: Callable[[Comparison, Known], bool]
-    fit: Callable[[CandidateKind, Comparison, Known], Entry]
+    applies: Callable[[Race, LearnedMetrics], bool]
+    fit: Callable[[CandidateKind, Race, LearnedMetrics], CandidateResult]
 
 
 def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
@@ -181,17 +182,17 @@ def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
 
 
 def fit_bins(
-    parts: Callable[[Known], list[SizedMetric]], kind: CandidateKind, so_far: Comparison, known: Known
-) -> Entry:
+    parts: Callable[[LearnedMetrics], list[SizedMetric]], kind: CandidateKind, so_far: Race, known: LearnedMetrics
+) -> CandidateResult:
     """Bins whose grids are shared among some of the metrics."""
-    problem, judge, metrics = so_far.problem, so_far.judge, parts(known)
+    problem, validator, metrics = so_far.problem, so_far.validator, parts(known)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
 
-    def fit(n_grids: int) -> Entry:
+    def fit(n_grids: int) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
         penalties = np.full((1, len(metrics)), metrics[-1].alpha)
-        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.final_steps)
-        return Entry(kind.name, kind.rank, n_grids, trial, of_size)
+        trial = validator.iterate(features, validator.X, validator.X_out, penalties, POLICY.final_steps)
+        return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     least, larger = grids_of_trials(problem, known.n_grids)
     entry = fit(least)
@@ -200,7 +201,7 @@ def fit_bins(
 
 def isotropic(problem: Problem) -> Stationary:
     """The kernel with one lengthscale for all columns, or for all in their common unit."""
-    space, fitted = problem.space, problem.judge.fitted
+    space, fitted = problem.space, problem.validator.fitted
     return choose_kernel(fitted, space.kernel, problem.column_units, space.alphas, problem.seed, quick=True)
 
 
@@ -209,32 +210,31 @@ def n_features(problem: Problem) -> int:
     if problem.space.n_components is not None:
         return problem.space.n_components
     usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
-    return within_limit(usual, problem.judge.targets.shape[1])
+    return within_limit(usual, problem.validator.targets.shape[1])
 
 
 def fit_fourier(
-    kind: CandidateKind, so_far: Comparison, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
-) -> Entry:
+    kind: CandidateKind, so_far: Race, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
+) -> CandidateResult:
     """Fourier features of kernels of a metric, or of the encoded columns, which differ in size: the best one of them.
 
     Around the best of the sizes to start with it is looked for by fits with few features.
     """
     problem, D, shares = so_far.problem, n_features(so_far.problem), np.array(POLICY.shares)
     few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
-    tried: dict[float, Entry] = {}
 
-    def fit(size: float, n_components: int, shares: NDArray) -> Entry:
+    def fit(size: float, n_components: int, shares: NDArray) -> CandidateResult:
         def of_size(n_components: int) -> Maps:
             features = FourierFeatures(make(size), n_components, random_state=problem.seed + 1)
             return [(1.0, features if metric is None else MetricFeatures(metric, features))]
 
         features = concatenate(of_size(n_components)).draw(problem.n_columns)
         trial = so_far.screened.solve(features, shares, problem.alphas)
-        return Entry(kind.name, kind.rank, n_components, trial, of_size)
+        return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
+
+    tried = Tried(lambda size: fit(size, few, shares))
 
     def loss(size: float) -> float:
-        if size not in tried:
-            tried[size] = fit(size, few, shares)
         return so_far.loss(tried[size])
 
     best = start = min(starts, key=loss)
@@ -246,7 +246,7 @@ def fit_fourier(
     return entry if few == more else replace(entry, larger=larger)
 
 
-def fit_isotropic(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
+def fit_isotropic(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
     """Fourier features with one lengthscale: the better of Gaussian and Laplacian, columns scaled or as they are."""
     kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
 
@@ -256,7 +256,7 @@ def fit_isotropic(kind: CandidateKind, so_far: Comparison, known: Known) -> Entr
     return fit_fourier(kind, so_far, None, make, [1.0])
 
 
-def fit_scaled(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
+def fit_scaled(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
     """Fourier features with learned scales, of columns or of principal components."""
     kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
     if known.common_unit is not None:
@@ -265,56 +265,58 @@ def fit_scaled(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
     return fit_fourier(kind, so_far, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], starts)
 
 
-def fit_hybrid(kind: CandidateKind, so_far: Comparison, known: Known) -> Entry:
+def fit_hybrid(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
     """Bins and Fourier features side by side, each in its metrics.
 
     A trial with few grids tells the ridge penalties of both, by some of the rows where they are many.
     """
-    problem, judge, learned = so_far.problem, so_far.judge, known.metrics["fourier"]
+    problem, validator, learned = so_far.problem, so_far.validator, known.metrics["fourier"]
     given, kernel = problem.space.n_components, Gaussian(float(np.exp(-learned.sizes[0])))
 
-    def fit(D: int, n_grids: int, judge: Judge, penalties: NDArray) -> Entry:
+    def fit(D: int, n_grids: int, validator: Validator, penalties: NDArray) -> CandidateResult:
         fourier = MetricFeatures(learned.metric, FourierFeatures(kernel, D, random_state=problem.seed + 3))
 
         def of_size(n_grids: int) -> Maps:
             return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
 
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        trial = judge.iterate(features, judge.X, judge.X_out, penalties, POLICY.hybrid_steps // len(penalties))
-        return Entry(kind.name, kind.rank, n_grids, trial, of_size)
+        trial = validator.iterate(
+            features, validator.X, validator.X_out, penalties, POLICY.hybrid_steps // len(penalties)
+        )
+        return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties((POLICY.hybrid_bin_alpha,))
     pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
     least, larger = grids_of_trials(problem, known.n_grids)
     D = max(2, min(POLICY.hybrid_features, problem.n_rows // 4)) if given is None else given
-    entry = fit(max(D // 2, 1), least, judge.subsample(POLICY.compared_rows), pairs)
-    return replace(entry, larger=partial(fit, D, larger, judge, entry.trial.penalty[np.newaxis]))
+    entry = fit(max(D // 2, 1), least, validator.subsample(POLICY.compared_rows), pairs)
+    return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
 
 
-def _bins_apply(so_far: Comparison, known: Known) -> bool:
+def _bins_apply(so_far: Race, known: LearnedMetrics) -> bool:
     return so_far.problem.space.features != "hybrid" and bool(known.scaled)
 
 
-def _scaled_bins_apply(so_far: Comparison, known: Known) -> bool:
+def _scaled_bins_apply(so_far: Race, known: LearnedMetrics) -> bool:
     """Unless they are to have a linear map."""
     asked = so_far.problem.space.metric == "full" and known.mapped is not None
     return not asked and _bins_apply(so_far, known)
 
 
-def _fourier_applies(so_far: Comparison, known: Known) -> bool:
+def _fourier_applies(so_far: Race, known: LearnedMetrics) -> bool:
     """With time left where there are bins too."""
     wanted = so_far.problem.space.features in ("auto", "fourier")
     return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
 
 
-def _hybrid_applies(so_far: Comparison, known: Known) -> bool:
+def _hybrid_applies(so_far: Race, known: LearnedMetrics) -> bool:
     """Where it was asked for; or of few rows, with time left, if for classes neither part is clearly behind."""
     problem = so_far.problem
     if problem.space.features == "hybrid":
         return True
     both = bool(known.bins) and "fourier" in known.metrics
     wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
-    if not wanted or not problem.budget.has(POLICY.patient_share) or not so_far.judge.classes:
+    if not wanted or not problem.budget.has(POLICY.patient_share) or not so_far.validator.classes:
         return wanted and problem.budget.has(POLICY.patient_share)
     groups = [[one for one in so_far.entries if one.has_bins == binned] for binned in (False, True)]
     if not all(groups):
@@ -358,27 +360,28 @@ CANDIDATES = (
 HYBRID = CandidateKind("Fourier features and random binning", 4, _hybrid_applies, fit_hybrid)
 
 
-def candidates(so_far: Comparison, known: Known) -> Iterator[list[CandidateKind]]:
+def candidates(so_far: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
     """Those that apply, in two rounds for classes: bins beside Fourier features come second, by how these compare."""
-    for some in [CANDIDATES, (HYBRID,)] if so_far.judge.classes else [(HYBRID, *CANDIDATES)]:
+    for some in [CANDIDATES, (HYBRID,)] if so_far.validator.classes else [(HYBRID, *CANDIDATES)]:
         yield [kind for kind in some if kind.applies(so_far, known)]
 
 
-def features_that_pay(so_far: Comparison, entry: Entry) -> int:
+def features_that_pay(so_far: Race, entry: CandidateResult) -> int:
     """Fourier features of the model: twice as many where doubling them paid, or more: for images, thousands of them.
 
     A time limit makes them fewer, but not fewer than 512.
     """
-    problem, judge, D = so_far.problem, so_far.screened, n_features(so_far.problem)
+    problem, validator, D = so_far.problem, so_far.screened, n_features(so_far.problem)
     if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
         return D
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
-    trial = judge.solve(half, entry.trial.share * np.array(POLICY.around), None)
-    before, after = judge.average(trial.losses), so_far.loss(entry)
-    if (before - after) / 2 < POLICY.unnoticed * judge.standard_error(entry.losses):  # errors fall as one over the size
+    trial = validator.solve(half, entry.trial.share * np.array(POLICY.around), None)
+    before, after = validator.average(trial.losses), so_far.loss(entry)
+    unnoticed = POLICY.unnoticed * validator.standard_error(entry.losses)
+    if (before - after) / 2 < unnoticed:  # errors fall as one over the size
         return entry.size
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
     timed = problem.budget.limit is not None
     work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
     most = max(int(np.sqrt(work / problem.n_rows)), POLICY.fewest_affordable if timed else D)
-    return within_limit(min(D * factor, POLICY.most_features, most), judge.targets.shape[1])
+    return within_limit(min(D * factor, POLICY.most_features, most), validator.targets.shape[1])

@@ -1,4 +1,4 @@
-"""The model chosen from the data: metric, map, size and ridge terms, on rows held out before anything is learned.
+"""The model chosen from the data: metric, map, size and ridge penalties, on rows held out before anything is learned.
 
 Metrics are learned on blocks of rows, sizes found by trials with few grids or features, and candidates race: what is
 clearly behind at a small size is not fitted at a larger one.
@@ -23,7 +23,7 @@ from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
-    Known,
+    LearnedMetrics,
     SizedMetric,
     candidates,
     features_that_pay,
@@ -33,8 +33,16 @@ from bochner.selection.candidates import (
     why_no_map,
     with_linear_map,
 )
-from bochner.selection.comparison import Comparison, Entry, concatenate
-from bochner.selection.metric_learning import Learned, Lesson, Schedule, learn, learning_sample, map_schedule, schedule
+from bochner.selection.comparison import CandidateResult, Race, concatenate
+from bochner.selection.metric_learning import (
+    LearnedMetric,
+    MetricTask,
+    Schedule,
+    learn,
+    learning_sample,
+    map_schedule,
+    schedule,
+)
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Report
@@ -56,9 +64,9 @@ class Model:
         None for Fourier features, which may be solved directly.
     report : Report
     alpha_per_weight : float
-        Of Fourier features: the ridge term for a unit of weight.
+        Of Fourier features: the ridge penalty for a unit of weight.
     is_open : bool
-        Whether the ridge term is still to be chosen.
+        Whether the ridge penalty is still to be chosen.
     unmapped : str or None
         Why there is no linear map, where one was requested.
     """
@@ -72,7 +80,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ValidationOutcome:
     """What the rows held out tell beside the model, for its last fit on all rows.
 
     Losses are a function of predictions of these rows, of shape (K, m).
@@ -86,22 +94,22 @@ class Choice(NamedTuple):
     """A model, what the rows held out tell beside it, and predictions of few rows by choices without them, if any."""
 
     model: Model
-    verdict: Verdict | None = None
+    outcome: ValidationOutcome | None = None
     predictions: HeldOutPredictions | None = None
 
 
 def choose(problem: Problem) -> Choice:
     """Choose a model."""
-    so_far, space = Comparison(problem), problem.space
-    sample = learning_sample(problem.judge.fitted, problem.seed)
+    so_far, space = Race(problem), problem.space
+    sample = learning_sample(problem.validator.fitted, problem.seed)
     common_unit = _common_unit(so_far)
-    lessons = _lessons(problem, sample, common_unit)
+    tasks = _metric_tasks(problem, sample, common_unit)
     with so_far.stage("metric"):
-        first = list(lessons)[:2]
-        metrics = dict(zip(first, in_threads(learn, [lessons[name] for name in first]), strict=True))
-        known = _known(so_far, sample, lessons, metrics, common_unit)
+        first = list(tasks)[:2]
+        metrics = dict(zip(first, in_threads(learn, [tasks[name] for name in first]), strict=True))
+        known = _known(so_far, sample, tasks, metrics, common_unit)
     if problem.is_large and known.bins and space.features != "hybrid":
-        model = _unjudged(so_far, known)
+        model = _unvalidated(so_far, known)
     else:
         with so_far.stage("candidates"):
             for some in candidates(so_far, known):
@@ -116,10 +124,10 @@ def choose(problem: Problem) -> Choice:
             model = _solved_directly(so_far, entry, report)
     if space.metric == "full":
         model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
-    return Choice(model, Verdict(problem.split, problem.judge.final_losses))
+    return Choice(model, ValidationOutcome(problem.split, problem.validator.final_losses))
 
 
-def _common_unit(so_far: Comparison) -> Stationary | None:
+def _common_unit(so_far: Race) -> Stationary | None:
     """The isotropic kernel of many columns that had better keep their common unit, as pixels; else None."""
     problem = so_far.problem
     wide = problem.n_columns > POLICY.wide and not problem.sparse and problem.column_units is not None
@@ -130,7 +138,7 @@ def _common_unit(so_far: Comparison) -> Stationary | None:
     return kernel if np.ndim(kernel.lengthscale) else None
 
 
-def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) -> dict[str, Lesson]:
+def _metric_tasks(problem: Problem, sample: Block, common_unit: Stationary | None) -> dict[str, MetricTask]:
     """The metrics to learn for bins and for Fourier features."""
     space, groups, seed = problem.space, problem.column_groups, problem.seed
     parts, binned, dense = "value" if problem.sparse else "both", [], []
@@ -146,29 +154,29 @@ def _lessons(problem: Problem, sample: Block, common_unit: Stationary | None) ->
     plans = [plan, plan]
     if problem.is_large:  # where blocks of near rows alone may lead astray, which are better otherwise
         plans[1] = _limited(schedule(POLICY.rows_for_full_learning), problem, 2)
-    lessons = {name: Lesson("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
-    return lessons | {name: _fourier_lesson(problem, sample, plan, common_unit) for name in dense}
+    tasks = {name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
+    return tasks | {name: _fourier_task(problem, sample, plan, common_unit) for name in dense}
 
 
-def _fourier_lesson(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> Lesson:
+def _fourier_task(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> MetricTask:
     """The metric to learn for Fourier features, by the distance of the kernel that is named."""
     full = problem.space.metric == "full"
     kernel = "laplacian" if problem.space.kernel in (*SEPARABLE, "matern12") else "gaussian"
     if common_unit is not None:
         factors = 1 / np.asarray(common_unit.lengthscale)
-        return Lesson(kernel, sample, problem.column_groups, plan, problem.seed, common_unit=factors)
+        return MetricTask(kernel, sample, problem.column_groups, plan, problem.seed, common_unit=factors)
     parts = "value" if full or problem.sparse else "both"
     mapped = map_schedule(plan) if full and not problem.sparse else None
     if kernel == "gaussian":
         plan = replace(plan, block=min(plan.block, POLICY.gaussian_block))
-    return Lesson(kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped)
+    return MetricTask(kernel, sample, problem.column_groups, plan, problem.seed, parts, mapped)
 
 
-def _limited(plan: Schedule, problem: Problem, n_lessons: int) -> Schedule:
+def _limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
     """A schedule within a share of the time left, for lessons that are learned side by side."""
     if problem.budget.limit is None:
         return plan
-    rounds = -(-n_lessons // n_threads())
+    rounds = -(-n_tasks // n_threads())
     return replace(plan, seconds=POLICY.learning_share * problem.budget.left / max(rounds, 1))
 
 
@@ -179,17 +187,17 @@ def _mostly_numeric(X: NDArray) -> bool:
 
 
 def _known(
-    so_far: Comparison,
+    so_far: Race,
     sample: Block,
-    lessons: Mapping[str, Lesson],
-    learned: Mapping[str, Learned],
+    tasks: Mapping[str, MetricTask],
+    learned: Mapping[str, LearnedMetric],
     common_unit: Stationary | None,
-) -> Known:
+) -> LearnedMetrics:
     """The metrics, those for bins in their best sizes, and the number of grids; lessons that are left are learned."""
     problem = so_far.problem
-    binned, later = [name for name in lessons if name != "fourier"], [name for name in lessons if name not in learned]
+    binned, later = [name for name in tasks if name != "fourier"], [name for name in tasks if name not in learned]
     work: list[Callable[[], Any]] = [partial(search_size, problem, learned[name]) for name in binned]
-    found = in_threads(call, work + [partial(learn, lessons[name]) for name in later])
+    found = in_threads(call, work + [partial(learn, tasks[name]) for name in later])
     scaled: dict[str, SizedMetric] = dict(zip(binned, found[: len(binned)], strict=True))
     metrics = {**learned, **dict(zip(later, found[len(binned) :], strict=True))}
     more: dict[str, Callable[[], SizedMetric]] = {}
@@ -204,7 +212,7 @@ def _known(
     for name, one in (scaled | others).items():
         so_far.note_sizes(name, one.tried)
     n_grids = problem.n_grids(best[0].seconds) if best else 0
-    return Known(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
+    return LearnedMetrics(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
 
 
 def _halves_apply(problem: Problem) -> bool:
@@ -213,7 +221,7 @@ def _halves_apply(problem: Problem) -> bool:
     return many and not problem.is_large and problem.space.features != "hybrid" and problem.space.metric != "full"
 
 
-def _unjudged(so_far: Comparison, known: Known) -> Model:
+def _unvalidated(so_far: Race, known: LearnedMetrics) -> Model:
     """Bins without a comparison, which would take as long as the fit itself."""
     reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
     report, problem, best = (
@@ -225,22 +233,22 @@ def _unjudged(so_far: Comparison, known: Known) -> Model:
     return Model(features, best.alpha * problem.split.largest_weight, report)
 
 
-def _solved_directly(so_far: Comparison, entry: Entry, report: Report) -> Model:
+def _solved_directly(so_far: Race, entry: CandidateResult, report: Report) -> Model:
     """Fourier features, as many as pay."""
     per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
     features = concatenate(entry.of_size(features_that_pay(so_far, entry)))
     return Model(clone(features), None, report, per_weight)
 
 
-def _iterated(so_far: Comparison, known: Known, entry: Entry, report: Report) -> Model:
-    """Maps weighted so that one ridge term serves all of them, with as many grids as pay."""
+def _iterated(so_far: Race, known: LearnedMetrics, entry: CandidateResult, report: Report) -> Model:
+    """Maps weighted so that one ridge penalty serves all of them, with as many grids as pay."""
     maps, penalty = entry.of_size(so_far.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
     least = penalty.min()
     weighted = [(weight * least / own, part) for (weight, part), own in zip(maps, penalty, strict=True)]
     return Model(clone(concatenate(weighted)), float(least) * so_far.problem.split.largest_weight, report)
 
 
-def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, Learned]) -> str | None:
+def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]) -> str | None:
     """Why no metric of the chosen map has a linear map, if that is so."""
     parts = [leaf for leaf in leaves(model.features) if leaf.metrics]
     if any(metric.linear_.size for part in parts for metric in part.metrics):

@@ -17,7 +17,7 @@ from bochner.features.base import FeatureMap
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.report import Candidate, Report
-from bochner.selection.validation import Judge, Trial
+from bochner.selection.validation import ValidationResult, Validator
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
@@ -31,17 +31,17 @@ def concatenate(maps: Maps) -> FeatureMap:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A candidate that was fitted and judged; simpler ones have lower ranks.
+class CandidateResult:
+    """A candidate with its validation result; simpler ones have lower ranks.
 
     Attributes
     ----------
     name : str
     rank, size : int
-    trial : Trial
+    trial : ValidationResult
     of_size : callable (size) -> list of (float, FeatureMap)
         Weights, and maps that are not drawn, of a size.
-    larger : callable () -> Entry, optional
+    larger : callable () -> CandidateResult, optional
         Fits it at its next size.
     slope : float or None
         Of the loss over one by the size; None where that is not known.
@@ -54,9 +54,9 @@ class Entry:
     name: str
     rank: int
     size: int
-    trial: Trial
+    trial: ValidationResult
     of_size: Callable[[int], Maps]
-    larger: Callable[[], Entry] | None = None
+    larger: Callable[[], CandidateResult] | None = None
     slope: float | None = None
     gain: float = 0.0
     sizes: Sizes = ()
@@ -72,12 +72,12 @@ class Entry:
         return self.trial.losses - self.gain
 
 
-class Comparison:
-    """Candidates of a problem that were tried and judged; sizes and seconds are those of its `Report`."""
+class Race:
+    """Candidates of a problem and their validation results; sizes and seconds are those of its `Report`."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.judge = problem, problem.judge
-        self.entries: list[Entry] = []
+        self.problem, self.validator = problem, problem.validator
+        self.entries: list[CandidateResult] = []
         self.sizes: list[tuple[str, float, float]] = []
         self.seconds: dict[str, float] = {}
 
@@ -93,18 +93,18 @@ class Comparison:
         self.sizes += [(name, *one) for one in sizes]
 
     @cached_property
-    def screened(self) -> Judge:
+    def screened(self) -> Validator:
         """The trials of dense features: on 50,000 rows at most, fewer where a time limit asks for that."""
         least, most = POLICY.screened_rows
         if self.problem.budget.limit is not None:
             most = int(np.clip(POLICY.screened_rate * self.problem.budget.left, least, most))
-        return self.judge.subsample(most)
+        return self.validator.subsample(most)
 
-    def loss(self, entry: Entry) -> float:
+    def loss(self, entry: CandidateResult) -> float:
         """Mean held-out loss that is expected at the final size."""
-        return self.judge.average(entry.losses)
+        return self.validator.average(entry.losses)
 
-    def enter(self, candidates: Sequence[Callable[[], Entry]]) -> None:
+    def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
         """Fit candidates at a small size, side by side."""
         for entry in in_threads(call, candidates):
             self.entries.append(entry)
@@ -123,31 +123,31 @@ class Comparison:
         kept = [POLICY.hopeless if self._preferred(entry, best) else POLICY.clear for entry in self.entries]
         return [k for k, entry in enumerate(self.entries) if entry is best or not self.better(best, entry, kept[k])]
 
-    def _larger(self, entry: Entry, n_grids: int) -> Entry:
+    def _larger(self, entry: CandidateResult, n_grids: int) -> CandidateResult:
         """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
         assert entry.larger is not None
         found = entry.larger()
         if not found.has_bins or not entry.size < found.size < n_grids:
             return found
         slope = max((self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size), 0.0)
-        gain = 0.0 if self.judge.classes else slope * (1 / found.size - 1 / n_grids)
+        gain = 0.0 if self.validator.classes else slope * (1 / found.size - 1 / n_grids)
         return replace(found, slope=slope, gain=gain)
 
-    def grids_that_pay(self, entry: Entry, n_grids: int) -> int:
+    def grids_that_pay(self, entry: CandidateResult, n_grids: int) -> int:
         """Grids, `n_grids` at most, beyond which the loss falls by less than a hundredth of its standard error."""
         if entry.slope is None or entry.size >= n_grids:
             return n_grids
-        unnoticed = POLICY.unnoticed * self.judge.standard_error(entry.trial.losses)
+        unnoticed = POLICY.unnoticed * self.validator.standard_error(entry.trial.losses)
         enough = int(np.ceil(1 / (unnoticed / entry.slope + 1 / n_grids))) if entry.slope else 0
         return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
 
-    def decide(self) -> tuple[Entry, str]:
+    def decide(self) -> tuple[CandidateResult, str]:
         """The least loss, but of several that are as good within the noise the one that is preferred; and why.
 
         Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
         """
         best = min(self.entries, key=self.loss)
-        preferred = sorted(self.entries, key=lambda entry: entry.rank if self.judge.classes else -entry.rank)
+        preferred = sorted(self.entries, key=lambda entry: entry.rank if self.validator.classes else -entry.rank)
         chosen = next(entry for entry in preferred if not self.better(best, entry, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, "the only candidate that the arguments allow"
@@ -155,22 +155,22 @@ class Comparison:
             return chosen, "lowest validation loss"
         return chosen, f"within the noise of the lowest validation loss ({best.name}), and preferred"
 
-    def _preferred(self, one: Entry, other: Entry) -> bool:
+    def _preferred(self, one: CandidateResult, other: CandidateResult) -> bool:
         """Whether one candidate is preferred to another that is as good."""
-        return one.rank < other.rank if self.judge.classes else one.rank > other.rank
+        return one.rank < other.rank if self.validator.classes else one.rank > other.rank
 
-    def better(self, one: Entry, other: Entry, clear: float) -> bool:
+    def better(self, one: CandidateResult, other: CandidateResult, clear: float) -> bool:
         """Whether a candidate's held-out losses are lower than another's by so many standard errors."""
         gain = other.losses - one.losses
-        return self.judge.average(gain) > clear * self.judge.standard_error(gain)
+        return self.validator.average(gain) > clear * self.validator.standard_error(gain)
 
     def report(self, chosen: str, reason: str) -> Report:
         """What was tried, and why the choice fell as it did."""
-        criterion = "log loss" if self.judge.classes else "squared error"
+        criterion = "log loss" if self.validator.classes else "squared error"
         candidates = [
             Candidate(
-                one.name, one.size, self.loss(one), self.judge.standard_error(one.trial.losses), one.trial.seconds
+                one.name, one.size, self.loss(one), self.validator.standard_error(one.trial.losses), one.trial.seconds
             )
             for one in self.entries
         ]
-        return Report(criterion, len(self.judge.weight_out), candidates, chosen, reason, self.sizes, self.seconds)
+        return Report(criterion, len(self.validator.weight_out), candidates, chosen, reason, self.sizes, self.seconds)

@@ -40,9 +40,9 @@ from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
 from bochner.selection.split import fold_numbers
 from bochner.selection.validation import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, standard_error
-from bochner.solvers.exact import centred_kernel
 from bochner.solvers.factors import KernelFactor, factorise, leave_one_out
 from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.kernel_matrix import centred_kernel
 from bochner.solvers.line_search import choose_alpha, walk_downhill
 
 AUTO = ("gaussian", "laplacian")
@@ -133,7 +133,7 @@ def choose_kernel(
         The ridge penalties allowed; None where they are chosen too.
     seed : int
     binned : bool, default=False
-        Whether the kernel is for random binning features, by which it is then judged; "auto" is Laplacian.
+        Whether the kernel is for random binning features, by which it is then chosen; "auto" is Laplacian.
     quick : bool, default=False
         Whether a look at fewer rows with fewer features is enough.
     """

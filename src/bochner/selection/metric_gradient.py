@@ -1,7 +1,7 @@
 """The held-out loss of exact kernel ridge regression on a small block of rows, and its gradient.
 
-A block has t rows to fit and m rows to judge by. With K the kernel, 1 the constant kernel of an intercept and lambda
-the ridge term,
+A block has t rows to fit and m validation rows. With K the kernel, 1 the constant kernel of an intercept and lambda
+the ridge penalty,
 
     A = K_tt + 1 1' + lambda I,    a = A^-1 y_t,    e = (K_mt + 1 1') a - y_m,    L = |e|^2 / m,
 
@@ -22,7 +22,7 @@ from scipy.linalg import LinAlgError
 
 from bochner.engines import algebra
 
-SINGLE_NOISE = 1e-2  # ridge term, of whose matrix the factors in single precision are accurate enough for a gradient
+SINGLE_NOISE = 1e-2  # ridge penalty, of whose matrix the factors in single precision are accurate enough for a gradient
 
 
 class Minibatch(NamedTuple):
@@ -61,12 +61,12 @@ class BlockGradient(NamedTuple):
     Attributes
     ----------
     loss : float
-        Mean squared error of the rows that judge, summed over the outputs.
+        Mean squared error of the validation rows, summed over the outputs.
     metric : array
         By the logarithms of the scales, shape (p,), or by the entries of the linear map and the logarithm of its size,
         shape (q^2 + 1,).
     log_noise : float
-        By the logarithm of the ridge term.
+        By the logarithm of the ridge penalty.
     """
 
     loss: float
@@ -202,7 +202,7 @@ def _gaussian(X: NDArray, space: Workspace) -> None:
 
 
 def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDArray, float]:
-    """Loss, dL/dK * K in the dtype of K = exp(-D), and the derivative by the logarithm of the ridge term."""
+    """Loss, dL/dK * K in the dtype of K = exp(-D), and the derivative by the logarithm of the ridge penalty."""
     noise, n_fit, K, W = float(np.exp(log_noise)), space.n_fit, space.K, space.W
     np.exp(np.negative(space.D, out=K), out=K)
     dtype = K.dtype if noise > SINGLE_NOISE else np.dtype(np.float64)

@@ -253,7 +253,7 @@ def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
     return rows, binary
 
 
-class Course:
+class EarlyStopping:
     """The steps of a descent: how many there are, and how long each may be.
 
     They have their full length until the losses of the blocks no longer fall, half of the most steps or of the most
@@ -367,8 +367,8 @@ def learn_scales(
     x = np.zeros(G + 2 * Q)
     x[column_groups], x[G + Q :] = start, POLICY.first_noise
     adam = _adam(x, (G, POLICY.log_scales), (Q, POLICY.log_sizes), (Q, POLICY.log_noises))
-    course = Course(blocks.schedule)
-    for step in course:
+    steps = EarlyStopping(blocks.schedule)
+    for step in steps:
         q = step % Q
         log_scales = x[column_groups]
         block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
@@ -377,8 +377,8 @@ def learn_scales(
             own = diagonal_loss(kernel, block, blocks.space, log_scales[varies] + x[G + q], x[G + Q + q])
             np.add.at(gradient, column_groups[varies], own.metric)
             gradient[G + q], gradient[G + Q + q] = own.metric.sum(), own.log_noise
-            course.note(own.loss)
-        adam.step(gradient, course.left)
+            steps.note(own.loss)
+        adam.step(gradient, steps.left)
     return adam.mean[column_groups], adam.mean[G : G + Q]
 
 
@@ -401,17 +401,17 @@ def learn_map(kernel: str, blocks: MinibatchSampler, n_mixed: int, sizes: NDArra
     Q, ones = len(kinds), np.ones(blocks.rows.shape[1])
     entries = Adam(np.eye(q).ravel(), POLICY.map_rate * POLICY.rate, POLICY.map_floor)
     start = np.concatenate([sizes, np.full(Q, POLICY.first_noise)])
-    free, course = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), Course(blocks.schedule)
-    for step in course:
+    free, steps = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), EarlyStopping(blocks.schedule)
+    for step in steps:
         k = step % Q
         block = blocks.draw(kinds[k], ones)
         A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
         own = linear_loss(kernel, block, blocks.space, A, size, noise)
-        course.note(own.loss)
-        entries.step(own.metric[:-1], course.left)
+        steps.note(own.loss)
+        entries.step(own.metric[:-1], steps.left)
         gradient = np.zeros(2 * Q)
         gradient[k], gradient[Q + k] = own.metric[-1], own.log_noise
-        free.step(gradient, course.left)
+        free.step(gradient, steps.left)
     return entries.mean.reshape(q, q), free.mean[:Q]
 
 
@@ -419,7 +419,7 @@ KERNELS = ("laplacian", "gaussian")
 MOST_CLASSES = 100
 
 
-class Learned(NamedTuple):
+class LearnedMetric(NamedTuple):
     """A metric, and what is known beside it.
 
     Sizes are logarithms of the factors on the coordinates that suit each kind of blocks; a linear map may mix the first
@@ -432,7 +432,7 @@ class Learned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lesson:
+class MetricTask:
     """What metric is to be learned, and from which rows.
 
     Attributes
@@ -490,33 +490,33 @@ def learning_sample(source: ArraySource, seed: int) -> Block:
     return Block(X.toarray() if hasattr(X, "toarray") else X, (y - mean) / deviation, weight)
 
 
-def learn(lesson: Lesson) -> Learned:
+def learn(task: MetricTask) -> LearnedMetric:
     """Learn one scale a column of the basis or of its principal components, and a linear map where it is asked for."""
-    if lesson.common_unit is not None:
-        return learn_principal(lesson.sample, lesson.common_unit, lesson.schedule, lesson.seed)
-    X, y, weight = lesson.sample
-    basis = Basis(X, lesson.column_groups, lesson.parts, np.random.default_rng(lesson.seed))
+    if task.common_unit is not None:
+        return learn_principal(task.sample, task.common_unit, task.schedule, task.seed)
+    X, y, weight = task.sample
+    basis = Basis(X, task.column_groups, task.parts, np.random.default_rng(task.seed))
     if not basis.points.shape[1]:
         raise ValueError("All columns are constant, so there is no distance to learn: give a column that varies.")
-    blocks = MinibatchSampler(basis.points, y, lesson.schedule, lesson.seed, weight, basis.n_pairs)
-    log_scales, sizes = learn_scales(lesson.kernel, blocks, basis.start, basis.column_groups)
-    mixable = lesson.kernel == "laplacian" or lesson.parts == "value"
-    metric = with_relevance(basis.coordinates(lesson.kernel, log_scales), X, lesson.seed)
-    learned = Learned(metric, sizes, len(basis.numeric) if mixable else 0)
-    return learned if lesson.map_schedule is None else learn_full(lesson, learned, lesson.map_schedule)
+    blocks = MinibatchSampler(basis.points, y, task.schedule, task.seed, weight, basis.n_pairs)
+    log_scales, sizes = learn_scales(task.kernel, blocks, basis.start, basis.column_groups)
+    mixable = task.kernel == "laplacian" or task.parts == "value"
+    metric = with_relevance(basis.coordinates(task.kernel, log_scales), X, task.seed)
+    learned = LearnedMetric(metric, sizes, len(basis.numeric) if mixable else 0)
+    return learned if task.map_schedule is None else learn_full(task, learned, task.map_schedule)
 
 
-def learn_full(lesson: Lesson, base: Learned, plan: Schedule) -> Learned:
+def learn_full(task: MetricTask, base: LearnedMetric, plan: Schedule) -> LearnedMetric:
     """Learn a linear map on top of a metric, of the coordinates of numeric columns."""
-    X, y, weight = lesson.sample
+    X, y, weight = task.sample
     U = base.metric.coordinates(X)
     U = np.ascontiguousarray(U - U.mean(axis=0, dtype=np.float64), dtype=np.float32)
-    blocks = MinibatchSampler(U, y, plan, lesson.seed, weight)
-    linear, sizes = learn_map(lesson.kernel, blocks, base.n_mixed, base.sizes)
-    return Learned(with_relevance(base.metric.mixed(linear), X, lesson.seed), sizes, base.n_mixed)
+    blocks = MinibatchSampler(U, y, plan, task.seed, weight)
+    linear, sizes = learn_map(task.kernel, blocks, base.n_mixed, base.sizes)
+    return LearnedMetric(with_relevance(base.metric.mixed(linear), X, task.seed), sizes, base.n_mixed)
 
 
-def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) -> Learned:
+def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) -> LearnedMetric:
     """Learn a scale for each of the first 50 principal components, for the Gaussian kernel; for images and the like.
 
     The components of variance v are first scaled by v^(-1/4), half way to equal variances.
@@ -536,7 +536,7 @@ def learn_principal(sample: Block, factors: NDArray, plan: Schedule, seed: int) 
     log_scales, sizes = learn_scales("gaussian", MinibatchSampler(U, sample.y, plan, seed), start, np.arange(len(kept)))
     columns = np.arange(X.shape[1])
     metric = Metric(X.shape[1], columns, factors, linear=linear * np.exp(log_scales)[:, np.newaxis])
-    return Learned(with_relevance(metric, sample.X, seed), sizes, 0)
+    return LearnedMetric(with_relevance(metric, sample.X, seed), sizes, 0)
 
 
 @single_threaded_blas()
@@ -607,10 +607,10 @@ def learn_metric(
     seed = int(check_random_state(random_state).randint(2**31))
     sample = learning_sample(ArraySource(X, y.reshape(len(y), -1).astype(np.float64), weight), seed)
     parts = "value" if kernel == "gaussian" and metric == "full" else "both"
-    lesson = Lesson(kernel, sample, np.arange(X.shape[1]), schedule(len(X)), seed, parts)
-    learned = learn(lesson)
+    task = MetricTask(kernel, sample, np.arange(X.shape[1]), schedule(len(X)), seed, parts)
+    learned = learn(task)
     if metric == "full" and learned.n_mixed > 1:
-        learned = learn_full(replace(lesson, seed=seed + 1), learned, map_schedule(lesson.schedule))
+        learned = learn_full(replace(task, seed=seed + 1), learned, map_schedule(task.schedule))
     elif metric == "full":
         warn(
             "metric='full' learned no linear map: fewer than two columns have more than two values. Lengthscales of "

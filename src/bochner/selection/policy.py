@@ -14,21 +14,21 @@ Range = tuple[int, int]
 class Policy:
     """What is tried, and how long, in one place; pairs are the least and the most."""
 
-    # Rows that judge.
+    # Validation rows.
     fewest_rows: int = 200  # distinct ones, without which nothing is learned that was not asked for
     fewest_asked_rows: int = 20  # the same of what was requested
     most_held_out: int = 10_000  # tell log losses to a percent
     n_folds: int = 5  # or a fifth of the rows
-    folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to judge
+    folded_rows: int = 5_000  # up to which all rows are held out in turn: few would be left to validate
     most_fitted: int = 1_000_000  # rows on which candidates are fitted
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
     unnoticed: float = 0.01  # the same, of a loss, that is given up for a smaller model
     growth: float = 4.0  # ratio of the next size of bins to the small one
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
-    mixed_outputs: int = 16  # beyond which combinations of the outputs are judged
+    mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
     mixtures: int = 4  # so many
-    traced_outputs: int = 2  # the same for ridge terms of given features, where order matters more than size
+    traced_outputs: int = 2  # the same for ridge penalties of given features, where order matters more than size
 
     # Rows that are read from files.
     gathered_rows: int = 1 << 22  # up to which all are read into memory, and fitted there
@@ -69,7 +69,7 @@ class Policy:
     falling: float = 0.02  # by what share they must fall from one window to the next
     map_steps: int = 300  # of a linear map, which begins at a metric that is learned already
     gaussian_block: int = 384  # rows; smooth kernels need fewer
-    fit_share: float = 0.75  # of a block, the rest of which judges
+    fit_share: float = 0.75  # of a block, the rest of which validates
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
     rate: float = 0.15  # of Adam, on logarithms of scales
     betas: tuple[float, float] = (0.9, 0.97)  # fast ones, for hundreds of steps
@@ -77,8 +77,11 @@ class Policy:
     map_floor: float = 0.3  # of the root mean square, under every entry's own: zeros are not blown up
     log_scales: tuple[float, float] = (-9.0, 6.0)  # bounds: a column of the least scale is as good as switched off
     log_sizes: tuple[float, float] = (-9.0, 9.0)  # bounds of the size that each kind of blocks has of its own
-    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))  # bounds of the ridge term of a block
-    first_noise: float = float(np.log(0.1))  # the ridge term of a block to begin with
+    log_noises: tuple[float, float] = (
+        float(np.log(1e-3)),
+        float(np.log(30.0)),
+    )  # bounds of the ridge penalty of a block
+    first_noise: float = float(np.log(0.1))  # the ridge penalty of a block to begin with
     sampled_distances: int = 8_000  # that tell below which distance the nearest rows are
     rows_for_threshold: int = 50_000  # from which they are asked: a partition of all costs more
     n_knots: int = 256  # of a column's rank function
@@ -86,18 +89,18 @@ class Policy:
     principal: int = 50  # components that have scales of their own
     smallest_variance: float = 1e-9  # of a component, over that of the first
 
-    # Conjugate gradients and ridge terms on rows that are held out.
+    # Conjugate gradients and ridge penalties on rows that are held out.
     patience: int = 3  # iterations without a worthwhile gain
     worthwhile: float = 1e-3  # of the loss
     traced_iterations: int = 24  # of bins, which are regularised by stopping
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
     bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)  # times the kernel's variance and what a distinct row weighs
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # of the trace of the Gram matrix
-    compared_rows: int = 1 << 14  # on which ridge terms are compared
+    compared_rows: int = 1 << 14  # on which ridge penalties are compared
     weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
     newton_steps: int = 8  # of another loss than the squared one, at the most
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
-    dense_shares: Numbers = (1.0, 0.2)  # of the ridge term, tried for another loss of dense features
+    dense_shares: Numbers = (1.0, 0.2)  # of the ridge penalty, tried for another loss of dense features
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
     most_begun: int = 20_000  # rows on which a linear model is fitted to begin with
@@ -106,7 +109,7 @@ class Policy:
     most_linear: int = 1_024  # encoded columns that are features themselves of a logistic regression
     linear_penalty: float = 1.0  # of theirs, standardised
     other_loss_share: float = 0.15  # of a time limit, that must be left for another loss
-    spectral: int = 600  # features, up to which one factorisation serves all ridge terms
+    spectral: int = 600  # features, up to which one factorisation serves all ridge penalties
 
     # Bins.
     trial_entries: int = 2_000_000  # bins of a trial: a tenth of a second
@@ -137,7 +140,7 @@ class Policy:
     pays: tuple[float, float] = (0.97, 0.90)  # gains by twice the features, for which twice or four times are taken
     hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
-    hybrid_steps: int = 48  # iterations of both together, shared by the ridge terms that are tried
+    hybrid_steps: int = 48  # iterations of both together, shared by the ridge penalties that are tried
     hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0)  # of the Fourier features
     hybrid_bin_alpha: float = 0.3  # of the bins beside them
 
@@ -163,7 +166,9 @@ class Policy:
     few_features: int = 2_048  # where the exact kernel is not asked for; fewer cost accuracy
     few_powers: Numbers = (-6.0, -3.0, 0.0, 3.0, 6.0)  # of lengthscales at which is looked first
     few_power: tuple[float, float] = (-0.5, 1.5)  # centre and deviation of the prior weights of these
-    few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))  # of the mean eigenvalue of the kernel, as ridge terms
+    few_shares: Numbers = tuple(
+        np.geomspace(1e-5, 10.0, 13)
+    )  # of the mean eigenvalue of the kernel, as ridge penalties
     few_share: tuple[float, float] = (0.1, 30.0)  # centre of the prior weights of these, and a factor as deviation
     few_alike: float = 0.2  # of the columns, that must count in their common unit for it to be preferred
     few_clear: float = 2.0  # standard errors of a paired gain, from which the other way is taken

@@ -12,7 +12,7 @@ from bochner.data.array_source import ArraySource
 from bochner.selection.budget import Budget, grids_within_limit
 from bochner.selection.policy import POLICY
 from bochner.selection.split import Split, split
-from bochner.selection.validation import Judge
+from bochner.selection.validation import Validator
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows to fit and to judge by, and what is asked for.
+    """Training and validation rows, and what is asked for.
 
     Attributes
     ----------
     split : Split
-    judge : Judge
+    validator : Validator
     column_groups : int array of shape (d,)
     column_units : array of shape (d,) or None
         What one unit of each column is in the unit of the input; None where that has no meaning.
@@ -59,7 +59,7 @@ class Problem:
     """
 
     split: Split
-    judge: Judge
+    validator: Validator
     column_groups: NDArray
     column_units: NDArray | None
     space: SearchSpace
@@ -74,12 +74,12 @@ class Problem:
     @property
     def n_columns(self) -> int:
         """Encoded columns."""
-        return self.judge.X.shape[1]
+        return self.validator.X.shape[1]
 
     @property
     def sparse(self) -> bool:
         """Whether the rows are sparse."""
-        return sp.issparse(self.judge.X)
+        return sp.issparse(self.validator.X)
 
     @property
     def is_large(self) -> bool:
@@ -88,12 +88,12 @@ class Problem:
 
     @property
     def alphas(self) -> NDArray | None:
-        """The ridge terms that are given, in the weights of the trials; None where they are to be chosen."""
+        """The ridge penalties that are given, in the weights of the trials; None where they are to be chosen."""
         given = self.space.alphas
         return None if given is None else given / self.split.largest_weight
 
     def penalties(self, factors: tuple[float, ...]) -> NDArray:
-        """Ridge terms to try, shape (A, 1): those that are given, or multiples of what a distinct row weighs."""
+        """Ridge penalties to try, shape (A, 1): those that are given, or multiples of what a distinct row weighs."""
         given = self.alphas
         return (np.array(factors) * self.split.row_weight if given is None else given)[:, np.newaxis]
 
@@ -103,7 +103,7 @@ class Problem:
         entries = POLICY.trial_entries
         if self.budget.limit is not None:
             entries = min(entries, int(POLICY.timed_entries * self.budget.limit))
-        return int(np.clip(entries / self.judge.n_rows, *POLICY.trial_grids))
+        return int(np.clip(entries / self.validator.n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:
         """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.
@@ -114,9 +114,9 @@ class Problem:
             return self.space.n_components
         if self.budget.limit is None:
             usual = POLICY.final_entries / self.n_rows
-            usual /= 1 + (self.judge.targets.shape[1] - 1) / POLICY.outputs_for_half
-            return int(min(np.clip(usual, *POLICY.final_grids), grids_within_limit(self.judge.n_rows)))
-        each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.judge.n_rows
+            usual /= 1 + (self.validator.targets.shape[1] - 1) / POLICY.outputs_for_half
+            return int(min(np.clip(usual, *POLICY.final_grids), grids_within_limit(self.validator.n_rows)))
+        each = seconds / self.n_trial_grids * max(self.split.n_solved, self.space.n_rows) / self.validator.n_rows
         return int(np.clip(POLICY.timed_share * self.budget.left / (each * POLICY.timed_trials), *POLICY.timed_grids))
 
 
@@ -143,5 +143,5 @@ def prepare(
     rows = split(source, space.fewest_rows, seed, budget.n_rows)
     if rows is None:
         return None
-    judge = Judge(rows.fit.whole(), rows.out.whole(), classes, seed)
-    return Problem(rows, judge, column_groups, column_units, space, budget, seed) if judge.y.any() else None
+    validator = Validator(rows.fit.whole(), rows.out.whole(), classes, seed)
+    return Problem(rows, validator, column_groups, column_units, space, budget, seed) if validator.y.any() else None

@@ -1,4 +1,4 @@
-"""Which rows judge, which are fitted, and which of these count as one."""
+"""Which rows validate, which are fitted, and which of these count as one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fold_numbers(hashes: NDArray, seed: int, n_folds: int) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Split:
-    """All rows, and those that candidates are fitted on and judged by.
+    """All rows, and those that candidates are fitted and validated on.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Split:
     first_duplicate : int array of shape (n,)
         The first of the rows to fit that are equal to each; held-out ones are apart.
     fit, out : ArraySource
-        Rows to fit, a million at most, and rows to judge by. Where many are repeated, equal ones are one, with their
+        Rows to fit, a million at most, and validation rows. Where many are repeated, equal ones are one, with their
         weight and mean target. The largest weight of a row is 1.
     n_solved : int
         Rows that the model is solved for at last, where equal ones may be one.
     row_weight : float
-        Mean weight of a distinct row, in which ridge terms are measured.
+        Mean weight of a distinct row, in which ridge penalties are measured.
     largest_weight : float
         By which the weights were divided.
     """

@@ -1,4 +1,4 @@
-"""Candidates judged by rows that they have not seen: validation rows of a choice, and rows held out of given features.
+"""Validation losses of candidates: on the validation rows of a choice, and on rows held out of given features.
 
 Candidates are solved side by side as columns of one run of conjugate gradients, whose cost is mostly that of reading
 the features; the validation error of each is traced after every iteration, for to stop early regularises too.
@@ -35,7 +35,7 @@ Stalls = Callable[[NDArray], bool]
 
 
 def mixture(n_outputs: int, size: int) -> NDArray:
-    """Orthonormal combinations of the outputs, shape (K, size), by which many of them are judged.
+    """Orthonormal combinations of the outputs, shape (K, size), by which many of them are validated.
 
     Their directions are uniform: of random signs some would be those of the sum of all classes, which is a constant.
     """
@@ -137,7 +137,7 @@ class Trace:
         return F.reshape(self.n_candidates, *self.predicted.shape)
 
     def visit(self, coef: NDArray, n_iter: int) -> None:
-        """Judge the coefficients of all candidates after an iteration."""
+        """Validation losses of the coefficients of all candidates after an iteration."""
         F = self.predict(coef)
         each = [self.losses_of(f) for f in F]
         means = np.array([average(losses, self.rows.weight) for losses in each])
@@ -161,22 +161,22 @@ class Trace:
         return moved <= SETTLED**2 * average(self.losses_of(self.predicted), weight)
 
 
-class Trial(NamedTuple):
-    """What a trial of a candidate tells.
+class ValidationResult(NamedTuple):
+    """The validation losses of a candidate, and where they are lowest.
 
     Attributes
     ----------
     losses : array of shape (n,)
-        Of the held-out rows, at the best of all that was tried.
+        Of the validation rows, at the best of all that was tried.
     penalty : array of shape (M,)
-        The best ridge terms.
+        The best ridge penalties.
     n_iter : int
         The best number of iterations; 0 for a direct solution.
     predicted : array of shape (n, K)
         Of standardised targets.
     seconds : float
     share : float
-        The best ridge term of a direct solution over the trace of the Gram matrix.
+        The best ridge penalty of a direct solution over the trace of the Gram matrix.
     """
 
     losses: NDArray
@@ -199,15 +199,15 @@ def squares(targets: NDArray, F: NDArray) -> NDArray:
     return np.square(targets.T - F).sum(axis=0)
 
 
-class Judge:
-    """Rows to fit candidates on, and rows to judge them by.
+class Validator:
+    """Training rows of candidates, and validation rows.
 
     Parameters
     ----------
     fit, out : tuples (X, y, weight)
         Encoded rows, targets of shape (n, K), weights of shape (n,).
     classes : bool
-        Whether the targets are -1 and 1, to be judged by a logistic loss.
+        Whether the targets are -1 and 1, which a logistic loss suits.
     seed : int
 
     Attributes
@@ -259,13 +259,13 @@ class Judge:
         """Standard error of the weighted mean loss."""
         return standard_error(losses, self.weight_out)
 
-    def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> Trial:
-        """Fit by conjugate gradients, all candidates side by side, and judge after every iteration.
+    def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> ValidationResult:
+        """Fit by conjugate gradients, all candidates side by side, with validation losses after every iteration.
 
         Parameters
         ----------
         features : FeatureMap
-            Drawn for the columns of X, the rows to fit; X_out are those to judge by.
+            Drawn for the columns of X, the training rows; X_out are the validation rows.
         penalties : array of shape (A, M)
         steps : int
         """
@@ -275,10 +275,10 @@ class Judge:
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
         trace.run(ridge, penalties, 0.0, stalls_for_long)
         penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
-        return Trial(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
+        return ValidationResult(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
 
-    def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> Trial:
-        """Fit dense features by the Gram matrix, and judge ridge terms: those given, or shares of its trace."""
+    def solve(self, features: FeatureMap, shares: NDArray, alphas: NDArray | None) -> ValidationResult:
+        """Fit dense features by the Gram matrix, and validate ridge penalties: those given, or shares of its trace."""
         clock = Budget()
         n_alphas = len(shares if alphas is None else alphas) if features.n_features_out <= POLICY.spectral else 1
         factor = factorise(Design(self.fitted, features, np.float32), n_alphas)
@@ -288,12 +288,14 @@ class Judge:
         for alpha in shares * trace if alphas is None else alphas:
             coef = factor.coef(alpha)
             predicted = rows.predict(coef, factor.intercept(coef))
-            trials.append(Trial(self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace)))
+            trials.append(
+                ValidationResult(self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace))
+            )
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
-    def subsample(self, n_rows: int) -> Judge:
-        """The same judge, with some of the rows to fit."""
+    def subsample(self, n_rows: int) -> Validator:
+        """The same with some of the training rows."""
         if self.n_rows <= n_rows:
             return self
         sample = self.fitted.sample(n_rows, np.random.default_rng(self.seed))
@@ -415,12 +417,12 @@ class HeldOut:
     def scores(self, penalties: NDArray) -> NDArray:
         """Mean squared error of candidates, summed over the outputs, at the best number of iterations for each.
 
-        Many outputs are judged by two combinations, whose squares keep the sum of theirs in expectation.
+        Many outputs are validated by two combinations, whose squares keep the sum of theirs in expectation.
 
         Parameters
         ----------
         penalties : array of shape (A, M)
-            Ridge terms of the maps.
+            Ridge penalties of the maps.
 
         Returns
         -------
@@ -440,7 +442,7 @@ class HeldOut:
         Parameters
         ----------
         penalty : array of shape (M,)
-            Ridge terms of the maps.
+            Ridge penalties of the maps.
         tol : float
             Relative error at which to stop anyway.
         losses : callable (predictions of shape (K, n)) -> array of shape (n,), optional
@@ -461,7 +463,7 @@ class HeldOut:
         Parameters
         ----------
         penalty : array of shape (M,)
-            Ridge terms of the maps.
+            Ridge penalties of the maps.
         tol : float
         settled : bool, default=False
             Stop before where the predictions have settled.
@@ -503,13 +505,13 @@ def sets_held_out(design: Design, seed: int, given: NDArray | None = None) -> li
 
 
 def compared(design: Design, seed: int) -> Design | None:
-    """Return a design of 16,384 of the rows, on which ridge terms are compared; None where there are no more."""
+    """Return a design of 16,384 of the rows, on which ridge penalties are compared; None where there are no more."""
     sample = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed))
     return None if sample.n_rows == design.source.n_rows else Design(sample, deepcopy(design.features), design.dtype)
 
 
 def alphas_to_try(ridge: IterativeRidge, weight: float | None = None) -> NDArray:
-    """Ridge terms to try, shape (A,).
+    """Ridge penalties to try, shape (A,).
 
     For dense features shares of the centred trace of Z'WZ, from where rounding would show. For bins from 0.01 to 10
     times the kernel's variance and what a distinct row weighs, equal ones taken together.
@@ -544,7 +546,7 @@ def choose_penalty(held_out: HeldOut, alphas: NDArray) -> tuple[NDArray, NDArray
     Returns
     -------
     penalty : array of shape (M,)
-        Ridge terms of the maps.
+        Ridge penalties of the maps.
     scores : array of shape (A,)
         Of the alphas.
     """

@@ -269,8 +269,8 @@ def _influence(graph: Graph, alpha: float) -> tuple[NDArray[np.float64] | None, 
 def left_out(graph: Graph, smooth: Smooth, targets: NDArray) -> NDArray[np.float64] | None:
     """What the function would be in each row with a target, without this target; of shape (l, K).
 
-    Exactly, with the ridge term as it is. By Poisson learning, f_i = sum_j G_ij (y_j - m) with G = a A M A'diag(w), the
-    mean of the others is m' = m - w_i (y_i - m) / (sum of w - w_i), and the value
+    Exactly, with the ridge penalty as it is. By Poisson learning, f_i = sum_j G_ij (y_j - m) with G = a A M A'diag(w),
+    the mean of the others is m' = m - w_i (y_i - m) / (sum of w - w_i), and the value
 
         sum_(j != i) G_ij (y_j - m') = f_i - G_ii (y_i - m) - (m' - m) sum_(j != i) G_ij.
     """

@@ -31,7 +31,7 @@ class System(NamedTuple):
     operator : callable (P, Q)
         Adds P A to Q, both of shape (K, D), and returns the inner products of the rows of P and P A, shape (K,).
     penalty : array of shape (K, D) or (K, 1)
-        Ridge term of each coefficient.
+        Ridge penalty of each coefficient.
     precondition : Preconditioner
         Writes approximate solutions Z for residuals R, both of shape (K, D), and returns the inner products of their
         rows, shape (K,).
@@ -128,16 +128,16 @@ def conjugate_gradients(
     four gains so far had to be gone on for: the largest ratio, over the earlier iterations, of all the gains from there
     on to the mean of the four (as in Meurant, Papez and Tichy, 2021, who take one gain and not the mean). So a plateau
     in which little was gained before much was warns of others. Three times the root of that is the estimate. In 228
-    problems, bins with ridge terms from 0.001 to 10 and spectra that fall, cluster or stand out, at eight tolerances
-    from 0.1 to 1e-6, the true error was above the tolerance 6 times in 1,000, and never twice as large.
+    problems, bins with ridge penalties from 0.001 to 10 and spectra that fall, cluster or stand out, at eight
+    tolerances from 0.1 to 1e-6, the true error was above the tolerance 6 times in 1,000, and never twice as large.
 
     Where the preconditioner knows a bound mu below all eigenvalues of the preconditioned matrix, tolerances below 5e-3
     are held to the upper bound of the Gauss-Radau rule: the squared error of iterate k is at most gamma_k rho_k,
 
         gamma_0 = 1 / mu,  gamma_k = (gamma_(k-1) - step_(k-1)) / (mu (gamma_(k-1) - step_(k-1)) + rho_k / rho_(k-1))
 
-    (Meurant and Tichy, 2013). On bins, whose matrix is singular but for the ridge term, mu is nearly reached: to stop
-    took 1.08 times (the median) the iterations after which the error was below 1e-3, 1.05 times for 1e-4, and the
+    (Meurant and Tichy, 2013). On bins, whose matrix is singular but for the ridge penalty, mu is nearly reached: to
+    stop took 1.08 times (the median) the iterations after which the error was below 1e-3, 1.05 times for 1e-4, and the
     error was never above the tolerance. For larger ones the bound asks for several times too many.
 
     Parameters

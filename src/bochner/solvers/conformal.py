@@ -181,7 +181,7 @@ def threshold(thresholds: NDArray, coverage: float) -> float:
     Raises
     ------
     ValueError
-        If the coverage is not between 0 and 1, or the rows that judge are too few for it.
+        If the coverage is not between 0 and 1, or the calibration rows are too few for it.
 
     Examples
     --------

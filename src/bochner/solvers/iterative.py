@@ -18,7 +18,7 @@ from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
 from bochner.solvers.cg import Solution, State, System, conjugate_gradients, resumed_iterations
 from bochner.solvers.preconditioners import (
-    JUDGES,
+    TAIL_ROWS,
     Blocks,
     Jacobi,
     LeverageGram,
@@ -322,7 +322,7 @@ class IterativeRidge:
         """What a sample of rows tells of the features of a dense map."""
         D = part.n_features_out
         small = D <= GRAM_LIMIT
-        size = max(4 * D, FEWEST_SAMPLED) if small else sampled_rows(D) + JUDGES
+        size = max(4 * D, FEWEST_SAMPLED) if small else sampled_rows(D) + TAIL_ROWS
         rng = np.random.default_rng(self.seed)
         X, _, weight = self._sample(size, rng)
         order = np.arange(len(weight)) if small else rng.permutation(len(weight))

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bochner.solvers.factors import Factor
+
+T = TypeVar("T")
+
+
+class Tried(dict[float, T]):
+    """Results by the points that were tried: each is computed when it is first asked for."""
+
+    def __init__(self, result: Callable[[float], T]) -> None:
+        super().__init__()
+        self.result = result
+
+    def __missing__(self, point: float) -> T:
+        self[point] = self.result(point)
+        return self[point]
 
 
 def walk_downhill(loss: Callable[[float], float], start: float, step: float, farthest: float) -> float:
@@ -78,17 +92,11 @@ def best_alpha(alphas: NDArray, scores: NDArray) -> float:
 
 def _walk_downhill(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
     """Walk downhill in log alpha from the middle until the least score is bracketed, then halve the step."""
-    tried: dict[float, float] = {}
-
-    def at(log_alpha: float) -> float:
-        if log_alpha not in tried:
-            tried[log_alpha] = float(score(np.exp([log_alpha]))[0])
-        return tried[log_alpha]
-
+    tried = Tried(lambda log_alpha: float(score(np.exp([log_alpha]))[0]))
     low, high = np.log(bounds)
     best, width = (low + high) / 2, np.log(step)
     while width > np.log(step) / 3:
-        lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=at)
+        lowest = min((min(max(best + shift, low), high) for shift in (0.0, width, -width)), key=tried.__getitem__)
         if lowest == best:
             width /= 2
         best = lowest

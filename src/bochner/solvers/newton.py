@@ -76,7 +76,7 @@ class Reweighted:
     blocks : iterable of StoredRows
     loss : Loss
     penalty : array of shape (K, D) or (K, 1)
-        Ridge terms of the coefficients.
+        Ridge penalties of the coefficients.
     coef : array of shape (K, D)
         To begin with.
     offset : array of shape (K,)

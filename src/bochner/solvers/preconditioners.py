@@ -11,7 +11,7 @@ from bochner.design.vector_arithmetic import dots, scale
 from bochner.engines.algebra import gram, product, shifted_cholesky, solve_cholesky
 from bochner.solvers.shifted import Tridiagonal
 
-JUDGES, ROUNDINGS = 512, 4
+TAIL_ROWS, ROUNDINGS = 512, 4
 
 
 class Preconditioner:
@@ -48,7 +48,7 @@ class Jacobi(Preconditioner):
         same = (penalty == penalty[:1]).all()
         whole = diagonal + (penalty[:1] if same else penalty)
         inverse = (1 / whole).astype(diagonal.dtype)
-        # What is added to a positive semidefinite matrix by the ridge term is left of it by the inverse at the least.
+        # What is added to a positive semidefinite matrix by the ridge penalty is left by the inverse at the least.
         # Less than the rounding of the products is not told from nothing.
         least = np.maximum((penalty / whole).min(axis=1).astype(np.float64), ROUNDINGS * np.finfo(diagonal.dtype).eps)
         least = np.broadcast_to(least, len(penalty))
@@ -75,7 +75,7 @@ class SampledGram:
         self.rounding = float(np.finfo(S.dtype).eps * max(self.matrix.bound(), np.finfo(np.float32).tiny))
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
-        """Preconditioner for rows of the given sum of weights and ridge terms of shape (K,)."""
+        """Preconditioner for rows of the given sum of weights and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty / weight + self.rounding, return_inverse=True)
         factors = [self.matrix.factors(shift, self.rounding) for shift in shifts]
 
@@ -114,7 +114,7 @@ class LowRank:
         self.S, self.gram, self.tail = S, products, tail
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
-        """Preconditioner for a weight w and ridge terms of shape (K,)."""
+        """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty + weight * self.tail, return_inverse=True)
         factors = [_factor(self.gram, shift * len(self.S) / weight) for shift in shifts]
 
@@ -142,9 +142,9 @@ class LowRank:
 class LeverageGram:
     """Inverse of w G + alpha I, G = S'S the mean Gram matrix of all rows, estimated by rows drawn by their leverage.
 
-    Prefer it where the ridge term is small and there are many more rows than features: rows of rare kinds, which a
+    Prefer it where the ridge penalty is small and there are many more rows than features: rows of rare kinds, which a
     uniform sample misses, make directions of their own (Cohen, Lee, Musco, Musco, Peng and Sidford, "Uniform Sampling
-    for Matrix Approximation", 2015). One Cholesky factor for each ridge term.
+    for Matrix Approximation", 2015). One Cholesky factor for each ridge penalty.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class LeverageGram:
         self.gram = gram(S, np.empty((S.shape[1], S.shape[1]), S.dtype))
 
     def at(self, weight: float, penalty: NDArray) -> Preconditioner:
-        """Preconditioner for a weight w and ridge terms of shape (K,)."""
+        """Preconditioner for a weight w and ridge penalties of shape (K,)."""
         shifts, choice = np.unique(penalty, return_inverse=True)
         factors = [_factor(self.gram, shift / weight) for shift in shifts]
 
@@ -183,7 +183,7 @@ class SampledRows(LowRank):
     """
 
     def __init__(self, S: NDArray) -> None:
-        m = len(S) - min(JUDGES, len(S) // 4)
+        m = len(S) - min(TAIL_ROWS, len(S) // 4)
         products = gram(S.T, np.empty((len(S), len(S)), S.dtype))
         tail = max(_left_over(products, m), 0.0) / max(S.shape[1] - m, 1) if m < len(S) else 0.0
         super().__init__(S[:m], products[:m, :m], tail)

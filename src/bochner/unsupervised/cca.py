@@ -40,7 +40,7 @@ DOUBLE_ROWS = 4096  # at most, of which sums in double precision cost nothing
 class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     """Kernel canonical correlation analysis: directions in two feature spaces whose scores are most correlated.
 
-    With z and u the features of rows x and y, C their covariances and g a ridge term, the directions are
+    With z and u the features of rows x and y, C their covariances and g a ridge penalty, the directions are
     (C_zz + g_z I)^-1/2 and (C_uu + g_u I)^-1/2 times the singular vectors of (C_zz + g_z I)^-1/2 C_zu
     (C_uu + g_u I)^-1/2 (Bach and Jordan, 2002; on random features Lopez-Paz et al., 2014). All three come from one
     pass over the rows, and no n x n matrix is made.
@@ -54,7 +54,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     features, y_features : FeatureMap, transformer or "auto", default="auto"
         Maps with kernels of their own; "auto" for the Nystroem features of 1,000 landmarks.
     alpha : float or "auto", default="auto"
-        Ridge terms over the mean variances of the features: g_z = alpha tr(C_zz) / D. "auto" for the one whose
+        Ridge penalties over the mean variances of the features: g_z = alpha tr(C_zz) / D. "auto" for the one whose
         directions of either half of the rows are most correlated on the other half, 1e-6 to 10.
     standardize : bool or "auto", default="auto"
         Whether columns of numbers get unit variance; the last where they are in no common unit, as pixels are.
@@ -203,7 +203,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         return features
 
     def _solve(self, halves: Halves, judged: bool) -> None:
-        """Choose the ridge term by the halves, where there is enough to judge by, and solve for all rows."""
+        """Choose the ridge penalty by the halves, where there is enough to judge by, and solve for all rows."""
         first, second, alpha = halves.first, halves.second, self.alpha
         moments = first + second
         known = Covariances.of(moments)
@@ -354,7 +354,7 @@ class Directions(NamedTuple):
 
 
 class CanonicalPairs:
-    """The directions of the largest correlations for any ridge term (Bach and Jordan, 2002).
+    """The directions of the largest correlations for any ridge penalty (Bach and Jordan, 2002).
 
     With R = V (s + g)^-1/2 of each view the matrix M = R_x' C_xy R_y has the correlations as singular values, and its
     singular vectors, times R_x and R_y, are the directions.
@@ -384,7 +384,7 @@ class CanonicalPairs:
 
 
 def choose_ridge(halves: tuple[Moments, Moments], alphas: NDArray, n_components: int) -> tuple[float, NDArray]:
-    """The ridge term whose directions of each half of the rows have the largest correlations on the other half.
+    """The ridge penalty whose directions of each half of the rows have the largest correlations on the other half.
 
     Both are known from the moments alone.
 

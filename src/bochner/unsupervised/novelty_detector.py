@@ -22,7 +22,7 @@ from bochner.features.distances import median, median_distance, pair_distances, 
 from bochner.features.fourier import FourierFeatures
 from bochner.inputs.training import TrainingSet
 from bochner.kernels import Gaussian, Laplacian
-from bochner.solvers.posterior import LEAST_LEFT, LinearPosterior, posterior_of
+from bochner.solvers.posterior_variance import LEAST_LEFT, LinearPosterior, posterior_of
 from bochner.sources.rowwise import rowwise
 from bochner.unsupervised.base import RowModel
 
@@ -213,7 +213,7 @@ class NoveltyDetector(OutlierMixin, RowModel):
         self.bins_: BinningFeatures = rows.drawn(bins, seed)
 
     def _moments(self, rows: TrainingSet) -> tuple[Any, float]:
-        """Moments of the Fourier features, and the ridge term on them."""
+        """Moments of the Fourier features, and the ridge penalty on them."""
         moments = rows.design(self.features_, self._dtype).moments()
         return moments, float(self.ridge) * moments.weight
 

@@ -69,7 +69,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
     fit_inverse_transform : bool, default=False
         Whether rows are to be made of scores, by ridge regression on features of these, which takes another pass.
     alpha : float or "auto", default="auto"
-        Ridge term of that; the last for the one of least generalised cross-validation error.
+        Ridge penalty of that; the last for the one of least generalised cross-validation error.
     standardize : bool or "auto", default="auto"
         Whether columns of numbers get unit variance; the last where they are in no common unit, as pixels are.
     random_state : int, RandomState or None, default=None
@@ -423,7 +423,7 @@ class PreImages:
     coef : array of shape (D, d)
     intercept : array of shape (d,)
     alpha : float
-        The ridge term.
+        The ridge penalty.
     shift, scale : arrays of shape (d,)
         Of the columns.
     """
@@ -475,7 +475,7 @@ def learn_pre_images(
         Of encoded rows.
     encoder : TableEncoder
     alpha : float or "auto"
-        Ridge term; the last for the one of least generalised cross-validation error.
+        Ridge penalty; the last for the one of least generalised cross-validation error.
     seed : int
     """
     shift, scale = units_of(encoder)

@@ -7,10 +7,16 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.estimators.ridge.direct import solve_directly
-from bochner.estimators.ridge.exact import solve_exactly
-from bochner.estimators.ridge.iterative import Keep, digest_of, go_on, not_kept, solve_from_sample, solve_iteratively
-from bochner.estimators.ridge.problem import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas
+from bochner.estimators.ridge.conjugate_gradients import (
+    Keep,
+    digest_of,
+    go_on,
+    not_kept,
+    solve_from_sample,
+    solve_iteratively,
+)
+from bochner.estimators.ridge.direct import solve_directly, solve_exactly
+from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas
 
 __all__ = ["Iterations", "Needs", "RidgeProblem", "RidgeSolution", "given_alphas", "solve"]
 

@@ -8,27 +8,36 @@ v = (G + alpha I)^-1 (A'e + alpha^(1/2) e'), whose covariance is (G + alpha I)^-
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import draw_rows
 from bochner.design.design import Design
 from bochner.design.moments import Moments
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, distinct_numbers
-from bochner.estimators.ridge.problem import SCORED_ROWS, RidgeProblem, RidgeSolution, choose_penalty_by
+from bochner.estimators.ridge.ridge_problem import SCORED_ROWS, RidgeProblem, RidgeSolution, choose_penalty_by
+from bochner.features.nystroem import exact_map
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.factors import (
     DualFactor,
     DualLeaveOneOut,
     FeatureFactor,
+    KernelFactor,
     LeaveOneOut,
     PrimalFactor,
     PrimalLeaveOneOut,
+    errors_of_parts,
     has_few_rows,
 )
+from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_exact
+from bochner.solvers.line_search import Score
 
 CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored, and their number times that of pairs
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
+EXACT_ROWS = 2048  # of an exact machine, whose leave-one-out errors choose the ridge penalty
 
 
 def solve_directly(
@@ -73,9 +82,9 @@ def _observed(
     design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows, problem: RidgeProblem
 ) -> HeldOutPredictions:
     """Leave-one-out predictions of observations held out, if not too few; of some of many, drawn by weight."""
-    among = np.arange(len(rows.judge))
-    if problem.held_out is not None and rows.judge.sum() >= SCORED_ROWS // 2:
-        among = np.flatnonzero(rows.judge)
+    among = np.arange(len(rows.calibrating))
+    if problem.held_out is not None and rows.calibrating.sum() >= SCORED_ROWS // 2:
+        among = np.flatnonzero(rows.calibrating)
     drawn, factors = draw_rows(rows.weight[among], SCORED_ROWS, np.random.default_rng(problem.seed))
     some = among[drawn]
     return rows.held_out(some, left_out(design, factor, alpha, rows, some), factors)
@@ -124,15 +133,15 @@ def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows
     """
     few = rows.few
     if few:
-        rows = rows.judged_by_all()
+        rows = rows.all_calibrating()
     rng = np.random.default_rng(rows.seed)
     size = int(np.clip(SCORED_WORK // design.features.n_features_out**2, *CALIBRATING_ROWS))
-    judge, others = _some(rows.judge, size, rng), _some(~rows.judge, LEARNED_ROWS, rng)
-    exact = np.concatenate([judge, others]) if isinstance(factor, DualFactor) else judge
+    calibrating, others = _some(rows.calibrating, size, rng), _some(~rows.calibrating, LEARNED_ROWS, rng)
+    exact = np.concatenate([calibrating, others]) if isinstance(factor, DualFactor) else calibrating
     predicted = np.full(rows.targets.shape, np.nan)
     predicted[exact] = left_out(design, factor, alpha, rows, exact)
     if not few and not isinstance(factor, DualFactor):
-        errors = _nearly_left_out(_of(design, rows, others), factor, alpha, rng)
+        errors = _nearly_left_out(_design_of(design, rows, others), factor, alpha, rng)
         predicted[others] = rows.targets[others] - errors
     return rows.with_predictions(predicted)
 
@@ -170,7 +179,7 @@ def left_out(
         own, number = rows.observations, distinct_numbers(design.source)
         targets, number = rows.targets[some], number[own.row[some]]
         return targets - DualLeaveOneOut(factor).errors_of_parts(alpha, number, targets, own.weight[some])
-    return PrimalLeaveOneOut(_of(design, rows, some), factor).predict(alpha)
+    return PrimalLeaveOneOut(_design_of(design, rows, some), factor).predict(alpha)
 
 
 def _some(mask: NDArray[np.bool_], size: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -178,6 +187,84 @@ def _some(mask: NDArray[np.bool_], size: int, rng: np.random.Generator) -> NDArr
     return draw_rows(np.where(mask, 1.0, 0.0), size, rng)[0] if mask.any() else np.empty(0, np.intp)
 
 
-def _of(design: Design, rows: CalibrationRows, some: NDArray[np.intp]) -> Design:
+def _design_of(design: Design, rows: CalibrationRows, some: NDArray[np.intp]) -> Design:
     """The design of some of the observations."""
     return Design(rows.rows_of(some), design.features, design.dtype)
+
+
+def solve_exactly(design: Design, problem: RidgeProblem) -> RidgeSolution:
+    """Solve by the kernel matrix of all rows; its map has exact kernel values as features.
+
+    What is open is chosen on all distinct rows, or 2,048 of more, by the leave-one-out errors of an exact machine of
+    these: like the variance of noise, which it stands for, it is no matter of the number of rows. Of 2,048 and less
+    "gcv" is what it says.
+    """
+    counted, needs = design.counted(), problem.needs
+    source = counted.source.distinct()
+    distinct = source.whole()
+    X, y, weight = distinct
+    features = exact_map(design.features).fit(X)
+    alpha, alphas, scores = _alpha(counted, source, problem)
+    rows, factors = _drawn_rows(design, source, problem) if needs.out_of_sample else (None, 1.0)
+    kernel_rows = Design(source, features, design.dtype).dense
+    found = solve_exact(kernel_rows, distinct, alpha, problem.tol, problem.seed, rows)
+    predictions = calibration = None
+    if rows is not None and found.errors is not None and needs.observations:
+        calibration, predictions = _of_distinct_rows(design, problem, distinct, rows, factors, found)
+    elif rows is not None and found.errors is not None:
+        left_out = LeftOut(X[rows], weight[rows])
+        predictions = HeldOutPredictions(y[rows] - found.errors, y[rows], left_out.weight * factors, left_out)
+    elif rows is not None and design.features.is_dense:
+        same = replace(problem, alpha=alpha, needs=needs._replace(error_scale=False))
+        predictions = solve_directly(design, same).held_out_predictions
+    path = alpha, alphas, scores, predictions, found.n_iter, found.residual
+    return RidgeSolution(features, found.coef, found.intercept, *path, calibration if needs.error_scale else None)
+
+
+def _drawn_rows(
+    design: Design, distinct: ArraySource, problem: RidgeProblem
+) -> tuple[NDArray[np.intp], NDArray | float]:
+    """Some distinct rows, of validation rows if these are not too few, and factors on their weights."""
+    among = np.arange(distinct.n_rows)
+    if problem.held_out is not None and problem.held_out.sum() >= SCORED_ROWS // 2:
+        hashes = design.source.take(np.flatnonzero(problem.held_out)).row_hashes()
+        found = np.flatnonzero(np.isin(distinct.row_hashes(), hashes))
+        among = found if len(found) else among
+    chosen, factors = draw_rows(distinct.weights[among], SCORED_ROWS, np.random.default_rng(problem.seed))
+    return among[chosen], 1.0 if factors is None else factors
+
+
+def _of_distinct_rows(
+    design: Design,
+    problem: RidgeProblem,
+    distinct: Block,
+    scored: NDArray[np.intp],
+    scored_factors: NDArray | float,
+    found: ExactSolution,
+) -> tuple[CalibrationRows, HeldOutPredictions]:
+    """Leave-one-out predictions of the observations that some of the distinct rows stand for."""
+    rows, n, K = CalibrationRows.of(design.source, problem.seed, problem.held_out), *distinct.y.shape
+    rows = rows.all_calibrating() if rows.few else rows
+    errors, left, factors = np.full((n, K), np.nan), np.ones(n), np.ones(n)
+    errors[scored], left[scored], factors[scored] = found.errors, found.left, scored_factors
+    number = distinct_numbers(design.source)[rows.observations.row]
+    share, deviation = rows.weight / distinct.weight[number], rows.targets - distinct.y[number]
+    rows = rows.with_predictions(rows.targets - errors_of_parts(errors[number], left[number], deviation, share))
+    some = np.flatnonzero(np.isfinite(rows.predicted).all(axis=1))
+    return rows, rows.held_out(some, rows.predicted[some], factors[number[some]])
+
+
+def _alpha(counted: Design, source: ArraySource, problem: RidgeProblem) -> tuple[float, NDArray, NDArray | None]:
+    """The ridge penalty, those that were tried, and their scores."""
+    if not problem.is_open:
+        assert problem.alphas is not None
+        return float(problem.alphas[0]), problem.alphas, None
+    rows, factors = draw_rows(source.weights, EXACT_ROWS, np.random.default_rng(problem.seed))
+    X, y, weight = source.take(rows).whole()
+    sample = Design(source, exact_map(counted.features).fit(X)).dense
+    factor = KernelFactor(centred_kernel(sample, X, weight), y, weight, problem.n_alphas)
+    score: Score = DualLeaveOneOut(factor, None if factors is None else weight * factors)
+    if problem.criterion == "gcv" and len(rows) == source.n_rows:
+        factor.merge(counted)
+        score = factor.gcv
+    return choose_penalty_by(score, problem.alphas, factor)

@@ -148,7 +148,7 @@ LIMIT_SHARE, LIMIT_ROWS = 0.01, 10  # of the weight and rows, by which the least
 
 
 @dataclass
-class Affine:
+class LinearPredictor:
     """A function of the features: coefficients of shape (D, K) and intercepts of shape (K,)."""
 
     coef: NDArray
@@ -156,14 +156,14 @@ class Affine:
 
 
 @dataclass
-class Spread:
+class ErrorScale:
     """Scale of the errors of a fitted model, and scores of rows that neither have seen; targets are standardised.
 
     Attributes
     ----------
-    centre : Affine or None
+    centre : LinearPredictor or None
         The model without the rows that calibrate, about which intervals are; None for the fitted model itself.
-    roots : Affine or None
+    roots : LinearPredictor or None
         Predicts the root of the scale; None where one scale, 1, serves all inputs.
     bounds : array of shape (2, K)
         Of the root of the scale.
@@ -177,8 +177,8 @@ class Spread:
         The map of the roots; None for that of the model, as in files of version 0.2.
     """
 
-    centre: Affine | None
-    roots: Affine | None
+    centre: LinearPredictor | None
+    roots: LinearPredictor | None
     bounds: NDArray[np.float64]
     limits: NDArray[np.float64]
     scores: Scores
@@ -201,31 +201,31 @@ class CalibrationRows:
     observations : Observations
         Of these.
     targets : array of shape (m, K)
-    judge : bool array of shape (m,)
+    calibrating : bool array of shape (m,)
         Those that calibrate.
     seed : int
         By which these were held out.
     predicted : array of shape (m, K)
         NaN where there is no prediction.
-    centre : Affine or None
+    centre : LinearPredictor or None
         The model that has not seen those that calibrate, if it is one.
     """
 
     source: ArraySource
     observations: Observations
     targets: NDArray[np.float64]
-    judge: NDArray[np.bool_]
+    calibrating: NDArray[np.bool_]
     seed: int
     predicted: NDArray[np.float64]
-    centre: Affine | None = None
+    centre: LinearPredictor | None = None
 
     @classmethod
     def of(cls, source: ArraySource, seed: int, held_out: NDArray | None = None) -> CalibrationRows:
         """Those of a source, of which the ones calibrate that were held out, or others by their content."""
         found = Observations.of(source)
-        judge = rows_held_out(found.inputs, found.weight, seed) if held_out is None else held_out[found.row]
+        calibrating = rows_held_out(found.inputs, found.weight, seed) if held_out is None else held_out[found.row]
         targets = source.targets(source.y[found.row])
-        return cls(source, found, targets, judge, seed, np.full(targets.shape, np.nan))
+        return cls(source, found, targets, calibrating, seed, np.full(targets.shape, np.nan))
 
     @property
     def weight(self) -> NDArray[np.float64]:
@@ -251,20 +251,20 @@ class CalibrationRows:
     @property
     def few(self) -> bool:
         """Whether too few are left to learn a scale from, so that all calibrate."""
-        return int(np.count_nonzero(~self.judge)) < FEWEST_ROWS
+        return int(np.count_nonzero(~self.calibrating)) < FEWEST_ROWS
 
-    def judged_by_all(self) -> CalibrationRows:
+    def all_calibrating(self) -> CalibrationRows:
         """The same, all calibrating."""
-        return replace(self, judge=np.ones(len(self.judge), bool))
+        return replace(self, calibrating=np.ones(len(self.calibrating), bool))
 
-    def with_predictions(self, predicted: NDArray, centre: Affine | None = None) -> CalibrationRows:
+    def with_predictions(self, predicted: NDArray, centre: LinearPredictor | None = None) -> CalibrationRows:
         """The same with predictions, (m, K), by models that have not seen them."""
         return replace(self, predicted=predicted, centre=centre)
 
 
-def fit_spread(
+def fit_error_scale(
     rows: CalibrationRows, column_groups: NDArray, budget: Budget, features: FeatureMap | None = None
-) -> Spread:
+) -> ErrorScale:
     """Learn the scale from errors of rows that do not calibrate, if they are not too few, and score those that do.
 
     Parameters
@@ -279,11 +279,11 @@ def fit_spread(
     """
     seen = np.isfinite(rows.predicted).all(axis=1)
     errors, limits = rows.targets - rows.predicted, limits_of(rows.targets, rows.weight)
-    learned = np.flatnonzero(seen & ~rows.judge)
-    judge = np.flatnonzero(seen & rows.judge)
+    learned = np.flatnonzero(seen & ~rows.calibrating)
+    calibrating = np.flatnonzero(seen & rows.calibrating)
     if len(learned) < FEWEST_ROWS:
-        scores = in_order(errors[judge], rows.weight[judge])
-        return Spread(rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed)
+        scores = in_order(errors[calibrating], rows.weight[calibrating])
+        return ErrorScale(rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed)
     drawn, factors = draw_rows(rows.weight[learned], LEARNED_ROWS, np.random.default_rng(rows.seed))
     learned = learned[drawn]
     some = rows.rows_of(learned)
@@ -292,12 +292,12 @@ def fit_spread(
     some = ArraySource(some.X, roots, some.weights)
     features = features or scale_map(some, column_groups, rows.seed, budget)
     found = _regression(Design(some, features, np.float64), rows.seed)
-    predicted = Design(rows.rows_of(judge), features, np.float64).predict(found.coef, found.intercept)
-    scores = in_order(errors[judge] / scale_of(predicted, bounds), rows.weight[judge])
-    return Spread(rows.centre, found, bounds, limits, scores, rows.seed, features)
+    predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(found.coef, found.intercept)
+    scores = in_order(errors[calibrating] / scale_of(predicted, bounds), rows.weight[calibrating])
+    return ErrorScale(rows.centre, found, bounds, limits, scores, rows.seed, features)
 
 
-def _regression(design: Design, seed: int) -> Affine:
+def _regression(design: Design, seed: int) -> LinearPredictor:
     """Ridge regression with the penalty of the least leave-one-out error of some of the rows."""
     factor, source = factorise(design, 2), design.source
     rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(seed))
@@ -305,7 +305,7 @@ def _regression(design: Design, seed: int) -> Affine:
     counts = scored.source.weights if factors is None else scored.source.weights * factors
     alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
     coef = factor.coef(alpha)
-    return Affine(coef, factor.intercept(coef))
+    return LinearPredictor(coef, factor.intercept(coef))
 
 
 def scale_of(roots: NDArray, bounds: NDArray) -> NDArray[np.float64]:

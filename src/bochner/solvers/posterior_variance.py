@@ -53,7 +53,7 @@ class LinearPosterior(NamedTuple):
 
 
 def posterior_of(moments: Moments, alpha: float) -> LinearPosterior:
-    """The posterior for a ridge term."""
+    """The posterior for a ridge penalty."""
     centred = moments.centred()
     rounding = ROUNDING * (float(np.trace(centred.gram)) or 1.0)
     lower = shifted_cholesky(centred.gram, alpha, rounding)
@@ -118,7 +118,7 @@ def noise_variance(errors: NDArray, forms: NDArray, weight: NDArray) -> NDArray[
 
 
 OFFSET = 0.05  # of the mean size of the errors, for the logarithm of small ones says little
-PATH = np.geomspace(1e-6, 1.0, 13)  # ridge terms that are tried, over the trace of the moments
+PATH = np.geomspace(1e-6, 1.0, 13)  # ridge penalties that are tried, over the trace of the moments
 LIMITS = 0.01, 0.99  # quantiles of g on rows left out, beyond which it is not extrapolated
 SLOPE = 1.0, 0.5  # mean and deviation of its prior; that of log signal has deviation 1 about the constant noise
 BOUNDS = [(-10.0, 10.0), (0.0, 2.0), (-3.0, 3.0)]  # of level, slope and log signal; constant noise has level 0
@@ -165,7 +165,7 @@ def log_sizes(errors: NDArray, weight: NDArray) -> NDArray[np.float64]:
 
 
 def fit_log_scale(Z: NDArray, errors: NDArray, weight: NDArray) -> tuple[LogScale, NDArray[np.float64]]:
-    """Fit g, with the ridge term of the least leave-one-out error for each target.
+    """Fit g, with the ridge penalty of the least leave-one-out error for each target.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bochner.estimators.ridge.error_scale import CalibrationRows
 from bochner.features.base import FeatureMap
 from bochner.planning.request import given_alphas
-from bochner.selection.choose import Verdict
+from bochner.selection.choose import ValidationOutcome
 from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.factors import Factor
 from bochner.solvers.iterative import IterativeRidge
@@ -34,7 +34,7 @@ class Iterations(NamedTuple):
     then_half: bool = False
 
 
-Stopping: TypeAlias = Verdict | Iterations | None
+Stopping: TypeAlias = ValidationOutcome | Iterations | None
 
 
 class Needs(NamedTuple):
@@ -70,7 +70,7 @@ class RidgeProblem:
         Of the samples of rows on which choices are made.
     held_out : bool array of shape (n,) or None
         Validation rows, which the features were not learned from: predictions are of these, if they are not too few.
-    stopping : Verdict, Iterations or None
+    stopping : ValidationOutcome, Iterations or None
         When conjugate gradients stop: where the losses of the validation rows that chose the model are least; as in an
         earlier fit; or at the tolerance.
     needs : Needs

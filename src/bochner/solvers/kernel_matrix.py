@@ -121,7 +121,7 @@ def _without_sum(solved: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
-    """Lower Cholesky factor of the kernel matrix with a ridge term for each row."""
+    """Lower Cholesky factor of the kernel matrix with a ridge penalty for each row."""
     n, rounding = X.shape[0], 0.0
     for _ in range(SHIFTS):
         K = np.empty((n, n))
@@ -130,7 +130,7 @@ def _factorised(features: DenseFeatures, X: Rows, ridge: NDArray) -> NDArray:
         K.flat[:: n + 1] += ridge + rounding
         try:
             return cholesky(K)
-        except LinAlgError:  # the ridge term is below the rounding of the kernel's values
+        except LinAlgError:  # the ridge penalty is below the rounding of the kernel's values
             if not np.isfinite(trace):
                 break
             del K
@@ -166,7 +166,7 @@ def centred_kernel(features: DenseFeatures, X: Rows, weight: NDArray) -> NDArray
 def _by_conjugate_gradients(
     features: DenseFeatures, X: Rows, targets: NDArray, weight: NDArray, alpha: float, tol: float, seed: int
 ) -> tuple[NDArray, int, float]:
-    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge term is the same for all rows."""
+    """Solve (R K R + alpha I) R^-1 c = R y, R the root of W, whose ridge penalty is the same for all rows."""
     n, root = X.shape[0], np.sqrt(weight)
     m = min(LANDMARKS, n)
     require_memory(8 * n * (3 * m + BLOCK_ROWS), f"An exact kernel machine of {n:,} rows", "Use fewer of them.")

@@ -20,12 +20,12 @@ from bochner.data.hashes import uniform
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.engines.journal import Keeper
-from bochner.estimators.ridge.error_scale import LEARNED_ROWS, Affine, CalibrationRows
-from bochner.estimators.ridge.problem import Iterations, RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, LinearPredictor
+from bochner.estimators.ridge.ridge_problem import Iterations, RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features.base import FeatureMap
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.planning.cost_model import ProblemSize, by_leverage
-from bochner.selection.choose import Verdict
+from bochner.selection.choose import ValidationOutcome
 from bochner.selection.policy import POLICY
 from bochner.selection.split import rows_held_out
 from bochner.selection.validation import (
@@ -74,15 +74,15 @@ class Stop(NamedTuple):
 def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     """Solve by conjugate gradients; what the problem leaves open is chosen on validation rows."""
     features, source, needs = design.features, design.source, problem.needs
-    searched = not isinstance(problem.stopping, Verdict) and (problem.is_open or features.learns_weights)
+    searched = not isinstance(problem.stopping, ValidationOutcome) and (problem.is_open or features.learns_weights)
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
     if searched or needs.out_of_sample or _goes_on(problem):
         held_out = HeldOut(ridge, problem.seed, mask)
-    judge = held_out if smaller is None else HeldOut(IterativeRidge(smaller, problem.seed), problem.seed)
-    penalty = _penalty(ridge, judge, problem, searched)
+    compared_on = held_out if smaller is None else HeldOut(IterativeRidge(smaller, problem.seed), problem.seed)
+    penalty = _penalty(ridge, compared_on, problem, searched)
     if _by_leverage(ridge, penalty, problem):
         ridge.draw_by_leverage(float(penalty.of_maps[0]))
     stop = stop_of(problem, held_out, penalty.of_maps)
@@ -126,7 +126,7 @@ def _stored_problem(
 def _goes_on(problem: RidgeProblem) -> bool:
     """Whether conjugate gradients go on with all rows from where they stopped without the validation rows."""
     stopping = problem.stopping
-    return isinstance(stopping, Verdict) or (isinstance(stopping, Iterations) and stopping.then_half)
+    return isinstance(stopping, ValidationOutcome) or (isinstance(stopping, Iterations) and stopping.then_half)
 
 
 def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | None, NDArray[np.intp]]:
@@ -135,7 +135,7 @@ def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | Non
     =====================  ===========================================  =========================
     stopping               validation rows                              equal rows that become one
     =====================  ===========================================  =========================
-    Verdict                those of the choice of the model             those that were one there
+    ValidationOutcome                those of the choice of the model             those that were one there
     then_half              by the content of rows                       all but these
     Iterations             as given, or left to `HeldOut`               all
     tolerance              of many rows of bins by their content        all but these
@@ -151,7 +151,7 @@ def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | Non
         held_out = rows_held_out(design.row_hashes, source.weights, problem.seed)
     if not problem.merges or (stopping is None and not by_content):
         return design, held_out, np.arange(source.n_rows)
-    if isinstance(stopping, Verdict):
+    if isinstance(stopping, ValidationOutcome):
         first_duplicate = stopping.split.first_duplicate
     else:
         alone = held_out | (source.weights <= 0) if by_content and held_out is not None else None
@@ -161,13 +161,13 @@ def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | Non
     return design.of(rows), None if held_out is None else held_out[leads], number
 
 
-def _penalty(ridge: IterativeRidge, judge: HeldOut | None, problem: RidgeProblem, searched: bool) -> Penalty:
+def _penalty(ridge: IterativeRidge, held_out: HeldOut | None, problem: RidgeProblem, searched: bool) -> Penalty:
     """The ridge penalties of the maps, as given, or the best on validation rows."""
     alphas = problem.alphas
     if alphas is None:
-        alphas = alphas_to_try(judge.ridge if judge else ridge, ridge.design.source.total_weight)
-    if searched and judge and judge.folds:
-        of_maps, scores = choose_penalty(judge, alphas)
+        alphas = alphas_to_try(held_out.ridge if held_out else ridge, ridge.design.source.total_weight)
+    if searched and held_out and held_out.folds:
+        of_maps, scores = choose_penalty(held_out, alphas)
         return Penalty(of_maps, alphas, scores)
     return Penalty(np.full(len(ridge.maps), alphas[len(alphas) // 2]), alphas)
 
@@ -177,9 +177,9 @@ def _by_leverage(ridge: IterativeRidge, penalty: Penalty, problem: RidgeProblem)
     if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
         return False
     source, selected = ridge.design.source, problem.penalty_selected or problem.is_open
-    size = source.n_rows, source.n_outputs, source.total_weight
-    task = ProblemSize(*size, penalty.of_maps, problem.needs.out_of_sample, chosen=selected)
-    return by_leverage(int(ridge.edges[-1]), task)
+    counts = source.n_rows, source.n_outputs, source.total_weight
+    size = ProblemSize(*counts, penalty.of_maps, problem.needs.out_of_sample, penalty_selected=selected)
+    return by_leverage(int(ridge.edges[-1]), size)
 
 
 def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -> Stop:
@@ -188,7 +188,7 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
     ==========================================  ===================================================================
     stopping, and what is open                  stop
     ==========================================  ===================================================================
-    Verdict                                     half the iterations on from where its losses stall
+    ValidationOutcome                                     half the iterations on from where its losses stall
     then_half, if there are validation rows     half the iterations on from as many as served before
     Iterations                                  after as many as served before
     tolerance: a penalty chosen for bins        where validation rows are predicted best; at the tolerance if late
@@ -198,7 +198,7 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
     ==========================================  ===================================================================
     """
     stopping, alphas = problem.stopping, problem.alphas
-    if isinstance(stopping, Verdict):
+    if isinstance(stopping, ValidationOutcome):
         assert held_out is not None
         return _half_as_many(held_out.trace(penalty, 0.0, stopping.losses))
     if stopping is not None:
@@ -262,14 +262,14 @@ def calibrate_iteratively(
         return rows.with_predictions(predicted[number])
     if len(folds) > 1:
         predicted[_rows_of(folds)] = run.predictions.predicted
-        return (rows.judged_by_all() if rows.few else rows).with_predictions(predicted[number])
-    judge, others = folds[0] & counted, counted & ~folds[0]
-    rows = replace(rows, judge=judge[number])
+        return (rows.all_calibrating() if rows.few else rows).with_predictions(predicted[number])
+    calibrating, others = folds[0] & counted, counted & ~folds[0]
+    rows = replace(rows, calibrating=calibrating[number])
     equations = ridge.equations(others)
-    predicted[judge] = ridge.predict(equations, run.coef)[judge]
+    predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
     if not rows.few:
         _predict_folds(ridge, penalty, others, predicted, rows.seed)
-    centre = Affine(_of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef))
+    centre = LinearPredictor(_of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef))
     return rows.with_predictions(predicted[number], centre)
 
 
