@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from bochner import KernelMachineClassifier, persistence
+from bochner import KernelMachineClassifier, KernelMachineRegressor, persistence
 from bochner.data.table import TableEncoder
 from bochner.features.fourier import FourierFeatures
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
@@ -811,6 +811,24 @@ def test_former_names_of_attributes_are_read(tmp_path):
     assert not hasattr(loaded, "spins_")
     np.testing.assert_array_equal(loaded.sign_flips_.frequencies(), features.sign_flips_.frequencies())
     np.testing.assert_array_equal(loaded.transform(np.eye(5, 16)), features.transform(np.eye(5, 16)))
+
+
+def test_former_names_of_classes_are_read(path):
+    """A model that was saved in parts, with intervals, under the names of former releases."""
+    X = np.random.default_rng(0).standard_normal((600, 2))
+    model = KernelMachineRegressor(features="fourier", metric="isotropic", uncertainty="intervals", random_state=0)
+    model.prepare(X[:400], X[:400, 0]).partial_fit(X, X[:, 0])
+    expected = model.predict_interval(X[:5])
+    tree, tensors = encode(model, persistence.CLASSES)
+    text, former = json.dumps(tree), {"LinearPredictor": "Affine", "ErrorScale": "Spread", "PartialFitState": "Sums"}
+    former |= {"ValidationSample": "Judges", "validation": "judges", "error_scale": "uncertain"}
+    for name, old in (former | {"out_of_sample": "calibrated"}).items():
+        assert f'"{name}"' in text
+        text = text.replace(f'"{name}"', f'"{old}"')
+    craft(path, json.loads(text), tensors)
+    loaded = load(path)
+    np.testing.assert_array_equal(loaded.predict_interval(X[:5]), expected)
+    np.testing.assert_array_equal(loaded.partial_fit(X, X[:, 1]).coef_, model.partial_fit(X, X[:, 1]).coef_)
 
 
 def test_errors_of_save_name_the_file_that_was_asked_for(tmp_path):

@@ -15,7 +15,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from bochner.selection.validation import HeldOutPredictions, standard_error
+from bochner.selection.lengthscale import both_classes, class_shares
+from bochner.selection.validation import HeldOutPredictions, mean_and_error
 from bochner.solvers.conformal import thresholds_of
 
 FEWEST_ROWS, MOST_SCORES, FOLDS = 1_000, 2_000_000, 5
@@ -80,9 +81,8 @@ def curve_if_better(
         )
     tiny = np.finfo(np.float64).tiny
     gain = (members * (np.log(found) - np.log(np.maximum(probabilities[counted], tiny)))).sum(axis=1)
-    share = weight / weight.sum()
-    clearly = share @ gain > CLEAR * standard_error(gain, weight)
-    return fit_curve(scores, members, weight) if clearly else None
+    mean, noise = mean_and_error(gain, weight)
+    return fit_curve(scores, members, weight) if mean > CLEAR * noise else None
 
 
 def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
@@ -135,12 +135,7 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArr
 def _doubted(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared by all classes."""
     doubt = 1 / (max(weight.sum(), np.count_nonzero(weight)) + 2)
-    return doubt / targets.shape[1] + (1 - doubt) * shares(targets)
-
-
-def shares(targets: NDArray) -> NDArray[np.float64]:
-    """Shares of the classes in each row, (n, K), whose targets are from -1 to 1."""
-    return (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    return class_shares(targets, doubt)
 
 
 def probabilities(
@@ -203,15 +198,13 @@ class ByClass(NamedTuple):
 
 def by_class(predictions: HeldOutPredictions) -> ByClass:
     """Predictions with a column for each class, also of two."""
-    targets = predictions.targets
-    both = np.hstack([-targets, targets]) if targets.shape[1] == 1 else targets
-    return ByClass(per_class(predictions.predicted), both, predictions.weight)
+    return ByClass(per_class(predictions.predicted), both_classes(predictions.targets), predictions.weight)
 
 
 def log_losses(predictions: HeldOutPredictions, link: NDArray, largest: float = LARGEST_SCORE) -> NDArray[np.float64]:
     """Log loss of each row, shape (n,)."""
     scores, targets, _ = by_class(predictions)
-    return -(shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)).sum(axis=1)
+    return -(class_shares(targets) * log_softmax(_logits(scores, link, largest), axis=1)).sum(axis=1)
 
 
 def per_class(scores: NDArray) -> NDArray:

@@ -20,7 +20,14 @@ from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
-from bochner.estimators.other_losses import ClassFit, as_squared, fit_classes, fit_classes_again, largest_score
+from bochner.estimators.other_losses import (
+    ClassFit,
+    as_squared,
+    fit_classes,
+    fit_classes_again,
+    largest_score,
+    stored_problem,
+)
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.features import FourierFeatures
@@ -480,9 +487,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         inner = features.but_last() if self._start.linear else features
         design, problem, solution = self._solve_again(source, seed, inner, alpha)
         if self.loss_ != "squared":
-            chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start, features
-            self.features_, coef, intercept = fit_classes_again(design, solution, problem, *chosen)
-            solution = replace(solution, coef=coef, intercept=intercept)
+            ridge = stored_problem(design, solution, problem).ridge
+            if self._start.linear:
+                ridge = ridge.beside(features.parts[-1], float(features.scales[-1] ** 2))
+            chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
+            found = fit_classes_again(ridge, solution, self.tol, *chosen)
+            self.features_ = ridge.design.features
+            solution = replace(solution, coef=found.coef, intercept=found.intercept)
         self.coef_, self.intercept_ = solution.coef, solution.intercept
 
     @rowwise()

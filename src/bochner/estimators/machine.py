@@ -464,8 +464,8 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
         total *= n_rows / overview.n_seen
         rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
-        encode, held = partial(self.encoder_.encode, dtype=dtype), sample.encoded(dtype)
-        return rows, StreamSource.of(stream.table, stream.roles, overview, encode, held, targets, total)
+        encode, encoded = partial(self.encoder_.encode, dtype=dtype), sample.encoded(dtype)
+        return rows, StreamSource.of(stream.table, stream.roles, overview, encode, encoded, targets, total)
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""

@@ -25,15 +25,15 @@ from bochner.estimators.calibration import (
     link_of,
     log_losses,
     probabilities,
-    shares,
 )
 from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import LinearFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median
 from bochner.features.stored import StoredRows
+from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
-from bochner.selection.validation import HeldOutPredictions, LeftOut, average, sets_held_out, standard_error
+from bochner.selection.validation import HeldOutPredictions, LeftOut, average, mean_and_error, sets_held_out
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
@@ -539,8 +539,8 @@ def _why_not(design: Design, task: RidgeProblem, squared: ClassFit) -> str | Non
     alone = problem.predictions_at(WarmStart("columns", [point, point]))
     link = fit_temperature(*by_class(alone))
     alone, seen = alone.distinct(), seen.distinct()
-    two, two_noise = _mean(log_losses(alone, link, np.inf), alone.weight)
-    one, one_noise = _mean(log_losses(seen, squared.link), seen.weight)
+    two, two_noise = mean_and_error(log_losses(alone, link, np.inf), alone.weight)
+    one, one_noise = mean_and_error(log_losses(seen, squared.link), seen.weight)
     if two - one <= float(np.hypot(one_noise, two_noise)):
         return None
     return f"validation log loss {one:.4f}, and {two:.4f} with the columns alone"
@@ -588,27 +588,17 @@ def _by_loss(
 
 
 def fit_classes_again(
-    design: Design,
-    fitted: RidgeSolution,
-    task: RidgeProblem,
-    loss: str,
-    alpha: float,
-    n_steps: int,
-    start: Start,
-    features: FeatureMap,
-) -> tuple[FeatureMap, NDArray, NDArray]:
-    """Features, coefficients and intercepts for other rows, with what an earlier fit chose.
+    ridge: IterativeRidge, fitted: RidgeSolution, tol: float, loss: str, alpha: float, n_steps: int, start: Start
+) -> LossFit:
+    """The classifier for other rows, with what an earlier fit chose.
 
-    `fitted` is the ridge regression, on the features without the columns; the others are as of a `ClassFit`.
+    `ridge` has the features of that fit; `fitted` is the ridge regression, on those without the columns; the others are
+    as of a `ClassFit`.
     """
-    ridge = stored_problem(design, fitted, task).ridge
-    if start.linear:
-        ridge = ridge.beside(features.parts[-1], float(features.scales[-1] ** 2))
     problem = LossProblem(ridge, [], class_loss(loss, fitted.coef.shape[1]))
     at_ridge = start.beginning == "ridge"
-    begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_columns(task.tol)
-    found = problem.fit([begun], (alpha,), n_steps)
-    return ridge.design.features, found.coef, found.intercept
+    begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_columns(tol)
+    return problem.fit([begun], (alpha,), n_steps)
 
 
 def _separated(Y: NDArray, F: NDArray) -> bool:
@@ -645,8 +635,8 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> C
     before, after = before.distinct(), other.held_out_predictions.distinct()
     one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
-    gain, noise = _mean(one - two, before.weight)
-    missed, missed_noise = _mean(_misses(after) - _misses(before), before.weight)
+    gain, noise = mean_and_error(one - two, before.weight)
+    missed, missed_noise = mean_and_error(_misses(after) - _misses(before), before.weight)
     text = f"validation log loss {share @ two:.4f} with the logistic loss, {share @ one:.4f} with the squared loss"
     if gain <= POLICY.clear * noise:
         return squared._replace(reason=text)
@@ -655,13 +645,8 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> C
     return other._replace(reason=text + other.reason.removeprefix("as given"))
 
 
-def _mean(losses: NDArray, weight: NDArray) -> tuple[float, float]:
-    """Weighted mean, and its standard error."""
-    return float(weight / weight.sum() @ losses), standard_error(losses, weight)
-
-
 def _misses(predictions: HeldOutPredictions) -> NDArray:
     """Share of each row that is of another class than the one of the largest score."""
     scores, targets, _ = by_class(predictions)
-    share = shares(targets)
+    share = class_shares(targets)
     return 1 - share[np.arange(len(share)), scores.argmax(axis=1)]

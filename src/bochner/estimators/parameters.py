@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -68,7 +69,14 @@ class Conflict(NamedTuple):
 def conflict(given: Given) -> Conflict | None:
     """Return the first conflict of the parameters that are given, None where they go together."""
     found = next((rule for rule in RULES if rule.excludes(given)), None)
-    return None if found is None else Conflict(found.parameter, found.message.format_map(Fields(given)))
+
+    def written(part: re.Match[str]) -> str:
+        if part[1] == "kernels_with_bins":
+            *most, last = kernels_with_bins()
+            return f"auto, {', '.join(most)} or {last}"
+        return given.write(part[1], part[2] or None)
+
+    return None if found is None else Conflict(found.parameter, re.sub(r"\{(\w+):?(\w*)\}", written, found.message))
 
 
 class Rule(NamedTuple):
@@ -86,30 +94,6 @@ class Rule(NamedTuple):
     parameter: str
     excludes: Callable[[Given], bool]
     message: str
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Parameters as messages write them."""
-
-    given: Given
-
-    def __getitem__(self, name: Any) -> Any:
-        if name == "kernels with bins":
-            *most, last = kernels_with_bins()
-            return f"auto, {', '.join(most)} or {last}"
-        return Field(self.given, name)
-
-
-@dataclass(frozen=True)
-class Field:
-    """A parameter in a message."""
-
-    given: Given
-    name: str
-
-    def __format__(self, value: str) -> str:
-        return self.given.write(self.name, value or None)
 
 
 def named_kernels() -> dict[str, Any]:
@@ -188,7 +172,7 @@ RULES = (
         lambda given: (
             given.binned and not given.own_kernel and given.kernel != "auto" and given.kernel not in kernels_with_bins()
         ),
-        "{kernel} has no bins: use {kernels with bins}, or {features:fourier}.",
+        "{kernel} has no bins: use {kernels_with_bins}, or {features:fourier}.",
     ),
     Rule(
         "metric",

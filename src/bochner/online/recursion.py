@@ -73,8 +73,7 @@ class RecursiveSums:
         """Coefficients, shape (D, K), and intercepts, shape (K,); zeros where all weight is forgotten."""
         if not self.matrix[-1, -1] > 0:
             return np.zeros((len(self.matrix) - self.n_outputs - 1, self.n_outputs)), np.zeros(self.n_outputs)
-        solution = PrimalFactor(self._moments(), 1).solve(alpha)
-        return solution.coef, solution.intercept
+        return PrimalFactor(self._moments(), 1).solve(alpha)
 
     def _moments(self) -> Moments:
         """The sums as moments, which share their memory."""

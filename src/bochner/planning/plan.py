@@ -81,8 +81,8 @@ class TableShape:
     what : str
         Where it is, for people: "3 Parquet files".
     n_rows, n_columns, n_outputs : int
-    held : bool
-        Whether it is in memory already.
+    in_memory : bool
+        Already.
     estimated : bool
         Whether the number of rows is an estimate.
     entry_seconds : float
@@ -99,7 +99,7 @@ class TableShape:
     n_rows: int
     n_columns: int
     n_outputs: int = 1
-    held: bool = True
+    in_memory: bool = True
     estimated: bool = False
     entry_seconds: float = 0.0
     sample: int | None = None
@@ -143,7 +143,7 @@ class Plan:
     data, model : str
         What is fitted, and with which features.
     gathered : bool
-        Whether all rows are held in memory; otherwise each pass reads them again.
+        Whether all rows are in memory; otherwise each pass reads them again.
     passes : tuple of Pass
         The passes over the rows: what each does, how often, and in how many seconds.
     sample_rows : int
@@ -266,7 +266,7 @@ def table_shape(
         n_rows,
         (schema if isinstance(schema, int) else len(schema)) - len(left_out),
         1 if classes else _n_outputs(y) if apart else max(len(targets), 1),
-        held=False,
+        in_memory=False,
         estimated=estimated,
         entry_seconds=_entry_seconds(found),
         sample=sample or getattr(found, "sample", None),
@@ -423,13 +423,13 @@ def _dense_direct(rows: TableShape, features: MapSize, problem: ProblemSize, cos
 def _dense_iterations(rows: TableShape, features: MapSize, problem: ProblemSize, costs: Costs) -> SolverPlan:
     n, D, K = rows.n_rows, features.size, rows.n_outputs
     m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
-    held = 4 * D * min(4 * D, n) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
+    sampled = 4 * D * min(4 * D, n) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
     steps = round(AGAIN_SHARE * iterations(USUAL_RATIO * problem.weight, problem.weight)) + 1
     one = n * D * (2 * costs.feature + costs.float_pass * K) + _per_entry(rows, rows.entry_seconds)
     passes = (Pass("iterations, which compute the features again", steps, steps * one),)
     flops = steps * float(n) * D * (2 * rows.n_columns + 4 * K) + float(m) ** 2 * D
     reason = f"the Gram matrix of {D:,} features does not fit"
-    return SolverPlan("cg", passes, m**2 * D * costs.gram, held + 2 * BLOCK_BYTES + 40 * D * K, flops, reason)
+    return SolverPlan("cg", passes, m**2 * D * costs.gram, sampled + 2 * BLOCK_BYTES + 40 * D * K, flops, reason)
 
 
 def _hashed_direct(rows: TableShape, features: MapSize, costs: Costs) -> SolverPlan:
@@ -479,7 +479,7 @@ class Planner:
     Attributes
     ----------
     gathered : bool
-        Whether all rows are held in memory.
+        Whether all rows are in memory.
     sample : int
         Rows in memory.
     features : Map
@@ -492,7 +492,7 @@ class Planner:
     """
 
     def __init__(self, request: FitRequest, table: TableShape, limit: int | None) -> None:
-        remote = not table.held and current_engine().is_remote
+        remote = not table.in_memory and current_engine().is_remote
         self.request, self.table, self.limit = request, table, limit
         self.gathered = table.sample is None and gathers(table.n_rows, table.n_columns, limit, remote)
         sample = table.n_rows if self.gathered else table.sample or sampled_rows(table.n_columns, limit)
@@ -505,7 +505,7 @@ class Planner:
         table, features, way = self.table, self.features, self.within(room)
         if way is None:
             raise MemoryError(self._refusal(room or 0))
-        is_read = table.sample is None and not (table.held and self.gathered)
+        is_read = table.sample is None and not (table.in_memory and self.gathered)
         what, entry = ("the files are read", 0.0) if self.gathered else (LOOK, LOOK_ENTRY)
         first = (Pass(what, 1, _per_entry(table, table.entry_seconds + entry)),) if is_read else ()
         passes = (*first, *way.passes)
@@ -570,7 +570,7 @@ class Planner:
     def _row_bytes(self) -> int:
         """Of the rows in memory: all, but for what is there already, or the sample."""
         table = self.table
-        if self.gathered and table.held:
+        if self.gathered and table.in_memory:
             return table.n_rows * (4 * table.n_columns + 40)
         return int((AROUND if self.gathered else 1.0) * self.sample * row_bytes(table.n_columns))
 
@@ -622,10 +622,10 @@ def least_limit(request: FitRequest, table: TableShape, room: int) -> str:
 
 def refuse_limit(request: FitRequest, table: TableShape) -> None:
     """Raise MemoryError for a limit that does not even hold so few rows that all of them are the sample."""
-    limit, held = current().memory_limit or 0, GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns)
-    least = least_limit(request, table, int(held) + POLICY.loaded_bytes)
+    limit, rows_bytes = current().memory_limit or 0, GATHERED_SHARE * AROUND * table.n_rows * row_bytes(table.n_columns)
+    least = least_limit(request, table, int(rows_bytes) + POLICY.loaded_bytes)
     raise MemoryError(
-        f"{table.n_rows:,} rows of {table.n_columns:,} columns need {as_size(held)} of memory for a fit, and "
+        f"{table.n_rows:,} rows of {table.n_columns:,} columns need {as_size(rows_bytes)} of memory for a fit, and "
         f"memory_limit allows {as_size(limit)}: memory_limit='{least}' is the least "
         "that works."
     )

@@ -68,7 +68,7 @@ class CandidateResult:
 
     @property
     def losses(self) -> NDArray:
-        """Of the held-out rows, as they are expected at the final size."""
+        """Of the validation rows, as they are expected at the final size."""
         return self.trial.losses - self.gain
 
 
@@ -101,7 +101,7 @@ class Race:
         return self.validator.subsample(most)
 
     def loss(self, entry: CandidateResult) -> float:
-        """Mean held-out loss that is expected at the final size."""
+        """Mean validation loss that is expected at the final size."""
         return self.validator.average(entry.losses)
 
     def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
@@ -160,7 +160,7 @@ class Race:
         return one.rank < other.rank if self.validator.classes else one.rank > other.rank
 
     def better(self, one: CandidateResult, other: CandidateResult, clear: float) -> bool:
-        """Whether a candidate's held-out losses are lower than another's by so many standard errors."""
+        """Whether a candidate's validation losses are lower than another's by so many standard errors."""
         gain = other.losses - one.losses
         return self.validator.average(gain) > clear * self.validator.standard_error(gain)
 

@@ -39,7 +39,7 @@ from bochner.selection.budget import Budget, choose_n_components
 from bochner.selection.policy import POLICY
 from bochner.selection.report import Candidate, Report
 from bochner.selection.split import fold_numbers
-from bochner.selection.validation import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, standard_error
+from bochner.selection.validation import HeldOut, HeldOutPredictions, alphas_to_try, choose_penalty, mean_and_error
 from bochner.solvers.factors import KernelFactor, factorise, leave_one_out
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.kernel_matrix import centred_kernel
@@ -231,7 +231,8 @@ class LengthscaleSearch:
         self, rows: Block, name: str, way: str, lengths: NDArray, spread: NDArray, alphas: NDArray | None
     ) -> None:
         self.rows, self.name, self.way, self.lengths, self.alphas = rows, name, way, lengths, alphas
-        self.spread, self.probabilities = spread, _doubted(rows.y)
+        self.spread = spread
+        self.probabilities = class_shares(both_classes(rows.y), 1 / (len(rows.y) + 2))
 
     def kernel(self, power: float) -> Stationary:
         """The kernel with the lengthscale 1.5^power times the spread of the columns."""
@@ -374,8 +375,8 @@ def _alike(spread: NDArray) -> bool:
 
 def _clearly_better(one: LengthscaleTrial, other: LengthscaleTrial, weight: NDArray) -> bool:
     """Whether the losses of one are less than those of the other by so many standard errors of the difference."""
-    gain, share = other.best - one.best, weight / weight.sum()
-    return bool(share @ gain > POLICY.few_clear * standard_error(gain, weight))
+    gain, noise = mean_and_error(other.best - one.best, weight)
+    return gain > POLICY.few_clear * noise
 
 
 def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDArray:
@@ -394,9 +395,7 @@ def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDA
     -------
     array of shape (A, n)
     """
-    if scores.shape[2] == 1:
-        scores = np.concatenate([-scores, scores], axis=2)
-    f = np.clip(scores, -HIGHEST_SCORE, HIGHEST_SCORE)
+    f = np.clip(both_classes(scores), -HIGHEST_SCORE, HIGHEST_SCORE)
     f = f - f.max(axis=2, keepdims=True)
     linear = np.einsum("ank,nk->an", f, probabilities)
     share, best = weight / weight.sum(), np.full(f.shape[:2], np.inf)
@@ -410,13 +409,15 @@ def best_losses(scores: NDArray, probabilities: NDArray, weight: NDArray) -> NDA
     return best
 
 
-def _doubted(targets: NDArray) -> NDArray:
-    """Probabilities of the classes, one row's worth of them shared by all as doubt, shape (n, K)."""
-    if targets.shape[1] == 1:
-        targets = np.hstack([-targets, targets])
-    n, K = targets.shape
-    members = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
-    return (1 - 1 / (n + 2)) * members + 1 / (n + 2) / K
+def both_classes(values: NDArray) -> NDArray:
+    """Targets or scores, shape (..., K), of which one stands for two classes: that of the second, less the first."""
+    return np.concatenate([-values, values], axis=-1) if values.shape[-1] == 1 else values
+
+
+def class_shares(targets: NDArray, doubt: float = 0.0) -> NDArray[np.float64]:
+    """Shares of the classes in each row, (n, K), whose targets are from -1 to 1; `doubt` is shared by all classes."""
+    shares: NDArray = (targets + 1) / (targets + 1).sum(axis=1, keepdims=True)
+    return doubt / targets.shape[1] + (1 - doubt) * shares if doubt else shares
 
 
 def _report(trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock: Budget) -> Report:
@@ -425,8 +426,8 @@ def _report(trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock:
     names = list(dict.fromkeys(trial.way for trial in trials))
     for name in names:
         losses = min((trial.best for trial in trials if trial.way == name), key=share.dot)
-        error = standard_error(losses, weight)
-        candidates.append(Candidate(name, len(weight), float(share @ losses), error, clock.elapsed / len(names)))
+        found = mean_and_error(losses, weight)
+        candidates.append(Candidate(name, len(weight), *found, clock.elapsed / len(names)))
     reason = "the columns are not all numbers"
     if len(names) > 1:
         reason = f"as the spread of the columns suggests; the leave-one-out loss of {names[1]} is not clearly lower"

@@ -77,10 +77,7 @@ class Policy:
     map_floor: float = 0.3  # of the root mean square, under every entry's own: zeros are not blown up
     log_scales: tuple[float, float] = (-9.0, 6.0)  # bounds: a column of the least scale is as good as switched off
     log_sizes: tuple[float, float] = (-9.0, 9.0)  # bounds of the size that each kind of blocks has of its own
-    log_noises: tuple[float, float] = (
-        float(np.log(1e-3)),
-        float(np.log(30.0)),
-    )  # bounds of the ridge penalty of a block
+    log_noises: tuple[float, float] = (float(np.log(1e-3)), float(np.log(30.0)))  # bounds of a block's ridge penalty
     first_noise: float = float(np.log(0.1))  # the ridge penalty of a block to begin with
     sampled_distances: int = 8_000  # that tell below which distance the nearest rows are
     rows_for_threshold: int = 50_000  # from which they are asked: a partition of all costs more
@@ -166,9 +163,7 @@ class Policy:
     few_features: int = 2_048  # where the exact kernel is not asked for; fewer cost accuracy
     few_powers: Numbers = (-6.0, -3.0, 0.0, 3.0, 6.0)  # of lengthscales at which is looked first
     few_power: tuple[float, float] = (-0.5, 1.5)  # centre and deviation of the prior weights of these
-    few_shares: Numbers = tuple(
-        np.geomspace(1e-5, 10.0, 13)
-    )  # of the mean eigenvalue of the kernel, as ridge penalties
+    few_shares: Numbers = tuple(np.geomspace(1e-5, 10.0, 13))  # ridge penalties over the kernel's mean eigenvalue
     few_share: tuple[float, float] = (0.1, 30.0)  # centre of the prior weights of these, and a factor as deviation
     few_alike: float = 0.2  # of the columns, that must count in their common unit for it to be preferred
     few_clear: float = 2.0  # standard errors of a paired gain, from which the other way is taken

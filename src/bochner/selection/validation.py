@@ -54,6 +54,11 @@ def standard_error(losses: NDArray, weight: NDArray) -> float:
     return float(np.sqrt(np.square(share * (losses - share @ losses)).sum()))
 
 
+def mean_and_error(losses: NDArray, weight: NDArray) -> tuple[float, float]:
+    """Weighted mean, and its standard error."""
+    return float(weight / weight.sum() @ losses), standard_error(losses, weight)
+
+
 def never(least: NDArray) -> bool:
     """Whether nothing is gained, for those who do not ask."""
     return False
@@ -238,7 +243,7 @@ class Validator:
         return ArraySource(self.X, self.y, self.weight)
 
     def losses(self, F: NDArray) -> NDArray:
-        """Loss of each held-out row summed over the outputs, shape (n,), for standardised predictions (K, n)."""
+        """Loss of each validation row summed over the outputs, shape (n,), for standardised predictions (K, n)."""
         if not self.classes:
             return squares(self.y_out, F)
         f = (F + self.mean[:, np.newaxis]) * self.targets.T
@@ -286,8 +291,7 @@ class Validator:
         rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
         trials = []
         for alpha in shares * trace if alphas is None else alphas:
-            coef = factor.coef(alpha)
-            predicted = rows.predict(coef, factor.intercept(coef))
+            predicted = rows.predict(*factor.solve(alpha))
             trials.append(
                 ValidationResult(self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace))
             )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -81,23 +81,6 @@ class Factor(ABC):
         return self.residual(alphas).sum(axis=1) / self.weight / left**2
 
 
-class DirectSolution(NamedTuple):
-    """A ridge regression by a factorisation, which it keeps: for variances, or another alpha.
-
-    Attributes
-    ----------
-    coef : array of shape (D, K)
-    intercept : array of shape (K,)
-    alpha : float
-    factor : FeatureFactor
-    """
-
-    coef: NDArray
-    intercept: NDArray
-    alpha: float
-    factor: FeatureFactor
-
-
 class FeatureFactor(Factor):
     """A factorisation for coefficients of features.
 
@@ -108,10 +91,10 @@ class FeatureFactor(Factor):
 
     feature_mean: NDArray
 
-    def solve(self, alpha: float) -> DirectSolution:
-        """The ridge regression with this alpha."""
+    def solve(self, alpha: float) -> tuple[NDArray, NDArray]:
+        """Coefficients, shape (D, K), and intercepts, shape (K,), with this alpha."""
         coef = self.coef(alpha)
-        return DirectSolution(coef, self.intercept(coef), alpha, self)
+        return coef, self.intercept(coef)
 
     def intercept(self, coef: NDArray) -> NDArray:
         """Intercepts that go with the coefficients, shape (K,)."""
@@ -328,11 +311,14 @@ class LeaveOneOut(ABC):
 
     Attributes
     ----------
+    factor : Factor
+        Of all rows.
     y : array of shape (n, K)
         Targets of the rows.
     weight : array of shape (n,)
     """
 
+    factor: Factor
     weight: NDArray
 
     @property
@@ -349,11 +335,6 @@ class LeaveOneOut(ABC):
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (n_outputs, SCORED_OUTPUTS))
             mix = signs / np.sqrt(SCORED_OUTPUTS)
         return self._squares(alphas, mix) / self.weight.sum()
-
-    @property
-    @abstractmethod
-    def factor(self) -> Factor:
-        """The factorisation of all rows."""
 
     @abstractmethod
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
@@ -376,13 +357,11 @@ class PrimalLeaveOneOut(LeaveOneOut):
         How much the rows count in the mean, where they stand for others; by default their weights.
     """
 
-    def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
-        self.design, self._factor = design, factor
-        self.weight = design.source.weights if counts is None else counts
+    factor: FeatureFactor
 
-    @property
-    def factor(self) -> FeatureFactor:
-        return self._factor
+    def __init__(self, design: Design, factor: FeatureFactor, counts: NDArray | None = None) -> None:
+        self.design, self.factor = design, factor
+        self.weight = design.source.weights if counts is None else counts
 
     @property
     def y(self) -> NDArray:
@@ -406,8 +385,7 @@ class PrimalLeaveOneOut(LeaveOneOut):
         return total
 
     def predict(self, alpha: float) -> NDArray:
-        coef = self.factor.coef(alpha)
-        intercept = self.factor.intercept(coef)
+        coef, intercept = self.factor.solve(alpha)
         predictions = []
         for Z, y, weight in self.design.mapped():
             fitted = product(Z, coef) + intercept
@@ -426,23 +404,21 @@ class DualLeaveOneOut(LeaveOneOut):
         How much the rows count in the mean, where they stand for others; by default their weights.
     """
 
+    factor: KernelFactor
+
     def __init__(self, factor: KernelFactor, counts: NDArray | None = None) -> None:
-        self._factor = factor
+        self.factor = factor
         self.weight = factor.row_weight if counts is None else counts
 
     @property
-    def factor(self) -> Factor:
-        return self._factor
-
-    @property
     def y(self) -> NDArray:
-        return self._factor.y
+        return self.factor.y
 
     def _squares(self, alphas: NDArray, mix: NDArray) -> NDArray:
-        return np.square(self._factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
+        return np.square(self.factor.leave_one_out(alphas, mix)).sum(axis=2) @ self.weight
 
     def predict(self, alpha: float) -> NDArray:
-        return self.y - self._factor.leave_one_out(np.array([alpha]))[0]
+        return self.y - self.factor.leave_one_out(np.array([alpha]))[0]
 
     def errors_of_parts(
         self, alpha: float, number: NDArray[np.intp], y: NDArray, weight: NDArray
@@ -458,9 +434,9 @@ class DualLeaveOneOut(LeaveOneOut):
         weight : array of shape (m,)
         """
         alphas = np.array([alpha])
-        left = self._factor.left(alphas)
-        whole = self._factor.leave_one_out(alphas, left=left)[0][number]
-        share = weight / self._factor.row_weight[number]
+        left = self.factor.left(alphas)
+        whole = self.factor.leave_one_out(alphas, left=left)[0][number]
+        share = weight / self.factor.row_weight[number]
         return errors_of_parts(whole, alpha * left[0][number], y - self.y[number], share)
 
 

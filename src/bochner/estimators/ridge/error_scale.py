@@ -304,8 +304,7 @@ def _regression(design: Design, seed: int) -> LinearPredictor:
     scored = design.of(source.take(rows))
     counts = scored.source.weights if factors is None else scored.source.weights * factors
     alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]
-    coef = factor.coef(alpha)
-    return LinearPredictor(coef, factor.intercept(coef))
+    return LinearPredictor(*factor.solve(alpha))
 
 
 def scale_of(roots: NDArray, bounds: NDArray) -> NDArray[np.float64]:
