@@ -347,7 +347,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         return self
 
     def _prepare_parts(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """Select everything but the coefficients on some rows, and begin to sum others."""
+        """Select everything but the coefficients on some rows, and prepare the sums."""
         self._begin()
         self._refuse("rows that come in batches")
         if isinstance(self.class_weight, str):

@@ -390,7 +390,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return self._known_targets()
 
     def _store_scale(self, y: NDArray, mean: NDArray, scale: NDArray) -> None:
-        """Keep how predictions become targets."""
+        """Store the mean and scale that turn predictions into targets."""
         if self.loss == "poisson":
             mean, scale = np.zeros_like(mean), np.ones_like(scale)
         self.target_mean_, self.target_scale_, self._one_target = mean, scale, y.ndim == 1
@@ -442,7 +442,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.coef_ = solution.coef if found is None else self._store_loss(solution, found)
 
     def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:
-        """Keep what another loss decides; its coefficients."""
+        """Store what another loss decides, and return its coefficients."""
         self._ridge_alpha, self._fitted_loss, self.n_steps_ = solution.alpha, found.loss, found.n_steps
         self.alpha_, self.intercept_ = found.alpha, found.intercept
         return found.coef
@@ -473,13 +473,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     def _fit_error_scale(
         self, rows: CalibrationRows | None, budget: Budget, former: ErrorScale | None = None
     ) -> ErrorScale | None:
-        """The spread by predictions for rows, where intervals are wanted and there are such, with a former map."""
+        """The error scale from out-of-sample predictions, if intervals are wanted; with a former map if given."""
         if rows is None or not self._request.wants("intervals"):
             return None
         return fit_error_scale(rows, self.encoder_.column_groups(), budget, None if former is None else former.features)
 
     def _scale_map(self, budget: Budget) -> ScaleMap:
-        """How to choose the map of the size of errors: that of the intervals, where these have one."""
+        """How the map of the error scale is chosen: that of the intervals if they have one."""
         spread = getattr(self, "spread_", None)
 
         def choose(rows: ArraySource) -> FeatureMap:
@@ -520,7 +520,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     @rowwise("predicted")
     def _predict(self, X: Any, return_std: bool, n_jobs: int | None, *, out: Any = None) -> Any:
-        """Means, or means and deviations, of rows of any kind but deviations of collections."""
+        """Means, or means and standard deviations; the latter not of collections."""
         scores = self._scores(X, n_jobs)
         scores = Standardised(self.target_mean_, self.target_scale_).inverse(scores, self.loss == "poisson")
         mean = scores[:, 0] if self._one_target else scores
@@ -589,7 +589,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return drawn[:, 0] if self._one_target else drawn
 
     def _encoded(self, X: Any) -> Any:
-        """Rows as the map takes them."""
+        """Rows encoded for the map."""
         return rows_to_map(self.encoder_, self._rows(X, reset=False), self.coef_.dtype).whole().X
 
     def _posterior(self) -> Posterior:

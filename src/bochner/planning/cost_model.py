@@ -48,7 +48,7 @@ class SolverChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class ProblemSize:
-    """What is to be solved.
+    """Size of a ridge problem, by which solvers are chosen.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def choose_solver(solver: str, features: FeatureMap, size: ProblemSize, costs: C
 
 
 def solver_in_memory(solver: str, dense: bool, D: int, size: ProblemSize, costs: Costs | None = None) -> SolverChoice:
-    """The same for D features of which only that is known, and whether they are dense."""
+    """The same by the number of features alone, and whether they are dense."""
     if solver == "exact":
         return SolverChoice(solver, "as requested")
     if not dense:
@@ -134,7 +134,7 @@ def costs_for(n_rows: int, D: int) -> Costs:
 
 
 def choose_streamed_solver(solver: str, features: FeatureMap, size: ProblemSize) -> SolverChoice:
-    """Choose for rows that are read again in every pass: sums in a single one, wherever there is memory for them.
+    """Choose for rows that are read again in every pass: a single pass of sums if they fit in memory.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def iterations(alpha: float, weight: float) -> float:
 
 
 def direct_seconds(D: int, size: ProblemSize, costs: Costs = COSTS) -> float:
-    """Seconds of the smaller matrix, of its factors, and of the leave-one-out errors that are looked at."""
+    """Seconds of a direct solution: the matrix, its factors, and leave-one-out errors."""
     precision, N = costs.double if size.double else 1.0, min(size.n_rows, D)
     product = costs.product * precision
     sums = size.n_rows * D * (_feature_seconds(size, costs) + SUMS * N * costs.gram * precision)
@@ -227,30 +227,30 @@ def _steps(size: ProblemSize) -> float:
 
 
 def _feature_seconds(size: ProblemSize, costs: Costs) -> float:
-    """Of a feature of a row: a pair of cosine and sine takes a product of the columns."""
+    """Seconds of a feature of a row: a pair of cosine and sine takes a product of the columns."""
     return (costs.feature + max(size.n_columns - 16, 0) / 2 * costs.product) * (costs.double if size.double else 1.0)
 
 
 def _leverage_seconds(n: int, D: int, costs: Costs) -> float:
-    """Of scores, of the features of the rows that are drawn, and of their matrix."""
+    """Seconds of leverage scores, and of the features and the matrix of the drawn rows."""
     scores = n * D * (costs.byte_pass + (SKETCH - 1) * costs.byte_column) / 2
     return scores + LEVERAGE_ROWS * D**2 * (costs.feature + D * costs.gram) + D**3 / 2 * costs.product
 
 
 def _sample_seconds(D: int, costs: Costs) -> float:
-    """Of the matrix of the rows that are sampled for the preconditioner."""
+    """Seconds of the matrix of the preconditioner's rows."""
     if D <= GRAM_LIMIT:
         return 4 * D**3 * costs.gram + 4 / 3 * D**3 * costs.reduction
     return sampled_rows(D) ** 2 * D * costs.gram
 
 
 def _factor_seconds(D: int, costs: Costs) -> float:
-    """Of its factors for a ridge penalty."""
+    """Seconds of the preconditioner's factors for a ridge penalty."""
     return 0.0 if D <= GRAM_LIMIT else sampled_rows(D) ** 3 / 2 * costs.product
 
 
 def _step_seconds(rows: int, D: int, columns: int, size: ProblemSize, costs: Costs) -> float:
-    """Of an iteration for so many right-hand sides at once."""
+    """Seconds of an iteration for several right-hand sides at once."""
     entry = costs.float_pass + (columns - 1) * costs.float_column
     entry *= costs.double if size.double else 1.0
     if rows * D > PACKED_ENTRIES:

@@ -65,7 +65,7 @@ LEAST_LIMIT, LARGEST_LIMIT = 1 << 20, 1 << 60  # bytes among which a limit that 
 
 
 class Pass(NamedTuple):
-    """What is done with all rows, how often, and in how many seconds altogether."""
+    """Passes over all rows: what each does, how many there are, and their seconds together."""
 
     what: str
     times: int
@@ -233,7 +233,7 @@ def duration(seconds: float) -> str:
 def table_shape(
     X: Any, y: Any, classes: bool = False, sample: int | None = None, exclude: Collection[str] = ()
 ) -> TableShape:
-    """What there is to fit, by the schema and the numbers of rows alone.
+    """Describe a table by its schema and number of rows alone.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ class CsvShape:
 
 
 def _csv_shape(data: Any, exclude: Collection[str]) -> CsvShape | None:
-    """What is seen of CSV files without reading them; None of all else."""
+    """Shape of CSV files by their first lines and sizes; None for other data."""
     if not isinstance(data, str | os.PathLike | list | tuple) or is_delayed(data):
         return None
     files = files_of(data)
@@ -548,7 +548,7 @@ class Planner:
         return [plan_in_memory(table, features, problem, request.asked_solver)]
 
     def _map(self) -> tuple[MapSize, bool, str]:
-        """The map that the arguments and the numbers of rows lead to; whether it is learned; why."""
+        """The map that the parameters and the number of rows lead to, whether it is learned, and why."""
         request, table = self.request, self.table
         if not isinstance(request.features, str):
             return _given(request.features, table.n_columns), False, ""
@@ -568,14 +568,14 @@ class Planner:
         return MapSize(f"{D:,} Fourier features", D, True), learned, COMPARED if wanted == "auto" and learned else ""
 
     def _row_bytes(self) -> int:
-        """Of the rows in memory: all, but for what is there already, or the sample."""
+        """Bytes of the rows in memory, all of them or the sample, without those that are there already."""
         table = self.table
         if self.gathered and table.in_memory:
             return table.n_rows * (4 * table.n_columns + 40)
         return int((AROUND if self.gathered else 1.0) * self.sample * row_bytes(table.n_columns))
 
     def _refusal(self, room: int) -> str:
-        """That nothing fits, and what would."""
+        """The message if no plan fits in memory, with what would."""
         need = self.base + min(way.n_bytes for way in self._solver_plans(self.features))
         size, cures = float(self.features.size), []
         while (size := size / MORE) >= LEAST_SIZE:
@@ -591,7 +591,7 @@ class Planner:
         return f"{what} need {as_size(need)} of memory, and {here}: {cure}."
 
     def _cures(self, way: SolverPlan) -> tuple[str, ...]:
-        """What would take less time, where rows are read in each pass."""
+        """Changes that would save time, if rows are read in each pass."""
         cures, table = [], self.table
         n_passes = sum(one.times for one in way.passes)
         if n_passes > 1 and not self.features.dense:

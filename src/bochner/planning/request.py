@@ -55,7 +55,7 @@ class FitRequest:
 
     @classmethod
     def of(cls, model: Any) -> FitRequest:
-        """What a model asks for."""
+        """The request of a model's parameters."""
         names = [name for name in cls.__dataclass_fields__ if name != "classes"]
         return cls(**{name: getattr(model, name) for name in names}, classes=is_classifier(model))
 
@@ -80,7 +80,7 @@ class FitRequest:
 
     @property
     def needs_all(self) -> str | None:
-        """A parameter that asks for what needs all rows in memory; None where there is none."""
+        """The first parameter that needs all rows in memory; None if there is none."""
         asked = {
             f"loss={self.loss!r}": self.loss not in ("auto", "squared"),
             "solver='exact'": self.solver == "exact",

@@ -13,7 +13,7 @@ from bochner.settings import current
 
 
 class Budget:
-    """Seconds since it was made, and those left of a limit; those in which loops are compiled do not count.
+    """Clock of a fit with an optional time limit; the time of compiling loops does not count.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Budget:
 
     @property
     def is_short(self) -> bool:
-        """Whether one metric is all that the limit leaves time for."""
+        """Whether there is time to learn one metric only."""
         return self.limit is not None and self.limit < POLICY.short_limit
 
     @property
     def n_rows(self) -> float:
-        """Rows to learn from and to try models on; infinitely many without a limit."""
+        """Most rows for learning and for trials; infinite without a limit."""
         return np.inf if self.limit is None else max(POLICY.timed_rows * self.limit, POLICY.rows_for_full_learning)
 
     def has(self, share: float) -> bool:
@@ -62,7 +62,7 @@ def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:
 
 
 def within_limit(n_components: int, n_outputs: int) -> int:
-    """So many features, or half of them again and again until their direct solution takes a part of the memory limit.
+    """Number of features, halved until their direct solution fits a share of the memory limit.
 
     The limit decides, and not what is free, so that the same model is chosen again.
     """
@@ -76,7 +76,7 @@ def within_limit(n_components: int, n_outputs: int) -> int:
 
 
 def grids_within_limit(n_rows: int) -> float:
-    """Grids whose bins of so many rows take a part of the memory limit; without one as many as there may be."""
+    """Largest number of grids whose bins fit a share of the memory limit; infinite without a limit."""
     limit = current().memory_limit
     if limit is None:
         return np.inf

@@ -33,7 +33,7 @@ from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
 
 @dataclass(frozen=True)
 class SizedMetric:
-    """A metric in the size that suits the rows: the logarithm to base 2 of the factor on its coordinates.
+    """A metric with its best size: the base-2 logarithm of the factor on its coordinates.
 
     Seconds are those of a trial; a grid splits a column with probability `column_share`. The trial is that of the best
     size, and `tried` are all sizes with their losses.
@@ -92,7 +92,7 @@ def search_size(
 
 
 def why_no_map(problem: Problem, n_mixed: int) -> str | None:
-    """Why bins have no linear map of `n_mixed` numeric columns; None where they may have one."""
+    """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if they can."""
     least, most = POLICY.rows_for_map
     if not least <= problem.n_rows <= most:
         return f"for bins it needs {least:,} to {most:,} rows, and there are {problem.n_rows:,}"
@@ -104,7 +104,7 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
 
 
 def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: SizedMetric) -> SizedMetric:
-    """The same metric with a linear map learned on top, in its size."""
+    """Learn a linear map on top of a metric, and search for its size."""
     task = MetricTask("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
     learned = learn_full(task, base.learned, plan)
     larger = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
@@ -112,7 +112,7 @@ def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: Sized
 
 
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
-    """Binning features whose grids are shared among metrics: their kernels' mean."""
+    """Binning features whose grids are divided among metrics; the kernel is the mean of theirs."""
     maps: Maps = []
     for i, part in enumerate(parts):
         own = max(n_grids // len(parts) + (i < n_grids % len(parts)), 1)
@@ -176,7 +176,7 @@ class CandidateKind(NamedTuple):
 
 
 def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
-    """Grids of the small and of the next size."""
+    """Number of grids at the small and at the next size."""
     least = min(problem.n_trial_grids, n_grids)
     return least, min(round(least * POLICY.growth), n_grids)
 
@@ -184,7 +184,7 @@ def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
 def fit_bins(
     parts: Callable[[LearnedMetrics], list[SizedMetric]], kind: CandidateKind, so_far: Race, known: LearnedMetrics
 ) -> CandidateResult:
-    """Bins whose grids are shared among some of the metrics."""
+    """Fit bins whose grids are divided among some of the metrics."""
     problem, validator, metrics = so_far.problem, so_far.validator, parts(known)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
 
@@ -206,7 +206,7 @@ def isotropic(problem: Problem) -> Stationary:
 
 
 def n_features(problem: Problem) -> int:
-    """Fourier features of a candidate: as given, or one for each row, 128 to 2,048, or as a memory limit allows."""
+    """Number of Fourier features: as given, or one a row (128 to 2,048), within the memory limit."""
     if problem.space.n_components is not None:
         return problem.space.n_components
     usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
@@ -216,7 +216,7 @@ def n_features(problem: Problem) -> int:
 def fit_fourier(
     kind: CandidateKind, so_far: Race, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
 ) -> CandidateResult:
-    """Fourier features of kernels of a metric, or of the encoded columns, which differ in size: the best one of them.
+    """Fit Fourier features of a metric, or of the encoded columns, at the best lengthscale.
 
     Around the best of the sizes to start with it is looked for by fits with few features.
     """
@@ -247,7 +247,7 @@ def fit_fourier(
 
 
 def fit_isotropic(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
-    """Fourier features with one lengthscale: the better of Gaussian and Laplacian, columns scaled or as they are."""
+    """Fit Fourier features with one lengthscale: Gaussian or Laplacian, columns scaled or not."""
     kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
 
     def make(size: float) -> Kernel:
@@ -257,7 +257,7 @@ def fit_isotropic(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> C
 
 
 def fit_scaled(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
-    """Fourier features with learned scales, of columns or of principal components."""
+    """Fit Fourier features with learned lengthscales of columns or of principal components."""
     kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
     if known.common_unit is not None:
         kind = kind._replace(name=kind.name + " of principal components")
@@ -266,7 +266,7 @@ def fit_scaled(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> Cand
 
 
 def fit_hybrid(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
-    """Bins and Fourier features side by side, each in its metrics.
+    """Fit bins and Fourier features side by side, each with their own metrics.
 
     A trial with few grids tells the ridge penalties of both, by some of the rows where they are many.
     """
@@ -298,19 +298,19 @@ def _bins_apply(so_far: Race, known: LearnedMetrics) -> bool:
 
 
 def _scaled_bins_apply(so_far: Race, known: LearnedMetrics) -> bool:
-    """Unless they are to have a linear map."""
+    """Not if a linear map was requested and learned."""
     asked = so_far.problem.space.metric == "full" and known.mapped is not None
     return not asked and _bins_apply(so_far, known)
 
 
 def _fourier_applies(so_far: Race, known: LearnedMetrics) -> bool:
-    """With time left where there are bins too."""
+    """If bins apply too, only while enough time is left."""
     wanted = so_far.problem.space.features in ("auto", "fourier")
     return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
 
 
 def _hybrid_applies(so_far: Race, known: LearnedMetrics) -> bool:
-    """Where it was asked for; or of few rows, with time left, if for classes neither part is clearly behind."""
+    """If requested; or for few rows with time left, and for classes if neither part alone is clearly worse."""
     problem = so_far.problem
     if problem.space.features == "hybrid":
         return True
@@ -361,13 +361,13 @@ HYBRID = CandidateKind("Fourier features and random binning", 4, _hybrid_applies
 
 
 def candidates(so_far: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
-    """Those that apply, in two rounds for classes: bins beside Fourier features come second, by how these compare."""
+    """Candidates that apply, in two rounds for classes, whose hybrid depends on how the first round compares."""
     for some in [CANDIDATES, (HYBRID,)] if so_far.validator.classes else [(HYBRID, *CANDIDATES)]:
         yield [kind for kind in some if kind.applies(so_far, known)]
 
 
 def features_that_pay(so_far: Race, entry: CandidateResult) -> int:
-    """Fourier features of the model: twice as many where doubling them paid, or more: for images, thousands of them.
+    """Number of Fourier features of the final model: two or four times as many if doubling them paid.
 
     A time limit makes them fewer, but not fewer than 512.
     """

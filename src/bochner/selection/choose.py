@@ -54,7 +54,7 @@ SECOND_START = "bins, second start"
 
 @dataclass(frozen=True)
 class Model:
-    """The model that was chosen, which can be fitted on any rows.
+    """The selected model, which can be fitted on any rows.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Model:
 
 @dataclass(frozen=True)
 class ValidationOutcome:
-    """What the rows held out tell beside the model, for its last fit on all rows.
+    """Split and losses of the validation rows, for the final fit on all rows.
 
     Losses are a function of predictions of these rows, of shape (K, m).
     """
@@ -91,7 +91,7 @@ class ValidationOutcome:
 
 
 class Choice(NamedTuple):
-    """A model, what the rows held out tell beside it, and predictions of few rows by choices without them, if any."""
+    """The selected model, its validation, and cross-validated predictions if there are few rows."""
 
     model: Model
     outcome: ValidationOutcome | None = None
@@ -99,7 +99,7 @@ class Choice(NamedTuple):
 
 
 def choose(problem: Problem) -> Choice:
-    """Choose a model."""
+    """Select a model."""
     so_far, space = Race(problem), problem.space
     sample = learning_sample(problem.validator.fitted, problem.seed)
     common_unit = _common_unit(so_far)
@@ -128,7 +128,7 @@ def choose(problem: Problem) -> Choice:
 
 
 def _common_unit(so_far: Race) -> Stationary | None:
-    """The isotropic kernel of many columns that had better keep their common unit, as pixels; else None."""
+    """The isotropic kernel if many columns, such as pixels, had better keep their common unit; else None."""
     problem = so_far.problem
     wide = problem.n_columns > POLICY.wide and not problem.sparse and problem.column_units is not None
     if not wide or problem.space.metric != "auto":
@@ -173,7 +173,7 @@ def _fourier_task(problem: Problem, sample: Block, plan: Schedule, common_unit: 
 
 
 def _limited(plan: Schedule, problem: Problem, n_tasks: int) -> Schedule:
-    """A schedule within a share of the time left, for lessons that are learned side by side."""
+    """The schedule limited to a share of the time left, for tasks that run in parallel."""
     if problem.budget.limit is None:
         return plan
     rounds = -(-n_tasks // n_threads())
@@ -193,7 +193,7 @@ def _known(
     learned: Mapping[str, LearnedMetric],
     common_unit: Stationary | None,
 ) -> LearnedMetrics:
-    """The metrics, those for bins in their best sizes, and the number of grids; lessons that are left are learned."""
+    """Search the sizes of metrics for bins, learn the remaining metrics, and choose the number of grids."""
     problem = so_far.problem
     binned, later = [name for name in tasks if name != "fourier"], [name for name in tasks if name not in learned]
     work: list[Callable[[], Any]] = [partial(search_size, problem, learned[name]) for name in binned]
@@ -216,13 +216,13 @@ def _known(
 
 
 def _halves_apply(problem: Problem) -> bool:
-    """Whether random halves of the columns are tried: of many rows and some columns, and no linear map asked for."""
+    """Whether random halves of the columns are tried: many rows, several columns, no linear map requested."""
     many = problem.n_columns >= POLICY.fewest_halved and problem.n_rows >= POLICY.rows_for_full_learning
     return many and not problem.is_large and problem.space.features != "hybrid" and problem.space.metric != "full"
 
 
 def _unvalidated(so_far: Race, known: LearnedMetrics) -> Model:
-    """Bins without a comparison, which would take as long as the fit itself."""
+    """Bins without a comparison, because validation would take as long as the fit itself."""
     reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
     report, problem, best = (
         so_far.report("random binning, learned lengthscales", reason),
@@ -234,7 +234,7 @@ def _unvalidated(so_far: Race, known: LearnedMetrics) -> Model:
 
 
 def _solved_directly(so_far: Race, entry: CandidateResult, report: Report) -> Model:
-    """Fourier features, as many as pay."""
+    """A model of Fourier features, as many as pay."""
     per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
     features = concatenate(entry.of_size(features_that_pay(so_far, entry)))
     return Model(clone(features), None, report, per_weight)
@@ -249,7 +249,7 @@ def _iterated(so_far: Race, known: LearnedMetrics, entry: CandidateResult, repor
 
 
 def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]) -> str | None:
-    """Why no metric of the chosen map has a linear map, if that is so."""
+    """Reason why the selected map has no linear map; None if it has one."""
     parts = [leaf for leaf in leaves(model.features) if leaf.metrics]
     if any(metric.linear_.size for part in parts for metric in part.metrics):
         return None

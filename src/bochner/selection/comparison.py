@@ -24,7 +24,7 @@ Sizes = Sequence[tuple[float, float]]
 
 
 def concatenate(maps: Maps) -> FeatureMap:
-    """One map of several side by side."""
+    """Combine several maps side by side into one."""
     if len(maps) == 1:
         return maps[0][1]
     return ConcatenatedFeatures([part for _, part in maps], [weight for weight, _ in maps])
@@ -63,12 +63,12 @@ class CandidateResult:
 
     @property
     def has_bins(self) -> bool:
-        """Whether there are bins in it, and so a solution by iterations."""
+        """Whether it has bins, and so was solved by iterations."""
         return self.trial.n_iter > 0
 
     @property
     def losses(self) -> NDArray:
-        """Of the validation rows, as they are expected at the final size."""
+        """Losses of the validation rows, as expected at the final size."""
         return self.trial.losses - self.gain
 
 
@@ -83,18 +83,18 @@ class Race:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Note the seconds of a stage."""
+        """Record the seconds of a stage."""
         start = self.problem.budget.elapsed
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + self.problem.budget.elapsed - start
 
     def note_sizes(self, name: str, sizes: Sizes) -> None:
-        """Note the sizes that were tried for something, and their losses."""
+        """Record sizes that were tried, and their losses."""
         self.sizes += [(name, *one) for one in sizes]
 
     @cached_property
     def screened(self) -> Validator:
-        """The trials of dense features: on 50,000 rows at most, fewer where a time limit asks for that."""
+        """The validator of dense features, with at most 50,000 training rows, fewer under a time limit."""
         least, most = POLICY.screened_rows
         if self.problem.budget.limit is not None:
             most = int(np.clip(POLICY.screened_rate * self.problem.budget.left, least, most))
@@ -118,7 +118,7 @@ class Race:
             self.entries[k] = entry
 
     def _left(self) -> list[int]:
-        """Numbers of the entries that may still win: what is preferred to the best one has more patience."""
+        """Indices of candidates that may still win; preferred ones may be further behind."""
         best = min(self.entries, key=self.loss)
         kept = [POLICY.hopeless if self._preferred(entry, best) else POLICY.clear for entry in self.entries]
         return [k for k, entry in enumerate(self.entries) if entry is best or not self.better(best, entry, kept[k])]
@@ -142,7 +142,7 @@ class Race:
         return min(max(enough, entry.size, POLICY.final_grids[0]), n_grids)
 
     def decide(self) -> tuple[CandidateResult, str]:
-        """The least loss, but of several that are as good within the noise the one that is preferred; and why.
+        """The candidate of lowest loss, or a preferred one within the noise of it; and the reason.
 
         Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
         """
@@ -165,7 +165,7 @@ class Race:
         return self.validator.average(gain) > clear * self.validator.standard_error(gain)
 
     def report(self, chosen: str, reason: str) -> Report:
-        """What was tried, and why the choice fell as it did."""
+        """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
         candidates = [
             Candidate(

@@ -51,7 +51,7 @@ HIGHEST_SCORE = 2.0  # beyond which a score says no more, as in the link of the 
 
 
 class KernelScores:
-    """Scores of kernels on a sample of encoded rows, each computed once: leave-one-out, or of rows held out for bins.
+    """Scores of kernels on a sample of encoded rows: leave-one-out errors, or held-out errors of bins.
 
     Where alphas are given, they are scaled as the sum of squares is by the sampling, so that they mean the same.
     """
@@ -98,7 +98,7 @@ class KernelScores:
         return kernel_at(name, lengths, self.spread, power)
 
     def search(self, name: str, lengths: NDArray, powers: Sequence[float]) -> float:
-        """The power to which the walk from the best of some leads."""
+        """Walk downhill from the best of some powers."""
         start = powers[self.best([self.kernel(name, lengths, power) for power in powers])]
         self.best([self.kernel(name, lengths, start + way) for way in (0, 1, -1)])  # side by side
 
@@ -158,14 +158,14 @@ def choose_kernel(
 
 
 def kernel_at(name: str, lengths: NDArray, spread: NDArray, power: float) -> Stationary:
-    """Kernel of columns of given deviations over `lengths`, its lengthscale 1.5^power times their spread."""
+    """Kernel of columns divided by `lengths`, with a lengthscale of 1.5^power times their spread."""
     spread = spread / lengths
     scale = float(spread.sum() / 2 if name in SEPARABLE else np.linalg.norm(spread)) * POLICY.step**power
     return NAMED[name](scale * lengths if np.ptp(lengths) else scale * float(lengths[0]))
 
 
 def common_unit_lengths(column_units: NDArray, spread: NDArray) -> NDArray:
-    """Lengthscales, up to a factor, of encoded columns that are to keep their common unit.
+    """Relative lengthscales that keep the common unit of the encoded columns.
 
     Columns of less than 1e-100 of the largest deviation of those that vary count as if they had that much, which is
     nothing. Those that do not vary in the rows at hand may in others, and are of no larger deviation than these.
@@ -183,7 +183,7 @@ def deviations(X: Any, weight: NDArray) -> NDArray:
 
 
 class FewRows(NamedTuple):
-    """A kernel of the encoded columns, the ridge penalty for a unit of weight, and how they were chosen.
+    """The kernel and the ridge penalty for a unit of weight, selected for few rows, with the report.
 
     Predictions are for the distinct rows, by machines without each and choices without its tenth of the rows.
     """
@@ -311,7 +311,7 @@ def choose_for_few(
 
 
 def _distinct(source: ArraySource) -> Block | None:
-    """Equal rows as one, dense; None where there are too many or too few, or nothing to tell apart."""
+    """Distinct dense rows; None if there are too many or too few of them, or only one class."""
     if source.n_rows > POLICY.few_rows * 100:  # repeats of few rows, so many times, are looked for no more
         return None
     X, y, weight = source.take(np.flatnonzero(source.weights)).distinct().whole()
@@ -321,7 +321,7 @@ def _distinct(source: ArraySource) -> Block | None:
 
 
 def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
-    """The best of lengthscales afar, then of their neighbours, and the mean of what is near it."""
+    """Search lengthscales on a coarse grid, then their neighbours, and average around the best."""
     tried: dict[tuple[str, float], LengthscaleTrial] = {}
 
     def best(places: Sequence[tuple[str, float]]) -> tuple[str, float]:
@@ -351,7 +351,7 @@ def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
 
 
 def _cross_chosen(trials: Sequence[LengthscaleTrial], rows: Block) -> HeldOutPredictions:
-    """Leave-one-out scores of each row by the machine that the rows outside of its fold would choose.
+    """Leave-one-out scores of each row by the machine selected without its fold.
 
     By the machine that was chosen with a row, its score is too good: of 30 rows of three classes, sets that should hold
     80 % held 78, of choices without them 80.
@@ -368,13 +368,13 @@ def _cross_chosen(trials: Sequence[LengthscaleTrial], rows: Block) -> HeldOutPre
 
 
 def _alike(spread: NDArray) -> bool:
-    """Whether so many columns count in their common unit that they seem to be of a kind."""
+    """Whether many columns matter in their common unit, as if they were of one kind."""
     squares = np.square(spread[spread > 0] / spread.max())
     return bool(squares.sum() ** 2 > POLICY.few_alike * len(squares) * np.square(squares).sum())
 
 
 def _clearly_better(one: LengthscaleTrial, other: LengthscaleTrial, weight: NDArray) -> bool:
-    """Whether the losses of one are less than those of the other by so many standard errors of the difference."""
+    """Whether one has lower losses than the other by several standard errors of the difference."""
     gain, noise = mean_and_error(other.best - one.best, weight)
     return gain > POLICY.few_clear * noise
 
@@ -421,7 +421,7 @@ def class_shares(targets: NDArray, doubt: float = 0.0) -> NDArray[np.float64]:
 
 
 def _report(trials: list[LengthscaleTrial], chosen: str, weight: NDArray, clock: Budget) -> Report:
-    """The least loss of each way to scale the columns."""
+    """Report of the lowest loss of each way to scale the columns."""
     share, candidates = weight / weight.sum(), []
     names = list(dict.fromkeys(trial.way for trial in trials))
     for name in names:

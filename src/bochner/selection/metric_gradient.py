@@ -26,7 +26,7 @@ SINGLE_NOISE = 1e-2  # ridge penalty, of whose matrix the factors in single prec
 
 
 class Minibatch(NamedTuple):
-    """Rows of a block, and what is known of their columns.
+    """The rows of a block, and the kinds of their columns.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class BlockGradient(NamedTuple):
 
 
 class Workspace:
-    """Arrays of a block, taken once: to have fresh ones from the system in every step would cost as much as the work.
+    """Arrays of a block, allocated once: fresh ones in every step would cost as much as the work.
 
     Parameters
     ----------

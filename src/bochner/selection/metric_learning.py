@@ -197,7 +197,7 @@ class MinibatchSampler:
         self._distances = np.empty(len(rows), rows.dtype)
 
     def draw(self, kind: str, scales: NDArray) -> Minibatch:
-        """A block.
+        """Draw a block.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
 
 
 class EarlyStopping:
-    """The steps of a descent: how many there are, and how long each may be.
+    """Number and lengths of gradient steps, with early stopping.
 
     They have their full length until the losses of the blocks no longer fall, half of the most steps or of the most
     seconds at most; in as many steps more the length falls to zero. Losses are compared in windows, which have blocks
@@ -286,7 +286,7 @@ class EarlyStopping:
                 self.turn, self.end = done, 2 * done
 
     def note(self, loss: float) -> None:
-        """Note the loss of a block."""
+        """Record the loss of a block."""
         self.losses.append(loss)
 
     def _is_late(self, done: int) -> bool:
@@ -420,7 +420,7 @@ MOST_CLASSES = 100
 
 
 class LearnedMetric(NamedTuple):
-    """A metric, and what is known beside it.
+    """A learned metric, with its sizes.
 
     Sizes are logarithms of the factors on the coordinates that suit each kind of blocks; a linear map may mix the first
     `n_mixed` coordinates.
@@ -433,7 +433,7 @@ class LearnedMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricTask:
-    """What metric is to be learned, and from which rows.
+    """A metric to learn, and the rows to learn it from.
 
     Attributes
     ----------
@@ -463,7 +463,7 @@ class MetricTask:
 
 
 def schedule(n_rows: int) -> Schedule:
-    """How long to learn from rows out of `n_rows`: longer where there are more, but on near ones where many."""
+    """Schedule for a table of `n_rows` rows: longer for more rows, on nearby rows if there are many."""
     if n_rows > POLICY.rows_for_bins_alone:
         return Schedule(120, 512, ("wide", "near"))
     if n_rows >= POLICY.rows_for_shorter_learning:
@@ -474,7 +474,7 @@ def schedule(n_rows: int) -> Schedule:
 
 
 def map_schedule(plan: Schedule) -> Schedule:
-    """The same for a linear map on top."""
+    """The schedule of a linear map on top."""
     return replace(plan, steps=POLICY.map_steps)
 
 

@@ -12,7 +12,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Policy:
-    """What is tried, and how long, in one place; pairs are the least and the most."""
+    """Tuned constants of model selection; pairs are the least and the most."""
 
     # Validation rows.
     fewest_rows: int = 200  # distinct ones, without which nothing is learned that was not asked for

@@ -17,7 +17,7 @@ from bochner.selection.validation import Validator
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What the user leaves open, and what not.
+    """What the parameters leave open, and what they fix.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Problem:
 
     @property
     def n_rows(self) -> int:
-        """All rows, also those that are not at hand."""
+        """Number of all rows, also those that are not in memory."""
         return max(self.split.n_rows, self.space.n_rows)
 
     @property
@@ -83,7 +83,7 @@ class Problem:
 
     @property
     def is_large(self) -> bool:
-        """Whether there are so many rows that a fit takes longer than all choices should."""
+        """Whether there are so many rows that a full comparison of candidates would take too long."""
         return self.n_rows > POLICY.rows_for_bins_alone
 
     @property

@@ -60,18 +60,18 @@ def mean_and_error(losses: NDArray, weight: NDArray) -> tuple[float, float]:
 
 
 def never(least: NDArray) -> bool:
-    """Whether nothing is gained, for those who do not ask."""
+    """Never stop early."""
     return False
 
 
 def stalls(least: NDArray) -> bool:
-    """Whether the last few iterations together brought nothing worthwhile."""
+    """Whether the loss fell too little over the last few iterations."""
     n = POLICY.patience
     return len(least) > n and bool(least[-1 - n] - least[-1] <= POLICY.worthwhile * least[-1])
 
 
 def stalls_for_long(least: NDArray) -> bool:
-    """Whether none of the last few iterations brought anything worthwhile, and one more did not."""
+    """Whether the loss fell too little in each of the last few iterations and one more."""
     last = least[-2 - POLICY.patience :]
     enough = len(last) == 2 + POLICY.patience
     return enough and bool((last[1:] >= last[:-1] * (1 - POLICY.worthwhile)).all())
@@ -349,7 +349,7 @@ class HeldOutPredictions(NamedTuple):
 
 
 class HeldOutRun(NamedTuple):
-    """What a run without the rows held out found.
+    """Result of a run without the held-out rows.
 
     Attributes
     ----------

@@ -124,13 +124,13 @@ def _stored_problem(
 
 
 def _goes_on(problem: RidgeProblem) -> bool:
-    """Whether conjugate gradients go on with all rows from where they stopped without the validation rows."""
+    """Whether conjugate gradients continue on all rows from the solution without the validation rows."""
     stopping = problem.stopping
     return isinstance(stopping, ValidationOutcome) or (isinstance(stopping, Iterations) and stopping.then_half)
 
 
 def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | None, NDArray[np.intp]]:
-    """Take equal rows of bins as one, where that saves much.
+    """Merge equal rows of bins, if that saves much.
 
     =====================  ===========================================  =========================
     stopping               validation rows                              equal rows that become one
@@ -173,7 +173,7 @@ def _penalty(ridge: IterativeRidge, held_out: HeldOut | None, problem: RidgeProb
 
 
 def _by_leverage(ridge: IterativeRidge, penalty: Penalty, problem: RidgeProblem) -> bool:
-    """Whether the preconditioner of a single dense map had better have rows drawn by their leverage."""
+    """Whether rows of the preconditioner are better drawn by their leverage."""
     if not ridge.is_dense or len(ridge.maps) > 1 or not isinstance(ridge.blocks, list):
         return False
     source, selected = ridge.design.source, problem.penalty_selected or problem.is_open
@@ -218,7 +218,7 @@ def stop_of(problem: RidgeProblem, held_out: HeldOut | None, penalty: NDArray) -
 
 
 def _half_as_many(run: HeldOutRun) -> Stop:
-    """Go on from a run without the validation rows: with them half as many iterations suffice."""
+    """Continue from a run without the validation rows, with half as many iterations."""
     return Stop(0.0, -(-run.n_done // 2), run, run.coef)
 
 
@@ -239,7 +239,7 @@ def calibrate_iteratively(
     folds: list[NDArray[np.bool_]],
     run: HeldOutRun | None,
 ) -> CalibrationRows:
-    """Predict observations by machines without their fold: those that calibrate, and others to learn a scale from.
+    """Out-of-sample predictions of calibration rows, and of rows from which the error scale is learned.
 
     Where one fold calibrates, intervals are about the machine without it.
 
@@ -346,7 +346,7 @@ def go_on(design: Design, problem: RidgeProblem, start: NDArray, keep: Keep) -> 
 
 
 def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, stop: Stop, keep: Keep) -> RidgeSolution:
-    """Conjugate gradients, the state of which is kept, from where they start."""
+    """Run conjugate gradients from a start, with checkpoints."""
     assert stop.start is not None
     with keep(digest_of(stop.start.T)) as keeper:
         penalty = np.full(len(ridge.maps), alpha)

@@ -120,7 +120,7 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
 
 
 def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows: CalibrationRows) -> CalibrationRows:
-    """Predict rows that calibrate, left out one by one, and others that a scale may be learned from.
+    """Leave-one-out predictions of calibration rows, and of rows from which the error scale is learned.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def calibrate_directly(design: Design, factor: FeatureFactor, alpha: float, rows
 
 
 def _nearly_left_out(design: Design, factor: FeatureFactor, alpha: float, rng: np.random.Generator) -> NDArray:
-    """Errors of some of the rows, shape (m, K), over one less an estimate of their leverage."""
+    """Approximate leave-one-out errors of some rows, shape (m, K), by estimated leverages."""
     weight, D = design.source.weights, len(factor.feature_mean)
     normal = rng.standard_normal((len(weight), SKETCH)) / np.sqrt(weight)[:, np.newaxis]
     drawn = _cross(design, factor, normal) * np.sqrt(factor.weight / weight.sum())

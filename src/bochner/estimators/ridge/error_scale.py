@@ -37,7 +37,7 @@ FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows that have weight, copies as one.
+    """Rows of positive weight, with copies merged.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def observation_hashes(inputs: NDArray[np.uint64], targets: NDArray) -> NDArray[
 
 
 def _equal_by_chance(distinct: ArraySource) -> bool:
-    """Whether rows may be equal by chance, for each column and target of distinct ones has few values.
+    """Whether rows may be equal by chance, because each column and target has few values.
 
     With a column of continuous values, or such targets, equal rows are copies.
     """
@@ -102,7 +102,7 @@ def _equal_by_chance(distinct: ArraySource) -> bool:
 
 
 def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
-    """For each row the number of its like among the distinct rows that have weight; shape (n,), 0 without weight."""
+    """Index of each row among the distinct rows of positive weight, shape (n,); 0 without weight."""
     counted = np.flatnonzero(source.weights)
     some = source.take(counted)
     some = ArraySource(*some.whole(), content=some.content)
@@ -113,7 +113,7 @@ def distinct_numbers(source: ArraySource) -> NDArray[np.intp]:
 
 
 def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budget) -> FeatureMap:
-    """Choose and draw the map.
+    """Select and draw the map of the error scale.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class CalibrationRows:
 def fit_error_scale(
     rows: CalibrationRows, column_groups: NDArray, budget: Budget, features: FeatureMap | None = None
 ) -> ErrorScale:
-    """Learn the scale from errors of rows that do not calibrate, if they are not too few, and score those that do.
+    """Learn the error scale from rows that do not calibrate, if there are enough, and score those that do.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ SCORED_ROWS = 4096  # whose leave-one-out errors choose the ridge penalty
 
 
 class Iterations(NamedTuple):
-    """Stop as an earlier fit of the same model did.
+    """Stop after as many iterations as an earlier fit of the same model.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ Stopping: TypeAlias = ValidationOutcome | Iterations | None
 
 
 class Needs(NamedTuple):
-    """What is wanted beside the coefficients.
+    """What is wanted in addition to the coefficients.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Needs(NamedTuple):
 
 @dataclass(frozen=True)
 class RidgeProblem:
-    """What is to be solved for the rows of a design.
+    """A ridge regression on the rows of a design.
 
     Attributes
     ----------
