@@ -245,21 +245,21 @@ class TestRace:
 def test_there_are_six_candidates():
     found = set()
     for classes, budget in ((True, None), (False, None)):
-        so_far = Race(problem_of(classes, budget))
+        race = Race(problem_of(classes, budget))
         known = LearnedMetrics({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
-        found |= {one.name for some in candidates(so_far, known) for one in some}
+        found |= {one.name for some in candidates(race, known) for one in some}
     assert len(found) == 6
 
 
 @pytest.mark.parametrize(("dense", "applies"), [(1.01, True), (2.0, False)])
 def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     """Where neither part is clearly behind."""
-    so_far = Race(problem_of(classes=True))
+    race = Race(problem_of(classes=True))
     known = LearnedMetrics({"fourier": None}, ["scaled"], None, None, None, 50)
-    rounds = candidates(so_far, known)
+    rounds = candidates(race, known)
     assert HYBRID not in next(rounds)
-    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(so_far.validator.weight_out))
-    so_far.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(race.validator.weight_out))
+    race.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
     assert next(rounds) == [HYBRID] * applies
 
 

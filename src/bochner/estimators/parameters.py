@@ -59,15 +59,8 @@ class Given:
         return isinstance(self.alpha, str) and self.alpha in CRITERIA
 
 
-class Conflict(NamedTuple):
-    """The parameter that is at fault, and a message that says what to do."""
-
-    parameter: str
-    message: str
-
-
-def conflict(given: Given) -> Conflict | None:
-    """Return the first conflict of the parameters that are given, None where they go together."""
+def conflict(given: Given) -> Rule | None:
+    """The first rule that the given parameters break, its message as the user writes them; None if there is none."""
     found = next((rule for rule in RULES if rule.excludes(given)), None)
 
     def written(part: re.Match[str]) -> str:
@@ -76,7 +69,7 @@ def conflict(given: Given) -> Conflict | None:
             return f"auto, {', '.join(most)} or {last}"
         return given.write(part[1], part[2] or None)
 
-    return None if found is None else Conflict(found.parameter, re.sub(r"\{(\w+):?(\w*)\}", written, found.message))
+    return None if found is None else found._replace(message=re.sub(r"\{(\w+):?(\w*)\}", written, found.message))
 
 
 class Rule(NamedTuple):

@@ -182,10 +182,10 @@ def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
 
 
 def fit_bins(
-    parts: Callable[[LearnedMetrics], list[SizedMetric]], kind: CandidateKind, so_far: Race, known: LearnedMetrics
+    parts: Callable[[LearnedMetrics], list[SizedMetric]], kind: CandidateKind, race: Race, known: LearnedMetrics
 ) -> CandidateResult:
     """Fit bins whose grids are divided among some of the metrics."""
-    problem, validator, metrics = so_far.problem, so_far.validator, parts(known)
+    problem, validator, metrics = race.problem, race.validator, parts(known)
     of_size = partial(grids, metrics, seed=problem.seed + 1)
 
     def fit(n_grids: int) -> CandidateResult:
@@ -214,13 +214,13 @@ def n_features(problem: Problem) -> int:
 
 
 def fit_fourier(
-    kind: CandidateKind, so_far: Race, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
+    kind: CandidateKind, race: Race, metric: Metric | None, make: Callable[[float], Kernel], starts: list[float]
 ) -> CandidateResult:
     """Fit Fourier features of a metric, or of the encoded columns, at the best lengthscale.
 
     Around the best of the sizes to start with it is looked for by fits with few features.
     """
-    problem, D, shares = so_far.problem, n_features(so_far.problem), np.array(POLICY.shares)
+    problem, D, shares = race.problem, n_features(race.problem), np.array(POLICY.shares)
     few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
 
     def fit(size: float, n_components: int, shares: NDArray) -> CandidateResult:
@@ -229,13 +229,13 @@ def fit_fourier(
             return [(1.0, features if metric is None else MetricFeatures(metric, features))]
 
         features = concatenate(of_size(n_components)).draw(problem.n_columns)
-        trial = so_far.screened.solve(features, shares, problem.alphas)
+        trial = race.screened.solve(features, shares, problem.alphas)
         return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
 
     tried = Tried(lambda size: fit(size, few, shares))
 
     def loss(size: float) -> float:
-        return so_far.loss(tried[size])
+        return race.loss(tried[size])
 
     best = start = min(starts, key=loss)
     if problem.budget.has(POLICY.hasty_share):
@@ -246,31 +246,31 @@ def fit_fourier(
     return entry if few == more else replace(entry, larger=larger)
 
 
-def fit_isotropic(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
+def fit_isotropic(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
     """Fit Fourier features with one lengthscale: Gaussian or Laplacian, columns scaled or not."""
-    kernel = isotropic(so_far.problem) if known.common_unit is None else known.common_unit
+    kernel = isotropic(race.problem) if known.common_unit is None else known.common_unit
 
     def make(size: float) -> Kernel:
         return clone(kernel).set_params(lengthscale=np.asarray(kernel.lengthscale) * size)
 
-    return fit_fourier(kind, so_far, None, make, [1.0])
+    return fit_fourier(kind, race, None, make, [1.0])
 
 
-def fit_scaled(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
+def fit_scaled(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
     """Fit Fourier features with learned lengthscales of columns or of principal components."""
-    kernel, learned = so_far.problem.space.kernel, known.metrics["fourier"]
+    kernel, learned = race.problem.space.kernel, known.metrics["fourier"]
     if known.common_unit is not None:
         kind = kind._replace(name=kind.name + " of principal components")
     starts = list(dict.fromkeys(np.exp(-np.round(learned.sizes, 1)).tolist()))
-    return fit_fourier(kind, so_far, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], starts)
+    return fit_fourier(kind, race, learned.metric, Gaussian if kernel == "auto" else NAMED[kernel], starts)
 
 
-def fit_hybrid(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> CandidateResult:
+def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
     """Fit bins and Fourier features side by side, each with their own metrics.
 
     A trial with few grids tells the ridge penalties of both, by some of the rows where they are many.
     """
-    problem, validator, learned = so_far.problem, so_far.validator, known.metrics["fourier"]
+    problem, validator, learned = race.problem, race.validator, known.metrics["fourier"]
     given, kernel = problem.space.n_components, Gaussian(float(np.exp(-learned.sizes[0])))
 
     def fit(D: int, n_grids: int, validator: Validator, penalties: NDArray) -> CandidateResult:
@@ -293,55 +293,55 @@ def fit_hybrid(kind: CandidateKind, so_far: Race, known: LearnedMetrics) -> Cand
     return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
 
 
-def _bins_apply(so_far: Race, known: LearnedMetrics) -> bool:
-    return so_far.problem.space.features != "hybrid" and bool(known.scaled)
+def _bins_apply(race: Race, known: LearnedMetrics) -> bool:
+    return race.problem.space.features != "hybrid" and bool(known.scaled)
 
 
-def _scaled_bins_apply(so_far: Race, known: LearnedMetrics) -> bool:
+def _scaled_bins_apply(race: Race, known: LearnedMetrics) -> bool:
     """Not if a linear map was requested and learned."""
-    asked = so_far.problem.space.metric == "full" and known.mapped is not None
-    return not asked and _bins_apply(so_far, known)
+    asked = race.problem.space.metric == "full" and known.mapped is not None
+    return not asked and _bins_apply(race, known)
 
 
-def _fourier_applies(so_far: Race, known: LearnedMetrics) -> bool:
+def _fourier_applies(race: Race, known: LearnedMetrics) -> bool:
     """If bins apply too, only while enough time is left."""
-    wanted = so_far.problem.space.features in ("auto", "fourier")
-    return wanted and (not known.bins or so_far.problem.budget.has(POLICY.patient_share))
+    wanted = race.problem.space.features in ("auto", "fourier")
+    return wanted and (not known.bins or race.problem.budget.has(POLICY.patient_share))
 
 
-def _hybrid_applies(so_far: Race, known: LearnedMetrics) -> bool:
+def _hybrid_applies(race: Race, known: LearnedMetrics) -> bool:
     """If requested; or for few rows with time left, and for classes if neither part alone is clearly worse."""
-    problem = so_far.problem
+    problem = race.problem
     if problem.space.features == "hybrid":
         return True
     both = bool(known.bins) and "fourier" in known.metrics
     wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
-    if not wanted or not problem.budget.has(POLICY.patient_share) or not so_far.validator.classes:
+    if not wanted or not problem.budget.has(POLICY.patient_share) or not race.validator.classes:
         return wanted and problem.budget.has(POLICY.patient_share)
-    groups = [[one for one in so_far.entries if one.has_bins == binned] for binned in (False, True)]
+    groups = [[one for one in race.entries if one.has_bins == binned] for binned in (False, True)]
     if not all(groups):
         return False
-    one, other = (min(group, key=so_far.loss) for group in groups)
-    return not (so_far.better(one, other, POLICY.clear) or so_far.better(other, one, POLICY.clear))
+    one, other = (min(group, key=race.loss) for group in groups)
+    return not (race.better(one, other, POLICY.clear) or race.better(other, one, POLICY.clear))
 
 
 CANDIDATES = (
     CandidateKind(
         "Fourier features, learned lengthscales",
         1,
-        lambda so_far, known: "fourier" in known.metrics and _fourier_applies(so_far, known),
+        lambda race, known: "fourier" in known.metrics and _fourier_applies(race, known),
         fit_scaled,
     ),
     CandidateKind(
         "Fourier features, one lengthscale",
         0,
-        lambda so_far, known: so_far.problem.space.metric == "auto" and _fourier_applies(so_far, known),
+        lambda race, known: race.problem.space.metric == "auto" and _fourier_applies(race, known),
         fit_isotropic,
     ),
     CandidateKind(
         "random binning, learned lengthscales and linear map",
         3,
-        lambda so_far, known: known.mapped is not None and _bins_apply(so_far, known),
+        lambda race, known: known.mapped is not None and _bins_apply(race, known),
         partial(fit_bins, lambda known: known.bins),
     ),
     CandidateKind(
@@ -353,30 +353,30 @@ CANDIDATES = (
     CandidateKind(
         "random binning, random halves of the columns",
         2,
-        lambda so_far, known: known.halves is not None and _bins_apply(so_far, known),
+        lambda race, known: known.halves is not None and _bins_apply(race, known),
         partial(fit_bins, lambda known: [known.halves] if known.halves else []),
     ),
 )
 HYBRID = CandidateKind("Fourier features and random binning", 4, _hybrid_applies, fit_hybrid)
 
 
-def candidates(so_far: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
+def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
     """Candidates that apply, in two rounds for classes, whose hybrid depends on how the first round compares."""
-    for some in [CANDIDATES, (HYBRID,)] if so_far.validator.classes else [(HYBRID, *CANDIDATES)]:
-        yield [kind for kind in some if kind.applies(so_far, known)]
+    for some in [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]:
+        yield [kind for kind in some if kind.applies(race, known)]
 
 
-def features_that_pay(so_far: Race, entry: CandidateResult) -> int:
+def features_that_pay(race: Race, entry: CandidateResult) -> int:
     """Number of Fourier features of the final model: two or four times as many if doubling them paid.
 
     A time limit makes them fewer, but not fewer than 512.
     """
-    problem, validator, D = so_far.problem, so_far.screened, n_features(so_far.problem)
+    problem, validator, D = race.problem, race.screened, n_features(race.problem)
     if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
         return D
     half = concatenate(entry.of_size(max(entry.size // 2, 1))).draw(problem.n_columns)
     trial = validator.solve(half, entry.trial.share * np.array(POLICY.around), None)
-    before, after = validator.average(trial.losses), so_far.loss(entry)
+    before, after = validator.average(trial.losses), race.loss(entry)
     unnoticed = POLICY.unnoticed * validator.standard_error(entry.losses)
     if (before - after) / 2 < unnoticed:  # errors fall as one over the size
         return entry.size

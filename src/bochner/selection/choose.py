@@ -100,40 +100,40 @@ class Choice(NamedTuple):
 
 def choose(problem: Problem) -> Choice:
     """Select a model."""
-    so_far, space = Race(problem), problem.space
+    race, space = Race(problem), problem.space
     sample = learning_sample(problem.validator.fitted, problem.seed)
-    common_unit = _common_unit(so_far)
+    common_unit = _common_unit(race)
     tasks = _metric_tasks(problem, sample, common_unit)
-    with so_far.stage("metric"):
+    with race.stage("metric"):
         first = list(tasks)[:2]
         metrics = dict(zip(first, in_threads(learn, [tasks[name] for name in first]), strict=True))
-        known = _known(so_far, sample, tasks, metrics, common_unit)
+        known = _learn_metrics(race, sample, tasks, metrics, common_unit)
     if problem.is_large and known.bins and space.features != "hybrid":
-        model = _unvalidated(so_far, known)
+        model = _without_comparison(race, known)
     else:
-        with so_far.stage("candidates"):
-            for some in candidates(so_far, known):
-                so_far.enter([partial(kind.fit, kind, so_far, known) for kind in some])
+        with race.stage("candidates"):
+            for some in candidates(race, known):
+                race.enter([partial(kind.fit, kind, race, known) for kind in some])
             if problem.budget.has(POLICY.hasty_share):
-                so_far.enlarge(known.n_grids)
-        entry, reason = so_far.decide()
-        report = so_far.report(entry.name, reason)
+                race.enlarge(known.n_grids)
+        entry, reason = race.decide()
+        report = race.report(entry.name, reason)
         if entry.has_bins:
-            model = _iterated(so_far, known, entry, report)
+            model = _iterated(race, known, entry, report)
         else:
-            model = _solved_directly(so_far, entry, report)
+            model = _solved_directly(race, entry, report)
     if space.metric == "full":
         model = replace(model, unmapped=_why_unmapped(problem, model, known.metrics))
     return Choice(model, ValidationOutcome(problem.split, problem.validator.final_losses))
 
 
-def _common_unit(so_far: Race) -> Stationary | None:
+def _common_unit(race: Race) -> Stationary | None:
     """The isotropic kernel if many columns, such as pixels, had better keep their common unit; else None."""
-    problem = so_far.problem
+    problem = race.problem
     wide = problem.n_columns > POLICY.wide and not problem.sparse and problem.column_units is not None
     if not wide or problem.space.metric != "auto":
         return None
-    with so_far.stage("one lengthscale"):
+    with race.stage("one lengthscale"):
         kernel = isotropic(problem)
     return kernel if np.ndim(kernel.lengthscale) else None
 
@@ -186,15 +186,15 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _known(
-    so_far: Race,
+def _learn_metrics(
+    race: Race,
     sample: Block,
     tasks: Mapping[str, MetricTask],
     learned: Mapping[str, LearnedMetric],
     common_unit: Stationary | None,
 ) -> LearnedMetrics:
     """Search the sizes of metrics for bins, learn the remaining metrics, and choose the number of grids."""
-    problem = so_far.problem
+    problem = race.problem
     binned, later = [name for name in tasks if name != "fourier"], [name for name in tasks if name not in learned]
     work: list[Callable[[], Any]] = [partial(search_size, problem, learned[name]) for name in binned]
     found = in_threads(call, work + [partial(learn, tasks[name]) for name in later])
@@ -210,7 +210,7 @@ def _known(
             more["random halves"] = partial(search_size, problem, best[0].learned, best[0].size + 1, 0.5)
     others = dict(zip(more, in_threads(call, list(more.values())), strict=True))
     for name, one in (scaled | others).items():
-        so_far.note_sizes(name, one.tried)
+        race.note_sizes(name, one.tried)
     n_grids = problem.n_grids(best[0].seconds) if best else 0
     return LearnedMetrics(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
 
@@ -221,31 +221,31 @@ def _halves_apply(problem: Problem) -> bool:
     return many and not problem.is_large and problem.space.features != "hybrid" and problem.space.metric != "full"
 
 
-def _unvalidated(so_far: Race, known: LearnedMetrics) -> Model:
+def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
     """Bins without a comparison, because validation would take as long as the fit itself."""
     reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
     report, problem, best = (
-        so_far.report("random binning, learned lengthscales", reason),
-        so_far.problem,
+        race.report("random binning, learned lengthscales", reason),
+        race.problem,
         known.scaled[0],
     )
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 
 
-def _solved_directly(so_far: Race, entry: CandidateResult, report: Report) -> Model:
+def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:
     """A model of Fourier features, as many as pay."""
-    per_weight = float(entry.trial.penalty[0] / so_far.screened.weight.sum())
-    features = concatenate(entry.of_size(features_that_pay(so_far, entry)))
+    per_weight = float(entry.trial.penalty[0] / race.screened.weight.sum())
+    features = concatenate(entry.of_size(features_that_pay(race, entry)))
     return Model(clone(features), None, report, per_weight)
 
 
-def _iterated(so_far: Race, known: LearnedMetrics, entry: CandidateResult, report: Report) -> Model:
+def _iterated(race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report) -> Model:
     """Maps weighted so that one ridge penalty serves all of them, with as many grids as pay."""
-    maps, penalty = entry.of_size(so_far.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
+    maps, penalty = entry.of_size(race.grids_that_pay(entry, known.n_grids)), entry.trial.penalty
     least = penalty.min()
     weighted = [(weight * least / own, part) for (weight, part), own in zip(maps, penalty, strict=True)]
-    return Model(clone(concatenate(weighted)), float(least) * so_far.problem.split.largest_weight, report)
+    return Model(clone(concatenate(weighted)), float(least) * race.problem.split.largest_weight, report)
 
 
 def _why_unmapped(problem: Problem, model: Model, metrics: Mapping[str, LearnedMetric]) -> str | None:

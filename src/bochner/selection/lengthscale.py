@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
-from bochner.engines.local import in_threads
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.nystroem import KernelRows
 from bochner.kernels import Stationary
@@ -43,7 +42,7 @@ from bochner.selection.validation import HeldOut, HeldOutPredictions, alphas_to_
 from bochner.solvers.factors import KernelFactor, factorise, leave_one_out
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.kernel_matrix import centred_kernel
-from bochner.solvers.line_search import choose_alpha, walk_downhill
+from bochner.solvers.line_search import Tried, choose_alpha, walk_downhill
 
 AUTO = ("gaussian", "laplacian")
 SCALED, COMMON_UNIT = "one lengthscale, columns of unit variance", "one lengthscale, columns in their common unit"
@@ -59,19 +58,17 @@ class KernelScores:
     def __init__(
         self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int, binned: bool
     ) -> None:
-        self.score = self._held_out if binned else self._left_out
         sample = source.sample(n_rows, np.random.default_rng(seed))
         self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(source.n_counted, 1)
         sample = sample.distinct()
         X, _, weight = sample.whole()
         self.source = sample.encoded(np.float64)
         self.n_components, self.seed, self.spread = n_components, seed, deviations(X, weight)
-        self.scores: dict[Stationary, float] = {}
+        self.scores: Tried[Stationary, float] = Tried(self._held_out if binned else self._left_out)
 
     def best(self, kernels: Sequence[Stationary]) -> int:
         """Index of the kernel with the least score, the first of several."""
-        fresh = [kernel for kernel in dict.fromkeys(kernels) if kernel not in self.scores]
-        self.scores |= zip(fresh, in_threads(self.score, fresh), strict=True)
+        self.scores.compute(kernels)
         return min(range(len(kernels)), key=lambda i: self.scores[kernels[i]])
 
     def _left_out(self, kernel: Stationary) -> float:
@@ -100,14 +97,8 @@ class KernelScores:
     def search(self, name: str, lengths: NDArray, powers: Sequence[float]) -> float:
         """Walk downhill from the best of some powers."""
         start = powers[self.best([self.kernel(name, lengths, power) for power in powers])]
-        self.best([self.kernel(name, lengths, start + way) for way in (0, 1, -1)])  # side by side
-
-        def loss(power: float) -> float:
-            kernel = self.kernel(name, lengths, power)
-            self.best([kernel])
-            return self.scores[kernel]
-
-        return walk_downhill(loss, start, 1, POLICY.farthest)
+        self.scores.compute(self.kernel(name, lengths, start + way) for way in (0, 1, -1))
+        return walk_downhill(lambda power: self.scores[self.kernel(name, lengths, power)], start, 1, POLICY.farthest)
 
 
 def choose_kernel(
@@ -322,15 +313,13 @@ def _distinct(source: ArraySource) -> Block | None:
 
 def _decide(ways: dict[str, LengthscaleSearch], clock: Budget) -> FewRows:
     """Search lengthscales on a coarse grid, then their neighbours, and average around the best."""
-    tried: dict[tuple[str, float], LengthscaleTrial] = {}
+    tried: Tried[tuple[str, float], LengthscaleTrial] = Tried(lambda place: ways[place[0]].trial(place[1]))
 
     def best(places: Sequence[tuple[str, float]]) -> tuple[str, float]:
-        fresh = [place for place in places if place not in tried]
-        trials = in_threads(lambda place: ways[place[0]].trial(place[1]), fresh)
-        tried.update(zip(fresh, trials, strict=True))
+        tried.compute(places)
         return max(places, key=lambda place: tried[place].log_weights.max())
 
-    best([(way, power) for way in ways for power in POLICY.few_powers])  # side by side
+    tried.compute((way, power) for way in ways for power in POLICY.few_powers)
     places = [best([(way, power) for power in POLICY.few_powers]) for way in ways]
     for _ in range(2):
         places = [best([(way, power), (way, power - 1), (way, power + 1)]) for way, power in places]

@@ -282,7 +282,7 @@ class EarlyStopping:
             self.left = 2 * (1 - (done + 1) / (self.end + 1))
             yield done
             done += 1
-            if done < self.turn and (self._stalls() or self._is_late(done)):
+            if done < self.turn and (self._has_plateaued() or self._is_late(done)):
                 self.turn, self.end = done, 2 * done
 
     def note(self, loss: float) -> None:
@@ -293,7 +293,7 @@ class EarlyStopping:
         """Whether half of the time is over, after the fewest steps."""
         return 2 * done >= POLICY.fewest_steps and not self.clock.has(0.5)
 
-    def _stalls(self) -> bool:
+    def _has_plateaued(self) -> bool:
         """Whether the last window of blocks has brought little over the one before."""
         n = self.window
         if len(self.losses) % n or len(self.losses) < 2 * n:

@@ -31,7 +31,7 @@ SETTLING_STEPS = 4  # iterations from one look at held-out predictions to the ne
 SETTLED = 0.04  # of their root mean square error, by which they may still move then
 
 Losses = Callable[[NDArray], NDArray]
-Stalls = Callable[[NDArray], bool]
+Plateau = Callable[[NDArray], bool]
 
 
 def mixture(n_outputs: int, size: int) -> NDArray:
@@ -64,13 +64,13 @@ def never(least: NDArray) -> bool:
     return False
 
 
-def stalls(least: NDArray) -> bool:
+def has_plateaued(least: NDArray) -> bool:
     """Whether the loss fell too little over the last few iterations."""
     n = POLICY.patience
     return len(least) > n and bool(least[-1 - n] - least[-1] <= POLICY.worthwhile * least[-1])
 
 
-def stalls_for_long(least: NDArray) -> bool:
+def has_plateaued_for_long(least: NDArray) -> bool:
     """Whether the loss fell too little in each of the last few iterations and one more."""
     last = least[-2 - POLICY.patience :]
     enough = len(last) == 2 + POLICY.patience
@@ -116,21 +116,21 @@ class Trace:
         self.coef = np.zeros_like(self.rhs)
         self.least = np.full(n_candidates, np.inf)  # none before the first iteration
 
-    def run(self, ridge: IterativeRidge, penalties: NDArray, tol: float, stalls: Stalls = never) -> Trace:
-        """Iterate with the penalties of the candidates, shape (A, M), until their least loss stalls.
+    def run(self, ridge: IterativeRidge, penalties: NDArray, tol: float, has_plateaued: Plateau = never) -> Trace:
+        """Iterate with the penalties of the candidates, shape (A, M), until their least loss has plateaued.
 
         Parameters
         ----------
         ridge : IterativeRidge
         tol : float
             Relative error at which to stop anyway.
-        stalls : callable (least losses of any candidate so far) -> bool
+        has_plateaued : callable (least losses of any candidate so far) -> bool
         """
         columns = np.repeat(penalties, len(self.rhs) // len(penalties), axis=0)
 
         def visit(coef: NDArray, n_iter: int) -> bool:
             self.visit(coef, n_iter)
-            return stalls(self.curves[:n_iter].min(axis=1))
+            return has_plateaued(self.curves[:n_iter].min(axis=1))
 
         self.coef = ridge.solve(self.equations, columns, tol, len(self.curves), self.rhs, visit).coef
         return self
@@ -278,7 +278,7 @@ class Validator:
         ridge = IterativeRidge(Design(ArraySource(X, self.y, self.weight), features, np.float32), self.seed)
         rows = StoredRows(ridge.store(X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
-        trace.run(ridge, penalties, 0.0, stalls_for_long)
+        trace.run(ridge, penalties, 0.0, has_plateaued_for_long)
         penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
         return ValidationResult(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
 
@@ -395,7 +395,7 @@ class HeldOut:
     """
 
     def __init__(self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None) -> None:
-        self.ridge, self._stalls = ridge, never if ridge.is_dense else stalls
+        self.ridge, self._has_plateaued = ridge, never if ridge.is_dense else has_plateaued
         self.folds = sets_held_out(ridge.design, seed, rows)
         self._rows = [self._stored(mask) for mask in self.folds]
 
@@ -437,7 +437,7 @@ class HeldOut:
         weights, curves = [rows.weight.sum() for rows in self._rows], []
         for k in range(len(self.folds)):
             trace = self._trace(k, len(penalties), POLICY.traced_iterations, mix)
-            curves.append(trace.run(self.ridge, penalties, 1e-3, self._stalls).curves)
+            curves.append(trace.run(self.ridge, penalties, 1e-3, self._has_plateaued).curves)
         return np.average(curves, axis=0, weights=weights).min(axis=0)
 
     def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None, steps: int | None = None) -> HeldOutRun:
@@ -456,7 +456,7 @@ class HeldOut:
         """
         traces = [self._trace(k, 1, steps or self._most_traced, losses=losses) for k in range(len(self.folds))]
         for trace in traces:
-            trace.run(self.ridge, penalty[np.newaxis], tol, never if steps else self._stalls)
+            trace.run(self.ridge, penalty[np.newaxis], tol, never if steps else self._has_plateaued)
         n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
         predictions = self._predictions([trace.predicted for trace in traces])
         return HeldOutRun(n_iter, predictions, [trace.coef for trace in traces], n_done=traces[0].n_done)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.engines.local import in_threads
 from bochner.solvers.factors import Factor
 
-T = TypeVar("T")
+Point, Result = TypeVar("Point"), TypeVar("Result")
 
 
-class Tried(dict[float, T]):
+class Tried(dict[Point, Result]):
     """Results by the points that were tried: each is computed when it is first asked for."""
 
-    def __init__(self, result: Callable[[float], T]) -> None:
+    def __init__(self, result: Callable[[Point], Result]) -> None:
         super().__init__()
         self.result = result
 
-    def __missing__(self, point: float) -> T:
+    def __missing__(self, point: Point) -> Result:
         self[point] = self.result(point)
         return self[point]
+
+    def compute(self, points: Iterable[Point]) -> None:
+        """Compute the results of several points in parallel."""
+        fresh = [point for point in dict.fromkeys(points) if point not in self]
+        self.update(zip(fresh, in_threads(self.result, fresh), strict=True))
 
 
 def walk_downhill(loss: Callable[[float], float], start: float, step: float, farthest: float) -> float:
