@@ -71,7 +71,7 @@ def search_size(
         )
         return validator.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), POLICY.trial_steps)
 
-    tried = Tried(lambda size: at(size, POLICY.trial_alphas))
+    tried: Tried[float, ValidationResult] = Tried(lambda size: at(size, POLICY.trial_alphas))
 
     def loss(size: float) -> float:
         return validator.average(tried[size].losses)
@@ -232,7 +232,7 @@ def fit_fourier(
         trial = race.screened.solve(features, shares, problem.alphas)
         return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
 
-    tried = Tried(lambda size: fit(size, few, shares))
+    tried: Tried[float, CandidateResult] = Tried(lambda size: fit(size, few, shares))
 
     def loss(size: float) -> float:
         return race.loss(tried[size])

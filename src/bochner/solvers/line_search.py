@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from bochner.engines.local import in_threads
 from bochner.solvers.factors import Factor
 
-Point, Result = TypeVar("Point"), TypeVar("Result")
+Point = TypeVar("Point")
+Result = TypeVar("Result")
 
 
 class Tried(dict[Point, Result]):
@@ -98,7 +99,7 @@ def best_alpha(alphas: NDArray, scores: NDArray) -> float:
 
 def _walk_downhill(score: Score, bounds: tuple[float, float], step: float = 6.0) -> tuple[NDArray, NDArray]:
     """Walk downhill in log alpha from the middle until the least score is bracketed, then halve the step."""
-    tried = Tried(lambda log_alpha: float(score(np.exp([log_alpha]))[0]))
+    tried: Tried[float, float] = Tried(lambda log_alpha: float(score(np.exp([log_alpha]))[0]))
     low, high = np.log(bounds)
     best, width = (low + high) / 2, np.log(step)
     while width > np.log(step) / 3:

@@ -41,19 +41,6 @@ class Loss(ABC):
         return C
 
 
-class Squared(Loss):
-    """(y - f)^2, whose curvature is the same everywhere, so that one solution of the normal equations is all."""
-
-    def value(self, Y: NDArray, F: NDArray) -> NDArray:
-        return np.square(Y - F).sum(axis=0)
-
-    def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
-        return 2 * (F - Y)
-
-    def curvature(self, Y: NDArray, F: NDArray) -> NDArray:
-        return np.full_like(F, 2.0)
-
-
 class Logistic(Loss):
     """log(1 + exp(-y f)) of two classes, y from -1 to 1: of a mean target each class in its share."""
 

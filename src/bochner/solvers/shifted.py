@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,9 +142,11 @@ class ShiftedInverse(ABC):
     ----------
     serves_paths : bool
         Whether further alphas cost little.
+    matrix : array of shape (N, N), or what stands for it
     """
 
     serves_paths: bool
+    matrix: Any
 
     @abstractmethod
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
@@ -153,9 +156,13 @@ class ShiftedInverse(ABC):
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         """Quadratic forms u'(M + alpha I)^-1 u of the rows of U, of shape (n, N); shape (A, n)."""
 
-    @abstractmethod
     def traces(self, alphas: NDArray) -> NDArray:
-        """Traces of the inverses, shape (A,)."""
+        """Traces of the inverses, shape (A,).
+
+        By default estimates by 64 fixed random signs (Hutchinson), of a deviation below sqrt(2 N / 64) / alpha.
+        """
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, self.matrix.shape[0]))
+        return np.einsum("akn,kn->a", self.solve(alphas, signs), signs) / PROBES
 
 
 class TridiagonalInverse(ShiftedInverse):
@@ -227,11 +234,6 @@ class CholeskyInverse(ShiftedInverse):
             half = solve_lower(self._factor(alpha), U.T, dtype=U.dtype)
             forms.append(np.einsum("ij,ij->j", half, half))
         return np.array(forms)
-
-    def traces(self, alphas: NDArray) -> NDArray:
-        """Estimates by 64 fixed random signs (Hutchinson), of a deviation below sqrt(2 N / 64) / alpha."""
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, len(self.matrix)))
-        return np.einsum("akn,kn->a", self.solve(alphas, signs), signs) / PROBES
 
 
 def shifted_inverse(matrix: NDArray, n_alphas: int, rounding: float) -> ShiftedInverse:

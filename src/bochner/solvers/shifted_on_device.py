@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bochner.devices.device import Device
 from bochner.engines.algebra import with_least_shift
-from bochner.solvers.shifted import PROBES, ShiftedInverse
+from bochner.solvers.shifted import ShiftedInverse
 
 FEWEST, COPIES = 1024, 4  # columns that are worth the way; matrices that the device holds at a time
 
@@ -66,11 +66,6 @@ class DeviceInverse(ShiftedInverse):
     def forms(self, alphas: NDArray, U: NDArray) -> NDArray:
         halves = (self._half(alpha, U) for alpha in alphas.tolist())
         return np.stack([self.place.host(self.place.xp.sum(half * half, axis=0)) for half in halves])
-
-    def traces(self, alphas: NDArray) -> NDArray:
-        """Estimates by 64 fixed random signs (Hutchinson), of a deviation below sqrt(2 N / 64) / alpha."""
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, self.matrix.shape[0]))
-        return np.einsum("akn,kn->a", self.solve(alphas, signs), signs) / PROBES
 
 
 def serves(place: Device | None, n_columns: int) -> bool:
