@@ -256,14 +256,15 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
         X, y, sample_weight, stream = given(X, y, sample_weight)
-        return self._fit_rows(X, y, sample_weight) if stream is None else self._fit_stream(stream)
-
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit rows in memory, in passes where they are too many."""
+        if stream is not None:
+            if (few := self._fit_stream(stream)) is None:
+                return self
+            X, y, sample_weight = few
         X = self._rows(X, reset=True)
         target = self._checked_target(X, y, sample_weight)
         if (stream := self._large(X, target)) is not None:
-            return self._fit_stream(stream)
+            self._fit_stream(stream)
+            return self
         target = self._with_class_weights(X, target)
         rows = self._encode_rows(X, target, self._learn_target(target))
         choice = self._choose(rows)
@@ -279,15 +280,15 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         self._store(solution, choice, found, rows, design)
         return self
 
-    def _fit_stream(self, stream: Stream) -> Self:
-        """Look at all rows once, choose on a sample of them, and solve for all in passes."""
+    def _fit_stream(self, stream: Stream) -> Batch | None:
+        """Look at all rows once, choose on a sample of them, and solve for all in passes; few rows are returned."""
         if self._request.needs_all is not None and stream.is_small:
-            return self._fit_rows(*stream.gather())
+            return stream.gather()
         self._refuse("rows that are read in passes")
         check_checkpoint(stream.engine)
         overview = self._scan(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
-            return self._fit_rows(*overview.sample)
+            return overview.sample
         rows, source = self._open_stream(stream, overview, "streamed")
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
@@ -303,27 +304,27 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             else:
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
         self._store(solution, choice)
-        return self
+        return None
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Solve for other rows of any kind, with all that was chosen."""
         check_is_fitted(self)
         X, y, sample_weight, stream = given(X, y, sample_weight)
-        return self._refit_rows(X, y, sample_weight) if stream is None else self._refit_stream(stream)
-
-    def _refit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """The same for rows in memory."""
+        if stream is not None:
+            if (few := self._refit_stream(stream)) is None:
+                return self
+            X, y, sample_weight = few
         X = self._rows(X, reset=False)
         target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
         self._refuse_other_targets(target)
         self._solve_other_rows(X, target)
         return self
 
-    def _refit_stream(self, stream: Stream) -> Self:
-        """The same for rows that are read in passes; bins have the columns that they had."""
+    def _refit_stream(self, stream: Stream) -> Batch | None:
+        """The same for rows that are read in passes, with the bins that there were; returns few rows that go whole."""
         whole = self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared"
         if whole and stream.is_small:
-            return self._refit_rows(*stream.gather())
+            return stream.gather()
         if whole:
             raise ValueError(
                 "This fit needed all rows in memory, and so does refit: give rows in memory, or fit again."
@@ -344,7 +345,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             solution = solve(self.solver_, design, problem, start=self.coef_, keep=self._checkpoint_of(stream))
         self._store_solution(solution)
         self.coef_ = solution.coef
-        return self
+        return None
 
     def _prepare_parts(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Select everything but the coefficients on some rows, and prepare the sums."""
