@@ -32,7 +32,7 @@ from bochner import (
     save,
 )
 from bochner.cli.app import app
-from bochner.cli.errors import guarded
+from bochner.cli.failures import guarded
 from bochner.cli.target import Target, TargetSummary, learned_task, read_target, stratified_split
 from bochner.features import binning
 from bochner.kernels import Gaussian, Hat, Laplacian

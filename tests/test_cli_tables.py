@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from bochner.cli.errors import CommandError
+from bochner.cli.failures import CommandError
 from bochner.data.files import kind_by_name
 from bochner.sources import writing
 from whole_tables import read_table

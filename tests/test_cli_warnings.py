@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from bochner.cli.errors import guarded
+from bochner.cli.failures import guarded
 
 
 def test_each_text_once_whatever_its_numbers(capsys):

@@ -128,7 +128,7 @@ def test_imports_have_no_circle():
 # Attributes that are set from outside, by file; each is to go, but for the two of the standard library.
 SETTERS = {
     "devices/pytorch.py": {"self.module.backends.cuda.matmul.name"},  # the switch of TF32, for the time of one product
-    "cli/errors.py": {"warnings.showwarning"},  # the hook that the standard library has for this
+    "cli/failures.py": {"warnings.showwarning"},  # the hook that the standard library has for this
     "engines/blas.py": {"self.own.limits"},  # local to a thread
     "display/map_view.py": {"bare.__dict__"},
 }

@@ -31,7 +31,7 @@ from bochner import (
     LinearFeatures,
     save,
 )
-from bochner.cli.facts import model_facts
+from bochner.cli.model_files import model_facts
 from bochner.features import TransformerFeatures
 from bochner.features.leaves import seeded
 from bochner.kernels import Gaussian, Laplacian

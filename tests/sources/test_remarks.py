@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, open_source
-from bochner.cli.errors import CommandError
+from bochner.cli.failures import CommandError
 from bochner.sources import csv_files
 from whole_tables import read_table
 

@@ -16,7 +16,7 @@ def main() -> None:
     printed_errors: list[str] = []
     try:
         from bochner.cli.app import app
-        from bochner.cli.errors import printed_errors
+        from bochner.cli.failures import printed_errors
 
         app(prog_name="bochner")
     except (KeyboardInterrupt, SystemExit) as leave:

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
+import inspect as inspection
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bochner.cli.errors import guarded
-from bochner.cli.options import (
-    Alpha,
-    AnyTask,
-    Components,
-    Dask,
-    Data,
-    Device,
-    Exclude,
-    Features,
-    Interval,
-    Json,
-    Kernel,
-    Limit,
-    Loss,
-    Memory,
-    Metric,
-    Model,
-    Sample,
-    Seed,
-    Solver,
-    Target,
-    Task,
-    TestSize,
-    Traceback,
-    model_name,
-    page_name,
-    table_name,
-)
+from bochner.cli import options
+from bochner.cli.failures import guarded
 from bochner.estimators.parameters import Given, conflict
 
 EPILOG = "Exit codes: 0 success, 1 error in the data or the model, 2 wrong usage, 130 interrupted."
@@ -63,6 +39,26 @@ def _together(uncertainty: bool = False, loss: str = "auto", **others: Any) -> d
     return {**others, "loss": loss}
 
 
+def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
+    """A command whose function returns its report: it is printed, by `--json` as JSON, and errors are single lines."""
+
+    @wraps(work)
+    def run(*, json: bool, traceback: bool, **arguments: Any) -> None:
+        with guarded(traceback):
+            from bochner.cli.printing import show
+
+            show(work(**arguments), json, arguments.get("details", False))
+
+    own, more = inspection.signature(work, eval_str=True), {"json": options.Json, "traceback": options.Traceback}
+    keyword = inspection.Parameter.KEYWORD_ONLY
+    last = [inspection.Parameter(name, keyword, default=False, annotation=kind) for name, kind in more.items()]
+    parameters = [one.replace(kind=keyword) for one in own.parameters.values()] + last
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    app.command()(run)
+    return run
+
+
 @app.callback(invoke_without_command=True)
 def bochner(
     context: typer.Context,
@@ -86,78 +82,70 @@ def bochner(
         typer.echo(context.get_help())
 
 
-def _show(report: dict[str, Any], as_json: bool, details: bool = False) -> None:
-    from bochner.cli.printing import show
-
-    show(report, as_json, details)
-
-
-@app.command()
-def demo(json: Json = False, traceback: Traceback = False) -> None:
+@_command
+def demo() -> dict[str, Any]:
     """Fit and score models on three small data sets that come with scikit-learn.
 
     \b
     Example:
       bochner demo
     """
-    with guarded(traceback):
-        from bochner.cli.installation import demo as run
+    from bochner.cli.installation import demo as run
 
-        _show(run(), json)
+    return run()
 
 
-@app.command()
-def warmup(json: Json = False, traceback: Traceback = False) -> None:
+@_command
+def warmup() -> dict[str, Any]:
     """Compile all inner loops and cache them, so that no later fit has to wait for them.
 
     \b
     Example, in an image of a container:
       NUMBA_CACHE_DIR=/opt/loops bochner warmup
     """
-    with guarded(traceback):
-        from bochner.cli.installation import warmup as run
+    from bochner.cli.installation import warmup as run
 
-        _show(run(), json)
+    return run()
 
 
-@app.command()
+@_command
 def fit(
-    data: Data,
-    target: Target,
+    data: options.Data,
+    target: options.Target,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", parser=model_name, help="Save the model, refitted on all rows, to this file."),
+        typer.Option(
+            metavar="MODEL", parser=options.model_name, help="Save the model, refitted on all rows, to this file."
+        ),
     ] = None,
-    task: AnyTask = Task.auto,
-    test_size: TestSize = 0.2,
-    seed: Seed = "0",
-    kernel: Kernel = "auto",
-    features: Features = "auto",
-    n_components: Components = "auto",
-    alpha: Alpha = "auto",
-    loss: Loss = "auto",
-    solver: Solver = "auto",
-    metric: Metric = "auto",
-    time_limit: Limit = None,
+    task: options.AnyTask = options.Task.auto,
+    test_size: options.TestSize = 0.2,
+    seed: options.Seed = "0",
+    kernel: options.Kernel = "auto",
+    features: options.Features = "auto",
+    n_components: options.Components = "auto",
+    alpha: options.Alpha = "auto",
+    loss: options.Loss = "auto",
+    solver: options.Solver = "auto",
+    metric: options.Metric = "auto",
+    time_limit: options.Limit = None,
     uncertainty: Annotated[
         bool,
         typer.Option("--uncertainty", help="Also learn prediction intervals and standard deviations (regression)."),
     ] = False,
-    exclude: Exclude = None,
-    memory_limit: Memory = None,
+    exclude: options.Exclude = None,
+    memory_limit: options.Memory = None,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the progress of a fit on a table larger than memory.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint if it exists.")] = False,
-    sample: Sample = None,
-    dask: Dask = None,
-    device: Device = None,
+    sample: options.Sample = None,
+    dask: options.Dask = None,
+    device: options.Device = None,
     details: Annotated[
         bool, typer.Option("--details", help="Print the full report of the fit, not only the summary.")
     ] = False,
-    json: Json = False,
-    traceback: Traceback = False,
-) -> None:
+) -> dict[str, Any]:
     """Fit a model to a table, score it on a test split, and save it.
 
     A fifth of the rows is the test split. The saved model is refitted on all rows.
@@ -183,34 +171,29 @@ def fit(
     )
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint FILE to continue from", param_hint="'--resume'")
-    with guarded(traceback):
-        from bochner.cli import fitting
-        from bochner.cli.fitting import Fit, Run
+    from bochner.cli.fitting import Fit, Run
+    from bochner.cli.fitting import fit as run
 
-        run = Run(memory_limit, checkpoint, resume, sample, dask, device)
-        what = Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, run)
-        with run.limited():
-            report = fitting.fit(what)
-        _show(report, json, details)
+    settings = Run(memory_limit, checkpoint, resume, sample, dask, device)
+    with settings.limited():
+        return run(Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, settings))
 
 
-@app.command()
+@_command
 def plan(
-    data: Data,
-    target: Target,
-    task: AnyTask = Task.auto,
-    kernel: Kernel = "auto",
-    features: Features = "auto",
-    n_components: Components = "auto",
-    alpha: Alpha = "auto",
-    solver: Solver = "auto",
-    metric: Metric = "auto",
-    exclude: Exclude = None,
-    memory_limit: Memory = None,
-    sample: Sample = None,
-    json: Json = False,
-    traceback: Traceback = False,
-) -> None:
+    data: options.Data,
+    target: options.Target,
+    task: options.AnyTask = options.Task.auto,
+    kernel: options.Kernel = "auto",
+    features: options.Features = "auto",
+    n_components: options.Components = "auto",
+    alpha: options.Alpha = "auto",
+    solver: options.Solver = "auto",
+    metric: options.Metric = "auto",
+    exclude: options.Exclude = None,
+    memory_limit: options.Memory = None,
+    sample: options.Sample = None,
+) -> dict[str, Any]:
     """Estimate the passes, memory and time of a fit, without reading the rows.
 
     \b
@@ -220,22 +203,22 @@ def plan(
     parameters = _together(
         kernel=kernel, features=features, n_components=n_components, metric=metric, alpha=alpha, solver=solver
     )
-    with guarded(traceback):
-        from bochner.cli.fitting import Fit, Run
-        from bochner.cli.fitting import plan as look
+    from bochner.cli.fitting import Fit, Run
+    from bochner.cli.fitting import plan as run
 
-        run = Run(memory_limit, sample=sample)
-        _show(look(Fit(data, target, None, task.value, 0.0, exclude or [], parameters, run=run)), json)
+    settings = Run(memory_limit, sample=sample)
+    return run(Fit(data, target, None, task.value, 0.0, exclude or [], parameters, run=settings))
 
 
-@app.command()
+@_command
 def predict(
-    model: Model,
-    data: Data,
+    model: options.Model,
+    data: options.Data,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", parser=table_name, help="File for the predictions: .csv or .parquet.")
+        Path,
+        typer.Option(metavar="FILE", parser=options.table_name, help="File for the predictions: .csv or .parquet."),
     ],
-    interval: Interval = None,
+    interval: options.Interval = None,
     std: Annotated[
         bool, typer.Option("--std", help="Add standard deviations (models fitted with --uncertainty).")
     ] = False,
@@ -243,11 +226,9 @@ def predict(
         bool | None,
         typer.Option("--proba/--no-proba", help="Add a probability for each class. Default: yes, for a classifier."),
     ] = None,
-    memory_limit: Memory = None,
-    device: Device = None,
-    json: Json = False,
-    traceback: Traceback = False,
-) -> None:
+    memory_limit: options.Memory = None,
+    device: options.Device = None,
+) -> dict[str, Any]:
     """Predict every row of a table, in order, and write the predictions to a new table.
 
     \b
@@ -255,73 +236,64 @@ def predict(
       bochner predict houses.safetensors new.csv --out prices.csv
       bochner predict houses.safetensors new.csv --out prices.parquet --interval 0.9
     """
-    with guarded(traceback):
-        from bochner.cli import evaluation
-        from bochner.cli.evaluation import PredictionOptions
-        from bochner.cli.fitting import Run
+    from bochner.cli.evaluation import PredictionOptions
+    from bochner.cli.evaluation import predict as run
+    from bochner.cli.fitting import Run
 
-        with Run(memory_limit, device=device).limited():
-            report = evaluation.predict(model, data, out, PredictionOptions(interval, std, proba))
-        _show(report, json)
+    with Run(memory_limit, device=device).limited():
+        return run(model, data, out, PredictionOptions(interval, std, proba))
 
 
-@app.command()
+@_command
 def evaluate(
-    model: Model,
-    data: Data,
+    model: options.Model,
+    data: options.Data,
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
     ] = None,
-    interval: Interval = None,
-    json: Json = False,
-    traceback: Traceback = False,
-) -> None:
+    interval: options.Interval = None,
+) -> dict[str, Any]:
     """Score a model on a table that contains the target.
 
     \b
     Example:
       bochner evaluate houses.safetensors sold.parquet
     """
-    with guarded(traceback):
-        from bochner.cli import evaluation
+    from bochner.cli.evaluation import evaluate as run
 
-        _show(evaluation.evaluate(model, data, target, interval), json)
+    return run(model, data, target, interval)
 
 
-@app.command()
+@_command
 def report(
-    model: Model,
-    data: Data,
+    model: options.Model,
+    data: options.Data,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", parser=page_name, help="File for the page, such as report.html.")
+        Path, typer.Option(metavar="FILE", parser=options.page_name, help="File for the page, such as report.html.")
     ],
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="Column with the true values, if the model does not name it.")
     ] = None,
-    json: Json = False,
-    traceback: Traceback = False,
-) -> None:
+) -> dict[str, Any]:
     """Write a report page of a model: one HTML file with scores, candidates, relevances, errors and costs.
 
     \b
     Example:
       bochner report houses.safetensors sold.parquet --out report.html
     """
-    with guarded(traceback):
-        from bochner.cli import evaluation
+    from bochner.cli.evaluation import report as run
 
-        _show(evaluation.report(model, data, out, target), json)
+    return run(model, data, out, target)
 
 
-@app.command()
-def inspect(model: Model, json: Json = False, traceback: Traceback = False) -> None:
+@_command
+def inspect(model: options.Model) -> dict[str, Any]:
     """Describe a model file. Nothing in the file is executed.
 
     \b
     Example:
       bochner inspect houses.safetensors
     """
-    with guarded(traceback):
-        from bochner.cli.facts import inspect as look
+    from bochner.cli.model_files import inspect as run
 
-        _show(look(model), json)
+    return run(model)

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bochner.cli.errors import CommandError, errors_of, missing_column, printable
-from bochner.cli.saved import SavedModel, check_output, read_model
+from bochner.cli.failures import CommandError, errors_of, missing_column, printable
+from bochner.cli.model_files import SavedModel, check_output, read_model
 from bochner.cli.tables import drawn_rows, open_table, refuse_infinite, scored_share
 from bochner.cli.target import Target, no_values, score, with_target
 from bochner.engines.progress import progress

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bochner.cli.errors import CommandError, errors_of, missing_column
-from bochner.cli.facts import model_facts
-from bochner.cli.saved import check_output, write_model
+from bochner.cli.failures import CommandError, errors_of, missing_column
+from bochner.cli.model_files import check_output, model_facts, write_model
 from bochner.cli.tables import drawn_rows, noted, open_table, refuse_infinite, scored_share
 from bochner.cli.target import (
     Target,

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.cli.errors import CommandError
+from bochner.cli.failures import CommandError
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.estimators import KernelMachineRegressor

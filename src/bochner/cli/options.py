@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,16 +37,15 @@ def _parameter(name: str, metavar: str, help: str = "") -> Any:
     return typer.Option(metavar=metavar, callback=value, help=help or PARAMETERS[name].help)
 
 
-def _test_size(size: float) -> float:
-    if not 0 <= size < 1:
-        raise typer.BadParameter(f"{size:g} is not a share of the rows: give a number from 0 to below 1")
-    return size
+def _checked(is_right: Callable[[Any], Any], message: str) -> Callable[[Any], Any]:
+    """Callback of an option: what is given, or wrong usage with a message that has a place for it."""
 
+    def check(given: Any) -> Any:
+        if given is not None and not is_right(given):
+            raise typer.BadParameter(message.format(given))
+        return given
 
-def _coverage(coverage: float | None) -> float | None:
-    if coverage is not None and not 0 < coverage < 1:
-        raise typer.BadParameter(f"{coverage:g} is not a coverage: give a number between 0 and 1, such as 0.9")
-    return coverage
+    return check
 
 
 def _file_name(text: str) -> Path:
@@ -106,12 +106,9 @@ def _columns(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _address(address: str | None) -> str | None:
-    if address is not None and not ADDRESS.fullmatch(address):
-        raise typer.BadParameter(f"{address!r} is not the address of a scheduler, such as tcp://host:8786")
-    return address
-
-
+SHARE = "{:g} is not a share of the rows: give a number from 0 to below 1"
+COVERAGE = "{:g} is not a coverage: give a number between 0 and 1, such as 0.9"
+SCHEDULER = "{!r} is not the address of a scheduler, such as tcp://host:8786"
 Data = Annotated[
     Path,
     typer.Argument(
@@ -123,7 +120,9 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The model file, wr
 Interval = Annotated[
     float | None,
     typer.Option(
-        metavar="COVERAGE", callback=_coverage, help="Add prediction intervals of this coverage, such as 0.9."
+        metavar="COVERAGE",
+        callback=_checked(lambda given: 0 < given < 1, COVERAGE),
+        help="Add prediction intervals of this coverage, such as 0.9.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
@@ -149,7 +148,11 @@ Exclude = Annotated[
 ]
 TestSize = Annotated[
     float,
-    typer.Option(metavar="SHARE", callback=_test_size, help="Share of the rows in the test split; 0 for no score."),
+    typer.Option(
+        metavar="SHARE",
+        callback=_checked(lambda given: 0 <= given < 1, SHARE),
+        help="Share of the rows in the test split; 0 for no score.",
+    ),
 ]
 Memory = Annotated[
     str | None,
@@ -168,7 +171,7 @@ Dask = Annotated[
     typer.Option(
         "--dask",
         metavar="SCHEDULER",
-        callback=_address,
+        callback=_checked(ADDRESS.fullmatch, SCHEDULER),
         help="Address of a Dask scheduler, such as tcp://host:8786, whose workers process the rows.",
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bochner.cli.errors import listed, printable
+from bochner.cli.failures import listed, printable
 from bochner.markup import number
 from bochner.scores.summaries import NAMES, cells
 
@@ -129,7 +130,7 @@ def _fit(console: Console, report: dict[str, Any]) -> None:
         **_score_lines(report),
         "saved" if report["out"] else "time": f"{_saved(report)}{_cost(report)}; more with --details",
     }
-    _facts(console, facts)
+    _facts(console, facts.items())
 
 
 def _fit_details(console: Console, report: dict[str, Any]) -> None:
@@ -142,7 +143,7 @@ def _fit_details(console: Console, report: dict[str, Any]) -> None:
         "training": f"{report['rows_train']:,} rows",
         "test": f"{report['rows_test']:,} rows" if report["rows_test"] else "no rows, so there is no score",
     }
-    _facts(console, facts)
+    _facts(console, facts.items())
     _candidates(console, report["model"])
     _scores(console, report["scores"], f"{report['rows_test']:,} test rows")
     if report["scores"]:
@@ -209,12 +210,7 @@ def _candidates(console: Console, facts: dict[str, Any]) -> None:
 
 
 def _plan(console: Console, report: dict[str, Any]) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for key, value in report["plan"].facts():
-        table.add_row(Text(key), Text(printable(value)))
-    console.print(table)
+    _facts(console, report["plan"].facts())
 
 
 def _predict(console: Console, report: dict[str, Any]) -> None:
@@ -228,7 +224,7 @@ def _evaluate(console: Console, report: dict[str, Any]) -> None:
     rows = f"{report['rows']:,} rows"
     if report["rows_without_target"]:
         rows += f"; {report['rows_without_target']:,} without a target were dropped"
-    _facts(console, {"model": report["model"], "data": f"{report['data']}: {rows}", "target": report["target"]})
+    _facts(console, [("model", report["model"]), ("data", f"{report['data']}: {rows}"), ("target", report["target"])])
     _scores(console, report["scores"], f"{report['rows_test']:,} rows")
 
 
@@ -251,7 +247,7 @@ def _inspect(console: Console, report: dict[str, Any]) -> None:
         "columns": f"{len(columns):,} ({counts}): {listed(columns, 20)}",
         **model_lines(report["model"]),
     }
-    _facts(console, {key: value for key, value in facts.items() if value})
+    _facts(console, ((key, value) for key, value in facts.items() if value))
     _candidates(console, report["model"])
     _scores(console, report["scores"], "test rows")
 
@@ -277,11 +273,11 @@ def _warmup(console: Console, report: dict[str, Any]) -> None:
     console.print(Text(f"Compiled {counts}. The cache is {printable(report['folder'])}."))
 
 
-def _facts(console: Console, facts: dict[str, Any]) -> None:
+def _facts(console: Console, facts: Iterable[tuple[str, Any]]) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for key, value in facts.items():
+    for key, value in facts:
         table.add_row(Text(key), Text(printable(value)))
     console.print(table)
 

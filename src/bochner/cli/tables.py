@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bochner.cli.errors import CommandError, errors_of
+from bochner.cli.failures import CommandError, errors_of
 from bochner.engines.current import current_engine
 from bochner.inputs.training import gathers
 from bochner.settings import current

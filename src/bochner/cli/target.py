@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bochner.cli.errors import CommandError, listed, missing_column, printable
+from bochner.cli.failures import CommandError, listed, missing_column, printable
 from bochner.cli.tables import place_of
 from bochner.scores import summaries as scores
 from bochner.sources.base import Batch
