@@ -47,7 +47,8 @@ def _command(work: Callable[..., dict[str, Any]]) -> Callable[..., None]:
         with guarded(traceback):
             from bochner.cli.printing import show
 
-            show(work(**arguments), json, arguments.get("details", False))
+            report = {"command": work.__name__} | work(**arguments)
+            show(report, json, arguments.get("details", False))
 
     own, more = inspection.signature(work, eval_str=True), {"json": options.Json, "traceback": options.Traceback}
     keyword = inspection.Parameter.KEYWORD_ONLY

@@ -118,7 +118,6 @@ def predict(model_path: Path, data: Path, out: Path, options: PredictionOptions)
         write_table([columns], out)
     ignored = [name for name in names if name not in (saved.columns or names)]
     return {
-        "command": "predict",
         "model": str(model_path),
         "data": str(data),
         "rows": n_rows,
@@ -140,7 +139,6 @@ def evaluate(model_path: Path, data: Path, name: str | None, coverage: float | N
     with errors_of(data):
         scored, more = score(saved.model, X, target, saved.baseline, data, coverage)
     return {
-        "command": "evaluate",
         "model": str(model_path),
         "data": str(data),
         "rows": n_rows,
@@ -221,7 +219,6 @@ def report(model_path: Path, data: Path, out: Path, name: str | None) -> dict[st
     with errors_of(data):
         write_report(saved.model, X, target.values, out, origin)
     return {
-        "command": "report",
         "model": str(model_path),
         "data": str(data),
         "rows": n_rows,

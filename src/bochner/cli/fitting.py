@@ -198,7 +198,6 @@ def fit(arguments: Fit) -> dict[str, Any]:
         split = hold_out(table, target, task, arguments)
         report = _scored_and_saved(arguments, split, task)
     return {
-        "command": "fit",
         "data": str(arguments.data),
         "rows": target.n_rows,
         "rows_without_target": target.missing,
@@ -403,7 +402,6 @@ def plan(arguments: Fit) -> dict[str, Any]:
         found = estimator_of(arguments, task).plan_rows(rows)
     notes.append("This is the cost of one fit: 'bochner fit' fits twice if it both scores and saves a model.")
     return {
-        "command": "plan",
         "data": str(path),
         "target": arguments.target,
         "task": task,

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
+from sklearn import datasets
+from sklearn.model_selection import train_test_split
 
 from bochner.cli.failures import CommandError
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
-from bochner.estimators import KernelMachineRegressor
+from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.loops.clock import CLOCK
+from bochner.scores import summaries as scores
 from bochner.selection import learn_metric
 from bochner.solvers.iterative import IterativeRidge
 
@@ -30,8 +33,6 @@ SPLIT_SEED, TEST_SIZE = 0, 0.25
 
 def demo() -> dict[str, Any]:
     """Fit and score on data that scikit-learn brings along."""
-    from sklearn import datasets
-
     began, worked = time.perf_counter(), CLOCK.seconds()
     results = [
         _fit_and_score("digits", datasets.load_digits, _classifier),
@@ -39,30 +40,22 @@ def demo() -> dict[str, Any]:
         _fit_and_score("diabetes", datasets.load_diabetes, _regressor),
     ]
     compiling = max(time.perf_counter() - began - (CLOCK.seconds() - worked), 0.0)
-    return {"command": "demo", "code": CODE, "results": results, "compile_seconds": compiling, "notes": []}
+    return {"code": CODE, "results": results, "compile_seconds": compiling, "notes": []}
 
 
 def _classifier(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray) -> tuple[Any, float]:
-    from bochner import KernelMachineClassifier
-
     model = KernelMachineClassifier(random_state=0).fit(X_train, y_train)
     score = model.score(X_test, y_test)
     return model, score
 
 
 def _regressor(X_train: NDArray, X_test: NDArray, y_train: NDArray, y_test: NDArray) -> tuple[Any, float]:
-    from bochner import KernelMachineRegressor
-
     model = KernelMachineRegressor(random_state=0).fit(X_train, y_train)
     score = model.score(X_test, y_test)
     return model, score
 
 
 def _fit_and_score(name: str, load: Callable[..., Any], learn: Callable[..., tuple[Any, float]]) -> dict[str, Any]:
-    from sklearn.model_selection import train_test_split
-
-    from bochner.scores import summaries as scores
-
     X, y = load(return_X_y=True)
     classes = learn is _classifier
     X_train, X_test, y_train, y_test = train_test_split(
@@ -119,7 +112,6 @@ def warmup() -> dict[str, Any]:
         raise CommandError("no folder is writable for the cache of compiled loops; name one in NUMBA_CACHE_DIR")
     compiled = sum(_compiled(loop) for loop in LOOPS) - before
     return {
-        "command": "warmup",
         "folder": folders[0],
         "compiled": compiled,
         "kept_before": sum(len(loop.signatures) for loop in LOOPS) - compiled,

@@ -220,7 +220,6 @@ def inspect(path: Path) -> dict[str, Any]:
     names = saved.columns or [f"x{k}" for k in range(len(kinds))]
     of_file = {key: saved.description[key] for key in ("file_bytes", "format_version", "library_version")}
     return {
-        "command": "inspect",
         "model_file": str(path),
         **of_file,
         "task": saved.task,

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bochner.cli.failures import listed, printable
 from bochner.markup import number
-from bochner.scores.summaries import NAMES, cells
+from bochner.scores.summaries import NAMES, cells, score_rows
 
 LEAST_SHARE = 0.01
 UNKNOWN = "undefined"  # of scores and losses
@@ -286,9 +286,8 @@ def _scores(console: Console, scores: dict[str, Any] | None, where: str) -> None
     if not scores:
         return
     table = _table(where, "score", "95 % interval", "baseline")
-    for key, score in scores.items():
-        asked = f" of {100 * score['asked_for']:g} %" if "asked_for" in score else ""
-        table.add_row(f"{NAMES[key]}{asked}", *cells(key, score, UNKNOWN))
+    for row in score_rows(scores, UNKNOWN):
+        table.add_row(*row)
     console.print(table)
 
 

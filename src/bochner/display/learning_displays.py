@@ -27,11 +27,12 @@ from bochner.display.base import (
     inches_across,
     side_by_side,
 )
+from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
 from bochner.display.row_access import target_of
 
 PANEL, HEIGHT = 1.9, 2.8  # inches
 MOST_TICKS = 4
-MOST_LINES = len(canvas.LOOKS)
+MOST_LINES = len(LOOKS)
 
 
 @dataclass(eq=False, repr=False)
@@ -153,11 +154,11 @@ class LearningDisplay(Display):
     @property
     def _curves(self) -> list[tuple[NDArray, NDArray, str, str, str]]:
         """Numbers across and values up, the labels of both, and a colour, for each panel."""
-        curves = [(self.rows, self.row_errors, "Training rows", self.error, canvas.BLUE)] * bool(len(self.rows))
+        curves = [(self.rows, self.row_errors, "Training rows", self.error, BLUE)] * bool(len(self.rows))
         if len(self.sizes):
             across = f"Number of {self.unit}"
-            curves += [(self.sizes, self.size_errors, across, self.error, canvas.BLUE)]
-            curves += [(self.sizes, self.seconds, across, "Training time [s]", canvas.VERMILION)]
+            curves += [(self.sizes, self.size_errors, across, self.error, BLUE)]
+            curves += [(self.sizes, self.seconds, across, "Training time [s]", VERMILION)]
         return curves
 
     def _panels(self) -> Panels:
@@ -284,7 +285,7 @@ class DriftDisplay(Display):
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
         self.lines_ = list[Any]()
-        for (name, history), (colour, marker) in zip(self.histories.items(), canvas.LOOKS, strict=False):
+        for (name, history), (colour, marker) in zip(self.histories.items(), LOOKS, strict=False):
             few = {"marker": marker, "markersize": 4} if len(history) <= 20 else {}
             look: dict[str, Any] = {"color": colour, "linewidth": 1.4, "label": name, **few, **kwargs}
             self.lines_ += ax.plot(history[:, 0], history[:, 1], **look)
@@ -427,7 +428,7 @@ class SizeDisplay(Display):
         from matplotlib.ticker import MaxNLocator
 
         lines, stars = [], []
-        for name, (colour, marker) in zip(self._names, cycle(canvas.LOOKS), strict=False):
+        for name, (colour, marker) in zip(self._names, cycle(LOOKS), strict=False):
             tried = np.array(sorted((size, loss) for own, size, loss in self.sizes if own == name))
             best = tried[np.argmin(np.where(np.isfinite(tried[:, 1]), tried[:, 1], np.inf))]
             look: dict[str, Any] = {"marker": marker, "markersize": 4.5, "color": colour, **kwargs}
@@ -447,7 +448,7 @@ class SizeDisplay(Display):
         ranked = sorted(self.candidates, key=lambda candidate: candidate.loss)
         bars = []
         for i, one in enumerate(ranked):
-            colour, inside = (canvas.BLUE, canvas.BLUE) if one.name == self.chosen else (canvas.GREY, "white")
+            colour, inside = (BLUE, BLUE) if one.name == self.chosen else (GREY, "white")
             look: dict[str, Any] = {"fmt": "o", "markersize": 7, "capsize": 3, "color": colour}
             bars.append(ax.errorbar(one.loss, i, xerr=one.standard_error, markerfacecolor=inside, **look))
         at = np.arange(len(ranked))
@@ -455,7 +456,7 @@ class SizeDisplay(Display):
         for label, one in zip(ax.get_yticklabels(), ranked, strict=True):
             label.set(fontweight="bold" if one.name == self.chosen else "normal", ha="left", va="bottom")
         ax.tick_params(axis="y", length=0, pad=-4)
-        ax.hlines(at, 0, 1, transform=ax.get_yaxis_transform(), color=canvas.GREY, alpha=0.3, linewidth=0.8, zorder=0)
+        ax.hlines(at, 0, 1, transform=ax.get_yaxis_transform(), color=GREY, alpha=0.3, linewidth=0.8, zorder=0)
         ax.set_xscale(_loss_scale(np.array([one.loss for one in ranked])))
         _few_ticks(ax.xaxis)
         rows = f" on {self.rows_held_out:,} validation rows" if self.rows_held_out else ""
@@ -464,9 +465,7 @@ class SizeDisplay(Display):
             why = textwrap.fill(f"Chosen: {self.reason}.", REASON_WIDTH)
             small = 0.9 * canvas.text_size(ax)
             label = ax.xaxis.label  # the place is one of the label's, wherever the layout puts that
-            ax.annotate(
-                why, (1, 0), (0, -4), label, "offset points", color=canvas.GREY, size=small, ha="right", va="top"
-            )
+            ax.annotate(why, (1, 0), (0, -4), label, "offset points", color=GREY, size=small, ha="right", va="top")
         return bars
 
     def _label(self, one: Any) -> str:

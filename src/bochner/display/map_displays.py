@@ -12,13 +12,14 @@ from scipy.ndimage import gaussian_filter1d
 
 from bochner.display import canvas
 from bochner.display.base import PAGE, Array, Axes, Display, Panels, Values, side_by_side
+from bochner.display.canvas import BLUE, GREY, ORANGE, PURPLE, VERMILION
 from bochner.display.map_view import View, estimated_gram, view
 from bochner.display.row_access import sample
 from bochner.features.fourier import FourierFeatures
 from bochner.features.sampling import draw_frequencies
 from bochner.kernels import Kernel
 from bochner.kernels.spectral_measures import Drawn
-from bochner.theory.pair_kernels import bias_and_variance
+from bochner.theory.pair_kernels import bias_and_variance, dense
 
 HALVES = 5.0  # distances shown, in units of that at which the kernel is half of what it is at 0
 DIRECTION_WIDTH = 40
@@ -148,11 +149,11 @@ class KernelDisplay(Display):
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         (ax,) = axes
         low, high = self.centre - 2 * self.deviation, self.centre + 2 * self.deviation
-        look: dict[str, Any] = {"color": canvas.GREY, "alpha": 0.25, "linewidth": 0}
+        look: dict[str, Any] = {"color": GREY, "alpha": 0.25, "linewidth": 0}
         self.band_ = ax.fill_between(self.distances, low, high, label=self.band, **look)
-        (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=canvas.BLUE, linewidth=2, label="k, exact")
+        (self.kernel_line_,) = ax.plot(self.distances, self.kernel, color=BLUE, linewidth=2, label="k, exact")
         label = "z(x)'z(x + t e)" + (f", {self.size}" if self.size else "")
-        own: dict[str, Any] = {"color": canvas.VERMILION, "linewidth": 1.2, "label": label, **kwargs}
+        own: dict[str, Any] = {"color": VERMILION, "linewidth": 1.2, "label": label, **kwargs}
         (self.estimate_line_,) = ax.plot(self.distances, self.estimate, **own)
         along = f" along {canvas.shortened(self.along, DIRECTION_WIDTH)}" if self.along else ""
         canvas.label_axes(ax, f"Distance t{along}", "Kernel", xmargin=0)
@@ -162,8 +163,7 @@ class KernelDisplay(Display):
 def estimates_from_first(features: Any, line: NDArray) -> NDArray[np.float64]:
     """z(x)'z(y) of the first row x and every row y."""
     Z = features.transform(line)
-    first = Z[:1].T
-    return np.asarray((Z @ first).toarray() if hasattr(Z, "tocsc") else Z @ first).ravel()
+    return dense(Z @ Z[:1].T).ravel()
 
 
 def _start(seen: View, X: Any, direction: int | ArrayLike) -> NDArray:
@@ -474,10 +474,10 @@ class ErrorDisplay(Display):
         self.fits_: list[Any] = []
         self.bound_line_ = None
         if self.bound is not None:
-            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=canvas.PURPLE, linewidth=2, label="bound")
-        largest = {"color": canvas.VERMILION, "marker": "s", "label": "largest of the pairs"}
+            (self.bound_line_,) = ax.plot(self.sizes, self.bound, ":", color=PURPLE, linewidth=2, label="bound")
+        largest = {"color": VERMILION, "marker": "s", "label": "largest of the pairs"}
         self.max_line_ = self._draw_errors(ax, self.max_errors, largest | kwargs)
-        mean = {"color": canvas.BLUE, "marker": "o", "label": "mean of the pairs"}
+        mean = {"color": BLUE, "marker": "o", "label": "mean of the pairs"}
         self.mean_line_ = self._draw_errors(ax, self.mean_errors, mean | kwargs)
         self.bands_.reverse()
         self.fits_.reverse()
@@ -491,7 +491,7 @@ class ErrorDisplay(Display):
         """One kind of errors: their mean over the draws, their range, and the fit."""
         mean, tiny = errors.mean(axis=1), np.finfo(float).tiny
         c = np.exp(np.mean(np.log(np.maximum(mean, tiny)) + 0.5 * np.log(self.sizes)))
-        self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=canvas.GREY, linewidth=1.2)
+        self.fits_ += ax.plot(self.sizes, c / np.sqrt(self.sizes), "--", color=GREY, linewidth=1.2)
         self.bands_.append(canvas.draw_band(ax, self.sizes, (errors.min(axis=1), errors.max(axis=1)), look["color"]))
         (line,) = ax.plot(self.sizes, mean, **({"markersize": 4.5} | look))
         return line
@@ -626,23 +626,17 @@ class SpectrumDisplay(Display):
         edges = np.linspace(low, high, bars + 1)
         width = edges[1] - edges[0]
         heights = np.histogram(self.drawn, edges, weights=self.weights)[0] / width
-        look: dict[str, Any] = {
-            "align": "edge",
-            "color": canvas.BLUE,
-            "alpha": 0.35,
-            "edgecolor": "white",
-            "linewidth": 0.5,
-        }
+        look: dict[str, Any] = {"align": "edge", "color": BLUE, "alpha": 0.35, "edgecolor": "white", "linewidth": 0.5}
         look |= {"label": f"{len(self.drawn):,} drawn"} | kwargs
         self.histogram_ = ax.bar(edges[:-1], heights, width, **look)
         place, rugs = ax.get_xaxis_transform(), self.drawn[:MOST_RUGS]
-        tick: dict[str, Any] = {"color": canvas.BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
+        tick: dict[str, Any] = {"color": BLUE, "markersize": 6, "alpha": 0.5, "markeredgewidth": 0.6}
         (self.rug_,) = ax.plot(rugs, np.full(len(rugs), 0.015), "|", transform=place, **tick)
-        (self.density_line_,) = ax.plot(self.grid, self.density, color=canvas.VERMILION, linewidth=1.8, label="density")
+        (self.density_line_,) = ax.plot(self.grid, self.density, color=VERMILION, linewidth=1.8, label="density")
         self.atom_lines_ = None
         if len(self.atoms):
             shares, label = self.atom_shares / width, "probability / width of a bar"
-            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, color=canvas.ORANGE, linewidth=2, label=label)
+            self.atom_lines_ = ax.vlines(self.atoms, 0, shares, color=ORANGE, linewidth=2, label=label)
         outside = float(self.weights[(self.drawn < low) | (self.drawn > high)].sum())
         beyond = f"; {100 * outside:.2g}% of those drawn are beyond" if outside else ""
         canvas.label_axes(ax, self.label + beyond, "Density", xlim=(low, high), ylim=(0, None))

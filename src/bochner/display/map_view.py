@@ -18,6 +18,7 @@ from bochner.display.row_access import column_names, coordinate_names
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, estimated_kernel, leaves
+from bochner.theory.pair_kernels import dense
 
 BLOCK = 4096  # columns of sparse features that are dense at a time
 
@@ -65,7 +66,7 @@ class View:
         if self.encoder is not None:
             X = self.encoder.encode(X, np.float64)
         X = check_array(checked_sparse(X), accept_sparse="csr", dtype=np.float64)
-        X = self.leaf.rows(np.asarray(X.toarray() if hasattr(X, "toarray") else X))
+        X = self.leaf.rows(dense(X))
         if self.fitted and X.shape[1] != self.features.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} columns, but the map is one of {self.features.n_features_in_}.")
         return X

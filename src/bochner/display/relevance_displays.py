@@ -24,6 +24,7 @@ from bochner.display.base import (
     inches_across,
     side_by_side,
 )
+from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.row_access import column_names
 from bochner.features.metric import Metric
 
@@ -362,8 +363,8 @@ class MetricDisplay(Display):
         shown, d = self._bars(), len(self.feature_names)
         lengths = self.relevance[shown]
         small = 0.9 * canvas.text_size(ax)
-        bars = ax.barh(np.arange(len(shown)), lengths, color=canvas.BLUE, height=0.7)
-        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=canvas.GREY, fontsize=small)
+        bars = ax.barh(np.arange(len(shown)), lengths, color=BLUE, height=0.7)
+        ax.bar_label(bars, [_percent(length) for length in lengths], padding=3, color=GREY, fontsize=small)
         ax.set_yticks(np.arange(len(shown)), [canvas.shortened(self.feature_names[j], BAR_NAME_WIDTH) for j in shown])
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         canvas.percent_ticks(ax.xaxis)
@@ -380,11 +381,7 @@ class MetricDisplay(Display):
         lines = []
         every = np.concatenate([np.asarray(warp.w) for warp in self.warps]) if self.warps else np.zeros(1)
         for ax, warp in zip(axes, self.warps, strict=True):
-            look: dict[str, Any] = {
-                "color": canvas.BLUE,
-                "marker": "." if np.size(warp.x) <= FEW_KNOTS else "",
-                **kwargs,
-            }
+            look: dict[str, Any] = {"color": BLUE, "marker": "." if np.size(warp.x) <= FEW_KNOTS else "", **kwargs}
             lines += ax.plot(warp.x, warp.w, **look)
             levels = every if sharey else np.asarray(warp.w)
             room = 0.06 * np.ptp(levels) or 0.5
@@ -526,9 +523,9 @@ class HypothesisDisplay(Display):
 
     def _draw_null(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         bins = min(MOST_BINS, max(5, len(self.null) // 20))
-        look: dict[str, Any] = {"bins": bins, "color": canvas.GREY, "alpha": 0.6, "label": "where it holds", **kwargs}
+        look: dict[str, Any] = {"bins": bins, "color": GREY, "alpha": 0.6, "label": "where it holds", **kwargs}
         *_, self.histogram_ = ax.hist(self.null, **look)
-        self.line_ = ax.axvline(self.statistic, color=canvas.VERMILION, linewidth=2, label="the rows")
+        self.line_ = ax.axvline(self.statistic, color=VERMILION, linewidth=2, label="the rows")
         canvas.few_ticks(ax.xaxis, np.append(self.null, self.statistic), 5)
         canvas.add_legend(ax)
         p = "p < 0.0001" if self.p_value < 1e-4 else f"p = {self.p_value:.2g}"
@@ -537,7 +534,7 @@ class HypothesisDisplay(Display):
 
     def _draw_columns(self, ax: Axes) -> None:
         places = np.arange(len(self.names))
-        self.bars_ = ax.barh(places, self.shares, color=canvas.BLUE)
+        self.bars_ = ax.barh(places, self.shares, color=BLUE)
         ax.set_yticks(places, [canvas.shortened(name, COLUMN_WIDTH) for name in self.names])
         ax.invert_yaxis()
         canvas.few_ticks(ax.xaxis, self.shares, 4)

@@ -69,13 +69,11 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
         Where there is no such column.
     """
     if is_frame(X):
-        frame = nw.from_native(X, eager_only=True)
-        j = _number(column, column_names(frame.columns, len(frame.columns)))
-        kind, values = read_column(frame[:, j], frame.columns[j])
-        if not PARTS[kind]:
-            codes, labels = values
-            return frame.columns[j], np.array([*labels, ""], dtype=object)[codes]
-        return frame.columns[j], values[:, 0]
+        name, kind, values = _read(X, column)
+        if PARTS[kind]:
+            return name, values[:, 0]
+        codes, labels = values
+        return name, np.array([*labels, ""], dtype=object)[codes]
     j = _number(column, column_names(None, X.shape[1] if hasattr(X, "shape") else as_array(X).shape[1]))
     own = X[:, [j]].toarray() if hasattr(X, "toarray") else as_array(X)[:, j]
     return f"x{j}", np.asarray(own, np.float64).ravel()
@@ -83,12 +81,15 @@ def column_of(X: Any, column: int | str) -> tuple[str, NDArray]:
 
 def time_unit(X: Any, column: int | str) -> str:
     """Unit of the numbers that a column of times becomes, "days" since 1970 or "seconds"; "" of other columns."""
-    if not is_frame(X):
-        return ""
+    kind = _read(X, column)[1] if is_frame(X) else ""
+    return PARTS[kind][0] if kind in ("date", "datetime", "duration") else ""
+
+
+def _read(X: Any, column: int | str) -> tuple[str, str, Any]:
+    """Name, kind and values of a column of a data frame."""
     frame = nw.from_native(X, eager_only=True)
     j = _number(column, column_names(frame.columns, len(frame.columns)))
-    kind = read_column(frame[:, j], frame.columns[j])[0]
-    return PARTS[kind][0] if kind in ("date", "datetime", "duration") else ""
+    return frame.columns[j], *read_column(frame[:, j], frame.columns[j])
 
 
 def n_columns(X: Any) -> int:

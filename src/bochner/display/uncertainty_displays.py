@@ -13,6 +13,7 @@ from scipy.stats import binom, norm
 
 from bochner.display import canvas
 from bochner.display.base import Array, Axes, Display, Panels, SubplotSpec, side_by_side
+from bochner.display.canvas import BLUE, GREY, LOOKS, VERMILION
 from bochner.display.row_access import (
     column_of,
     deviation_of,
@@ -188,12 +189,12 @@ class BandDisplay(Display):
         self.points_ = None
         if self.points is not None:
             x, y = self.points.T
-            self.points_ = ax.scatter(x, y, s=12, color=canvas.GREY, alpha=0.45, linewidths=0, label="rows")
+            self.points_ = ax.scatter(x, y, s=12, color=GREY, alpha=0.45, linewidths=0, label="rows")
         self.bands_ = [
-            canvas.draw_band(ax, self.grid, (band.low, band.high), canvas.BLUE, label=f"{100 * band.coverage:g}%")
+            canvas.draw_band(ax, self.grid, (band.low, band.high), BLUE, label=f"{100 * band.coverage:g}%")
             for band in self.bands
         ]
-        line: dict[str, Any] = {"color": canvas.BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
+        line: dict[str, Any] = {"color": BLUE, "linewidth": 1.8, "label": "predicted mean", **kwargs}
         (self.line_,) = ax.plot(self.grid, self.mean, **line)
         self._label(ax)
 
@@ -465,9 +466,9 @@ class CoverageDisplay(Display):
 
     def _draw_coverages(self, ax: Axes, kwargs: dict[str, Any]) -> None:
         ends = wilson_interval(self.covered, self.n_rows)
-        ax.plot([0, 1], [0, 1], "--", color=canvas.GREY, linewidth=1)
-        self.band_ = canvas.draw_band(ax, self.coverages, ends.T, canvas.BLUE)
-        look: dict[str, Any] = {"color": canvas.BLUE, "marker": "o", "markersize": 4.5, **kwargs}
+        ax.plot([0, 1], [0, 1], "--", color=GREY, linewidth=1)
+        self.band_ = canvas.draw_band(ax, self.coverages, ends.T, BLUE)
+        look: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4.5, **kwargs}
         (self.line_,) = ax.plot(self.coverages, self.covered, **look)
         canvas.percent_ticks(ax.xaxis, ax.yaxis)
         canvas.label_axes(
@@ -478,15 +479,11 @@ class CoverageDisplay(Display):
         covered = np.array([group.covered for group in self.groups])
         ends = wilson_interval(covered, [group.n_rows for group in self.groups])
         at = np.arange(len(covered))
-        ax.axvline(self.coverage, color=canvas.GREY, linestyle="--", linewidth=1)
+        ax.axvline(self.coverage, color=GREY, linestyle="--", linewidth=1)
         off = (ends[:, 0] > self.coverage) | (ends[:, 1] < self.coverage)
-        look: dict[str, Any] = {
-            "fmt": "none",
-            "ecolor": np.where(off, canvas.VERMILION, canvas.BLUE),
-            "elinewidth": 1.5,
-        }
+        look: dict[str, Any] = {"fmt": "none", "ecolor": np.where(off, VERMILION, BLUE), "elinewidth": 1.5}
         self.errorbars_ = ax.errorbar(covered, at, xerr=np.abs(ends.T - covered), **look)
-        self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, canvas.VERMILION, canvas.BLUE), zorder=3)
+        self.points_ = ax.scatter(covered, at, s=36, c=np.where(off, VERMILION, BLUE), zorder=3)
         ax.set_yticks(at, [canvas.shortened(group.name, GROUP_WIDTH) for group in self.groups])
         low = min(float(ends[:, 0].min()), self.coverage) if len(at) else self.coverage
         ax.locator_params(axis="x", nbins=5)
@@ -654,20 +651,18 @@ class WidthDisplay(Display):
         low, high = self._span()
         dots = sample(np.column_stack([self.half_widths, self.errors]), MOST_DOTS, 0)
         dots[:, 1] = np.clip(dots[:, 1], *self._heights(low, high))
-        self.points_ = ax.scatter(dots[:, 0], dots[:, 1], s=9, color=canvas.GREY, alpha=0.35, linewidths=0)
+        self.points_ = ax.scatter(dots[:, 0], dots[:, 1], s=9, color=GREY, alpha=0.35, linewidths=0)
         ends = np.array([low, high])
-        (self.diagonal_,) = ax.plot(ends, ends, "--", color=canvas.GREY, linewidth=1.2, label="half the width")
+        (self.diagonal_,) = ax.plot(ends, ends, "--", color=GREY, linewidth=1.2, label="half the width")
         x, q, below, above, mean = np.array(self.bins).T
-        look: dict[str, Any] = {"fmt": "o-", "color": canvas.BLUE, "markersize": 5.5, "capsize": 2, "linewidth": 1.5}
+        look: dict[str, Any] = {"fmt": "o-", "color": BLUE, "markersize": 5.5, "capsize": 2, "linewidth": 1.5}
         look |= {
             "zorder": 3,
             "yerr": np.array([q - below, above - q]),
             "label": f"{100 * self.coverage:g}% quantile of the errors",
         }
         self.quantiles_ = ax.errorbar(x, q, **(look | kwargs))
-        (self.means_,) = ax.plot(
-            x, mean, "s-", color=canvas.VERMILION, markersize=4, linewidth=1, label="mean of the errors"
-        )
+        (self.means_,) = ax.plot(x, mean, "s-", color=VERMILION, markersize=4, linewidth=1, label="mean of the errors")
         self._label(ax, low, high)
 
     def _span(self) -> tuple[float, float]:
@@ -710,7 +705,7 @@ def _bin(half: NDArray, errors: NDArray, coverage: float) -> WidthBin:
 
 
 SIZE, HEIGHTS = (5.0, 5.2), (4, 1)  # inches; ratio of the panels
-MOST_CLASSES, EVENT_WIDTH, CELLS = len(canvas.LOOKS), 24, 50
+MOST_CLASSES, EVENT_WIDTH, CELLS = len(LOOKS), 24, 50
 
 
 @dataclass(eq=False, repr=False)
@@ -875,9 +870,9 @@ class ReliabilityDisplay(Display):
 
     def _draw(self, axes: list[Axes], kwargs: dict[str, Any]) -> None:
         low, high = _ends_of_axes(list(self.curves.values()))
-        (self.diagonal_,) = axes[0].plot([low, high], [low, high], "--", color=canvas.GREY, linewidth=1)
+        (self.diagonal_,) = axes[0].plot([low, high], [low, high], "--", color=GREY, linewidth=1)
         self.lines_, self.bands_, self.histograms_ = list[Any](), list[Any](), list[Any]()
-        for (name, curve), look in zip(self.curves.items(), cycle(canvas.LOOKS), strict=False):
+        for (name, curve), look in zip(self.curves.items(), cycle(LOOKS), strict=False):
             self._draw_curve(axes, name, curve, *look, kwargs)
         canvas.label_axes(axes[0], xlim=(low, high), ylim=(low, high))
         self._label(axes)

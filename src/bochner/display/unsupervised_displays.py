@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bochner.display import canvas
 from bochner.display.base import SINGLE, Array, Axes, Display, Panels, Values, fitted_attribute, side_by_side
+from bochner.display.canvas import BLUE, GREY, VERMILION
 from bochner.display.relevance_displays import table_units
 from bochner.display.row_access import sample
+from bochner.theory.pair_kernels import dense
 
 MOST_CATEGORIES, CATEGORY_WIDTH = 20, 24
 MOST_NUMBERS = 10  # that are whole, up to which they are labels
@@ -53,6 +55,14 @@ class Plane(NamedTuple):
         return (rows - self.centre) @ self.directions.T
 
 
+def _plane_in_table(encoder: Any) -> tuple[list[str], NDArray, NDArray]:
+    """Names of a plane's directions, and shift and scale to units of the table: of two columns, or of components."""
+    names = encoder.get_feature_names_out().tolist()
+    if len(names) != 2:
+        return ["Component 1", "Component 2"], np.zeros(2), np.ones(2)
+    return names, *table_units(encoder.columns_, 2)
+
+
 class Category(NamedTuple):
     """Rows that look the same.
 
@@ -78,7 +88,7 @@ def categories(labels: ArrayLike) -> list[Category]:
     short = [canvas.shortened(name, CATEGORY_WIDTH) for name in shown.tolist()]
     found = [Category(short[k], names == name, *canvas.look(k)) for k, name in enumerate(shown.tolist())]
     if len(shown) < len(distinct):
-        found.append(Category(f"{len(distinct) - len(shown)} others", ~np.isin(names, shown), canvas.GREY, "."))
+        found.append(Category(f"{len(distinct) - len(shown)} others", ~np.isin(names, shown), GREY, "."))
     return found
 
 
@@ -167,7 +177,7 @@ class EmbeddingDisplay(Display):
         size = float(np.clip(20_000 / max(len(self.scores), 1), 3, 20))
         every = np.ones(len(self.scores), bool)
         if self.labels is None:
-            self._scatter(every, {"s": size, "color": canvas.BLUE} | kwargs)
+            self._scatter(every, {"s": size, "color": BLUE} | kwargs)
         elif self._are_categories():
             self._draw_categories({"s": size} | kwargs)
         else:
@@ -267,8 +277,8 @@ class ClusterDisplay(Display):
             box = {"boxstyle": "circle,pad=0.2", "facecolor": "white", "edgecolor": colour}
             left.annotate(str(k), self.centers[k], ha="center", va="center", fontsize="small", bbox=box)
         canvas.label_axes(left, "First coordinate", "Second coordinate", "Rows by cluster, and the centres")
-        self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=canvas.BLUE)
-        right.axhline(self.sizes.mean(), color=canvas.GREY, linestyle="--", linewidth=1)
+        self.bars_ = right.bar(np.arange(len(self.sizes)), self.sizes, color=BLUE)
+        right.axhline(self.sizes.mean(), color=GREY, linestyle="--", linewidth=1)
         right.locator_params(axis="x", integer=True)
         canvas.label_axes(right, "Cluster", "Rows", "Sizes, and their mean")
 
@@ -365,12 +375,8 @@ class LabelDisplay(Display):
         parts = [sample(np.flatnonzero(rows), max_rows, random_state) for rows in (known, ~known)]
         some = np.sort(np.concatenate(parts))
         rows = model.encoder_.encode(X, np.float64)
-        names, (shift, scale) = model.encoder_.get_feature_names_out().tolist(), (np.zeros(2), np.ones(2))
-        if len(names) == 2:
-            shift, scale = table_units(model.encoder_.columns_, 2)
-        else:
-            rows, names = model.features_.coordinates(rows), ["Component 1", "Component 2"]
-        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        names, shift, scale = _plane_in_table(model.encoder_)
+        rows = dense(rows if rows.shape[1] == 2 else model.features_.coordinates(rows))
         certainty = (p.max(axis=1) * len(classes) - 1) / max(len(classes) - 1, 1)
         points = shift + scale * Plane.of(rows).points(rows[some])
         return cls(points, labels[some], certainty[some], known[some], (names[0], names[1]))
@@ -474,8 +480,7 @@ class NoveltyDisplay(Display):
         if isinstance(X, str | PathLike):
             raise TypeError("NoveltyDisplay draws rows in memory, not a path: read some rows of the file first.")
         scores = detector.score_samples(X)
-        rows = detector.encoder_.encode(X, np.float64)
-        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        rows = dense(detector.encoder_.encode(X, np.float64))
         plane = Plane.of(rows)
         kept = sample(np.arange(len(rows)), max_rows, random_state)
         points = plane.points(rows[kept])
@@ -484,12 +489,9 @@ class NoveltyDisplay(Display):
         axes = [np.linspace(a, b, SIDE) for a, b in zip(low - room, high + room, strict=True)]
         grid = np.stack(np.meshgrid(*axes), axis=2).reshape(-1, 2)
         surface = detector.score_encoded(plane.centre + grid @ plane.directions).reshape(SIDE, SIDE)
-        names = detector.encoder_.get_feature_names_out().tolist()
-        if len(names) != 2:
-            return cls(points, scores[kept], offset, (axes[0], axes[1]), surface, ["Component 1", "Component 2"])
-        shift, scale = table_units(detector.encoder_.columns_, 2)  # back to those of the table
+        names, shift, scale = _plane_in_table(detector.encoder_)
         axes = [shift[j] + scale[j] * axes[j] for j in range(2)]
-        return cls(shift + scale * points, scores[kept], offset, (axes[0], axes[1]), surface, names)
+        return cls(shift + scale * points, scores[kept], offset, axes, surface, names)
 
     def _panels(self) -> Panels:
         return side_by_side([3, 2])
@@ -503,11 +505,11 @@ class NoveltyDisplay(Display):
         surface = np.clip(self.surface, low, None)
         self.contours_ = ax.contourf(*self.axes, surface, levels=12, cmap="Greys_r", alpha=0.5)
         if surface.min() < self.offset < surface.max():
-            ax.contour(*self.axes, surface, levels=[self.offset], colors=canvas.VERMILION, linewidths=1.2)
+            ax.contour(*self.axes, surface, levels=[self.offset], colors=VERMILION, linewidths=1.2)
         novel = self.scores < self.offset
         look: dict[str, Any] = {"linewidths": 0, "zorder": 3}
-        dots = look | {"s": 9, "color": canvas.BLUE, "marker": "o", "label": "normal"}
-        squares = look | {"s": 16, "color": canvas.VERMILION, "marker": "s", "label": "told apart"}
+        dots = look | {"s": 9, "color": BLUE, "marker": "o", "label": "normal"}
+        squares = look | {"s": 16, "color": VERMILION, "marker": "s", "label": "told apart"}
         self.normal_ = ax.scatter(*self.points[~novel].T, **(dots | kwargs))
         self.novel_ = ax.scatter(*self.points[novel].T, **(squares | kwargs))
         canvas.add_legend(ax)
@@ -516,8 +518,8 @@ class NoveltyDisplay(Display):
 
     def _draw_histogram(self, ax: Axes) -> None:
         low = min(float(np.quantile(self.scores, LOWEST)), self.offset - 0.5)
-        ax.hist(np.clip(self.scores, low, None), bins=40, color=canvas.GREY)
-        self.offset_line_ = ax.axvline(self.offset, color=canvas.VERMILION)
+        ax.hist(np.clip(self.scores, low, None), bins=40, color=GREY)
+        self.offset_line_ = ax.axvline(self.offset, color=VERMILION)
         canvas.label_axes(ax, "Score: mean log share", "Rows", f"Offset {self.offset:.2f}")
 
 
@@ -614,7 +616,7 @@ class DensityDisplay(Display):
         (ax,), names = axes, [canvas.shortened(name) for name in self.names]
         canvas.few_ticks(ax.xaxis, self.axes[0], 5)
         if len(names) == 1:
-            (self.curve_,) = ax.plot(*self.axes, self.density, **({"color": canvas.BLUE} | kwargs))
+            (self.curve_,) = ax.plot(*self.axes, self.density, **({"color": BLUE} | kwargs))
             ax.fill_between(self.axes[0], self.density, color=self.curve_.get_color(), alpha=0.15, linewidth=0)
             canvas.label_axes(ax, names[0], "Density", ylim=(0, None))
         else:
@@ -691,9 +693,9 @@ def _draw_bars(
     from matplotlib.ticker import MaxNLocator
 
     numbers, drawn = np.arange(1, len(bars) + 1), None
-    columns = ax.bar(numbers, bars, **({"color": canvas.BLUE, "label": legend[0]} | bar_look))
+    columns = ax.bar(numbers, bars, **({"color": BLUE, "label": legend[0]} | bar_look))
     if line is not None:
-        (drawn,) = ax.plot(numbers, line, "o-", color=canvas.VERMILION, markersize=3, label=legend[1])
+        (drawn,) = ax.plot(numbers, line, "o-", color=VERMILION, markersize=3, label=legend[1])
         canvas.add_legend(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return columns, drawn
@@ -797,5 +799,5 @@ class CorrelationDisplay(Display):
         """The first pair, in the colour of the rows that they are of."""
         size = float(np.clip(20_000 / max(len(scores), 1), 3, 20))
         canvas.label_axes(ax, "First score of X", "First score of y")
-        colour = canvas.BLUE if self.others is None else canvas.VERMILION
+        colour = BLUE if self.others is None else VERMILION
         return ax.scatter(scores[:, 0], scores[:, 1], s=size, linewidths=0, color=colour)

@@ -20,7 +20,7 @@ from bochner.report.charts import Series, bar_chart, interval_chart, line_chart,
 from bochner.report.findings import Curve, Dependence, Findings
 from bochner.scores import reliability
 from bochner.scores.measures import Z, judged_event
-from bochner.scores.summaries import NAMES, cells
+from bochner.scores.summaries import NAMES, cells, score_rows
 from bochner.settings import as_size
 
 MOST_BARS, MOST_WORST, WORST_COLUMNS, CELL = 12, 10, 6, 40
@@ -81,12 +81,6 @@ def summary(found: Findings) -> Iterator[str]:
         named = ", ".join(f"{found.rows.names[j]} ({percent(float(found.relevance[j]))})" for j in first)
         yield f"Most relevant columns: {named}."
     yield from (f"More {what}: {verdict(curve, what)}" for curve, what in by_size(found) if curve is not None)
-
-
-def score_rows(scores: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A row of the table for each score."""
-    asked = {key: f" of {100 * one['asked_for']:g} %" if "asked_for" in one else "" for key, one in scores.items()}
-    return [(f"{NAMES[key]}{asked[key]}", *cells(key, one)) for key, one in scores.items()]
 
 
 def choice(report: Any) -> dict[str, Markup]:

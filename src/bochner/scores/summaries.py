@@ -47,6 +47,12 @@ def cells(key: str, score: dict[str, Any], unknown: str = "n/a") -> tuple[str, s
     return form(score["value"]), interval, "" if key.startswith("interval_") else form(score["baseline"])
 
 
+def score_rows(scores: dict[str, Any], unknown: str = "n/a") -> list[tuple[str, str, str, str]]:
+    """Name and cells of each score, with the coverage that was asked for."""
+    asked = {key: f" of {100 * one['asked_for']:g} %" if "asked_for" in one else "" for key, one in scores.items()}
+    return [(f"{NAMES[key]}{asked[key]}", *cells(key, one, unknown)) for key, one in scores.items()]
+
+
 def classification(labels: NDArray, predicted: NDArray, proba: NDArray, shares: NDArray) -> dict[str, Any]:
     """Accuracy, log loss, Brier score, and the expected calibration error in 15 bins of equal counts.
 
