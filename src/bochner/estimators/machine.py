@@ -60,7 +60,7 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.planning.cost_model import choose_solver, choose_streamed_solver
+from bochner.planning.cost_model import ProblemSize, choose_solver, choose_streamed_solver
 from bochner.planning.plan import Plan, TableShape, plan_fit, refuse_limit, table_shape
 from bochner.planning.request import FitRequest
 from bochner.selection.budget import Budget
@@ -532,10 +532,10 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             held_out = None if choice.outcome is None else choice.outcome.split.held_out
             if isinstance(alpha, str) and alpha == "auto" and not choice.model.is_open:
                 alpha, chosen = choice.model.alpha_per_weight * rows.weight, True
-        size = rows.n_rows, source.n_outputs, rows.weight, self.encoder_.n_features_out_
-        problem_size = self._request.problem_size(*size, alpha, dtype.itemsize == 8, chosen)
+        asked = given_alphas(alpha), self._request.needs_unseen, dtype.itemsize == 8, chosen
+        size = ProblemSize(rows.n_rows, source.n_outputs, rows.weight, *asked, self.encoder_.n_features_out_)
         chooser = choose_solver if rows.way == "whole" else choose_streamed_solver
-        self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, problem_size)
+        self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
         needs = Needs(self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals"))
         merges = self.loss not in NUMBER_LOSSES
         problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges)

@@ -18,14 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design.design import Design
-from bochner.estimators.calibration import (
-    LARGEST_SCORE,
-    by_class,
-    fit_temperature,
-    link_of,
-    log_losses,
-    probabilities,
-)
+from bochner.estimators.calibration import LARGEST_SCORE, by_class, fit_temperature, link_of, log_losses, probabilities
 from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import LinearFeatures
 from bochner.features.base import FeatureMap
@@ -375,13 +368,7 @@ def fit_numbers(
 
 
 def fit_numbers_again(
-    design: Design,
-    fitted: RidgeSolution,
-    task: RidgeProblem,
-    loss: Loss,
-    alpha: float,
-    n_steps: int,
-    y: NDArray,
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: Loss, alpha: float, n_steps: int, y: NDArray
 ) -> LossFit:
     """The regressor for other rows, with all that was chosen."""
     problem, _ = _of_numbers(stored_problem(design, fitted, task), loss, y, [])

@@ -31,7 +31,7 @@ from bochner.planning.cost_model import (
     iterative_seconds,
     solver_in_memory,
 )
-from bochner.planning.request import FitRequest
+from bochner.planning.request import FitRequest, given_alphas
 from bochner.selection.policy import POLICY
 from bochner.settings import as_size, current, settings
 from bochner.solvers.iterative import GRAM_LIMIT
@@ -376,34 +376,34 @@ def working_bytes(limit: int | None) -> int:
     return n_bytes if limit is None else min(n_bytes, limit // 4)
 
 
-def plan_in_memory(rows: TableShape, features: MapSize, problem: ProblemSize, solver: str) -> SolverPlan:
+def plan_in_memory(rows: TableShape, features: MapSize, size: ProblemSize, solver: str) -> SolverPlan:
     """The way to fit rows in memory."""
     n, D, K = rows.n_rows, features.size, rows.n_outputs
     costs = costs_for(n, D)
-    solver, reason = solver_in_memory(solver, features.dense, D, problem, costs)
+    solver, reason = solver_in_memory(solver, features.dense, D, size, costs)
     if not features.dense:
         one = _bin_seconds(rows, features)
         passes = Pass("iterations on the stored bins", features.steps, features.steps * one)
         return SolverPlan("cg", (passes,), 0.0, 12 * n * D, 4.0 * features.steps * n * D * K, reason)
     if solver == "direct":
-        N, passes = min(n, D), Pass("the moments of the features", 1, direct_seconds(D, problem, costs))
+        N, passes = min(n, D), Pass("the moments of the features", 1, direct_seconds(D, size, costs))
         return SolverPlan(
             solver, (passes,), 0.0, factor_bytes(n, D, K, np.float32), float(n * D * N + N**3 / 3), reason
         )
     if solver == "exact":
         return SolverPlan(solver, (Pass("all kernel values", 1, costs.gram * n**3),), 0.0, 12 * n * n, n**3 / 3, reason)
-    steps = round(iterations(USUAL_RATIO * problem.weight, problem.weight))
-    passes = Pass("iterations on the stored features", steps, iterative_seconds(D, problem, costs))
+    steps = round(iterations(USUAL_RATIO * size.weight, size.weight))
+    passes = Pass("iterations on the stored features", steps, iterative_seconds(D, size, costs))
     return SolverPlan(solver, (passes,), 0.0, n * D, 4.0 * steps * n * D * K, reason)
 
 
 def plans_in_passes(
-    rows: TableShape, features: MapSize, problem: ProblemSize, solver: str, sample: int
+    rows: TableShape, features: MapSize, size: ProblemSize, solver: str, sample: int
 ) -> list[SolverPlan]:
     """The ways to fit rows that are read again in every pass, the better ones first; a sample of them is in memory."""
     costs = costs_for(rows.n_rows, features.size)
     if features.dense:
-        ways = [_dense_direct(rows, features, problem, costs), _dense_iterations(rows, features, problem, costs)]
+        ways = [_dense_direct(rows, features, size, costs), _dense_iterations(rows, features, size, costs)]
     else:
         hashed = 0 < features.size * features.n_buckets <= POLICY.hashed_columns
         ways = [_hashed_direct(rows, features, costs)] if hashed else []
@@ -411,20 +411,18 @@ def plans_in_passes(
     return [way for way in ways if solver in ("auto", way.solver)] or ways[-1:]
 
 
-def _dense_direct(rows: TableShape, features: MapSize, problem: ProblemSize, costs: Costs) -> SolverPlan:
+def _dense_direct(rows: TableShape, features: MapSize, size: ProblemSize, costs: Costs) -> SolverPlan:
     n, D = rows.n_rows, features.size
-    sums = Pass(
-        "the moments of the features", 1, direct_seconds(D, problem, costs) + _per_entry(rows, rows.entry_seconds)
-    )
+    sums = Pass("the moments of the features", 1, direct_seconds(D, size, costs) + _per_entry(rows, rows.entry_seconds))
     n_bytes = factor_bytes(n, D, rows.n_outputs, np.float32)
     return SolverPlan("direct", (sums,), 0.0, n_bytes, float(n * D * (D + 2 * rows.n_columns) + D**3 / 3), "one pass")
 
 
-def _dense_iterations(rows: TableShape, features: MapSize, problem: ProblemSize, costs: Costs) -> SolverPlan:
+def _dense_iterations(rows: TableShape, features: MapSize, size: ProblemSize, costs: Costs) -> SolverPlan:
     n, D, K = rows.n_rows, features.size, rows.n_outputs
     m = D if D <= GRAM_LIMIT else preconditioner_rows(D)
     sampled = 4 * D * min(4 * D, n) + 24 * D * D if D <= GRAM_LIMIT else 4 * m * D + 24 * m * m
-    steps = round(AGAIN_SHARE * iterations(USUAL_RATIO * problem.weight, problem.weight)) + 1
+    steps = round(AGAIN_SHARE * iterations(USUAL_RATIO * size.weight, size.weight)) + 1
     one = n * D * (2 * costs.feature + costs.float_pass * K) + _per_entry(rows, rows.entry_seconds)
     passes = (Pass("iterations, which compute the features again", steps, steps * one),)
     flops = steps * float(n) * D * (2 * rows.n_columns + 4 * K) + float(m) ** 2 * D
@@ -540,12 +538,11 @@ class Planner:
         """The ways to solve, the better ones first."""
         request, table = self.request, self.table
         n, double = table.n_rows, request.dtype(table.n_rows).itemsize == 8
-        problem = request.problem_size(
-            n, table.n_outputs, float(n), table.n_columns, request.alpha, double, self.learned
-        )
+        alphas, unseen = given_alphas(request.alpha), request.needs_unseen
+        size = ProblemSize(n, table.n_outputs, float(n), alphas, unseen, double, self.learned, table.n_columns)
         if not self.gathered:
-            return plans_in_passes(table, features, problem, request.asked_solver, self.sample)
-        return [plan_in_memory(table, features, problem, request.asked_solver)]
+            return plans_in_passes(table, features, size, request.asked_solver, self.sample)
+        return [plan_in_memory(table, features, size, request.asked_solver)]
 
     def _map(self) -> tuple[MapSize, bool, str]:
         """The map that the parameters and the number of rows lead to, whether it is learned, and why."""

@@ -15,7 +15,6 @@ from bochner.features.binning import require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
-from bochner.planning.cost_model import ProblemSize
 from bochner.selection.budget import choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
@@ -157,18 +156,3 @@ class FitRequest:
             why = "with solver='cg'" if self.solver == "cg" else "for bins, which have no such solver,"
             raise ValueError(f"alpha={self.alpha!r} needs the direct solver; {why} use alpha='auto'.")
         return "cg" if self.solver == "auto" and features.learns_weights else self.asked_solver
-
-    def problem_size(
-        self,
-        n_rows: int,
-        n_outputs: int,
-        weight: float,
-        n_columns: int,
-        alpha: Any,
-        double: bool,
-        penalty_selected: bool,
-    ) -> ProblemSize:
-        """The size of the ridge problem, by which a solver is chosen and its time foretold."""
-        return ProblemSize(
-            n_rows, n_outputs, weight, given_alphas(alpha), self.needs_unseen, double, penalty_selected, n_columns
-        )

@@ -224,11 +224,8 @@ def _halves_apply(problem: Problem) -> bool:
 def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
     """Bins without a comparison, because validation would take as long as the fit itself."""
     reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
-    report, problem, best = (
-        race.report("random binning, learned lengthscales", reason),
-        race.problem,
-        known.scaled[0],
-    )
+    report = race.report("random binning, learned lengthscales", reason)
+    problem, best = race.problem, known.scaled[0]
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 

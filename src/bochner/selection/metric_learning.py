@@ -179,13 +179,7 @@ class MinibatchSampler:
     """
 
     def __init__(
-        self,
-        rows: NDArray,
-        y: NDArray,
-        schedule: Schedule,
-        seed: int,
-        weight: NDArray | None = None,
-        n_pairs: int = 0,
+        self, rows: NDArray, y: NDArray, schedule: Schedule, seed: int, weight: NDArray | None = None, n_pairs: int = 0
     ) -> None:
         self.y, self.schedule, self.n_pairs = y, schedule, n_pairs
         self.rows, self.binary = _from_zero(rows, 2 * n_pairs)

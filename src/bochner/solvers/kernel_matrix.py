@@ -58,12 +58,7 @@ class ExactSolution(NamedTuple):
 
 
 def solve_exact(
-    features: DenseFeatures,
-    rows: Block,
-    alpha: float,
-    tol: float,
-    seed: int,
-    scored: NDArray[np.intp] | None = None,
+    features: DenseFeatures, rows: Block, alpha: float, tol: float, seed: int, scored: NDArray[np.intp] | None = None
 ) -> ExactSolution:
     """Solve for the coefficients of all rows.
 

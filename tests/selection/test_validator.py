@@ -22,7 +22,7 @@ OUTPUTS = pytest.mark.parametrize("K", [1, 3])
 
 
 def rows(K=1, classes=False, weighted=False, sparse=False):
-    """Rows to fit and rows to judge by, as (X, y, weight)."""
+    """Rows to fit and rows to validator by, as (X, y, weight)."""
     rng = np.random.default_rng(K)
     X = rng.standard_normal((FIT + OUT, 3)).astype(np.float32)
     y = np.sin(X @ rng.uniform(0.3, 1.0, (3, K))) + 0.1 * rng.standard_normal((len(X), K))
@@ -37,7 +37,7 @@ def trials_on(K=1, classes=False, weighted=False, sparse=False):
 
 
 def features_of(features, X, X_out):
-    """Features of the rows to fit and of those to judge by, in double precision."""
+    """Features of the rows to fit and of those to validator by, in double precision."""
     fitted = features.fit(X.astype(float))
     Z, Z_out = fitted.transform(X.astype(float)), fitted.transform(X_out.astype(float))
     return (Z.toarray(), Z_out.toarray()) if sp.issparse(Z) else (Z, Z_out)
@@ -49,9 +49,9 @@ def standardised(y, weight):
     return mean, np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
 
 
-def unscaled(judge, predicted):
+def unscaled(validator, predicted):
     """Predictions in the units of the targets."""
-    return predicted * judge.deviation + judge.mean
+    return predicted * validator.deviation + validator.mean
 
 
 class TestTargets:
@@ -59,22 +59,22 @@ class TestTargets:
     @OUTPUTS
     def test_are_standardised(self, K, weighted):
         (X, y, weight), (X_out, y_out, weight_out) = rows(K, weighted=weighted)
-        judge = Validator((X, y, weight), (X_out, y_out, weight_out), False, seed=0)
+        validator = Validator((X, y, weight), (X_out, y_out, weight_out), False, seed=0)
         mean, deviation = standardised(y, weight)
-        np.testing.assert_allclose(judge.y, (y - mean) / deviation, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(judge.y_out, (y_out - mean) / deviation, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(unscaled(judge, judge.y_out), y_out, rtol=1e-12)
+        np.testing.assert_allclose(validator.y, (y - mean) / deviation, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(validator.y_out, (y_out - mean) / deviation, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(unscaled(validator, validator.y_out), y_out, rtol=1e-12)
 
     def test_classes_keep_their_unit(self):
-        judge = trials_on(3, classes=True)
+        validator = trials_on(3, classes=True)
         (_, y, _), _ = rows(3, classes=True)
-        np.testing.assert_allclose(judge.y, y - y.mean(axis=0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(validator.y, y - y.mean(axis=0), rtol=1e-12, atol=1e-12)
 
     def test_a_constant_target(self):
         (X, _, weight), out = rows()
-        judge = Validator((X, np.full((FIT, 1), 3.0), weight), out, False, seed=0)
-        np.testing.assert_array_equal(judge.y, 0)
-        np.testing.assert_array_equal(unscaled(judge, np.zeros((2, 1))), 3)
+        validator = Validator((X, np.full((FIT, 1), 3.0), weight), out, False, seed=0)
+        np.testing.assert_array_equal(validator.y, 0)
+        np.testing.assert_array_equal(unscaled(validator, np.zeros((2, 1))), 3)
 
 
 class TestLosses:
@@ -82,17 +82,17 @@ class TestLosses:
     @OUTPUTS
     def test_squares(self, K, weighted):
         fit, out = rows(K, weighted=weighted)
-        judge = Validator(fit, out, False, seed=0)
+        validator = Validator(fit, out, False, seed=0)
         F = np.random.default_rng(5).standard_normal((K, OUT))
-        losses = judge.losses(F)
-        np.testing.assert_allclose(losses, ((judge.y_out - F.T) ** 2).sum(axis=1), rtol=1e-12)
+        losses = validator.losses(F)
+        np.testing.assert_allclose(losses, ((validator.y_out - F.T) ** 2).sum(axis=1), rtol=1e-12)
         _, deviation = standardised(fit[1], fit[2])
-        predicted = unscaled(judge, F.T)
+        predicted = unscaled(validator, F.T)
         parts = mean_squared_error(
             out[1] / deviation, predicted / deviation, sample_weight=out[2], multioutput="raw_values"
         )
-        assert judge.average(losses) == pytest.approx(parts.sum(), rel=1e-10)
-        assert judge.average(judge.final_losses(predicted.T)) == pytest.approx(parts.sum(), rel=1e-10)
+        assert validator.average(losses) == pytest.approx(parts.sum(), rel=1e-10)
+        assert validator.average(validator.final_losses(predicted.T)) == pytest.approx(parts.sum(), rel=1e-10)
 
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
@@ -100,16 +100,16 @@ class TestLosses:
     def test_logistic(self, K, weighted, size):
         """That of the best slope: weak scores are to be read as steeper ones."""
         fit, out = rows(K, classes=True, weighted=weighted)
-        judge = Validator(fit, out, True, seed=0)
+        validator = Validator(fit, out, True, seed=0)
         f = size * (out[1] + 0.8 * np.random.default_rng(5).standard_normal((OUT, K)))
         each = [-log_expit(slope * f * out[1]).sum(axis=1) for slope in SLOPES]
         means = [np.average(losses, weights=out[2]) for losses in each]
         best = int(np.argmin(means))
         assert best in {0.01: [len(SLOPES) - 1], 1.0: [1, 2, 3, 4, 5], 100.0: [0]}[size]
-        found = judge.losses((f - judge.mean).T)
+        found = validator.losses((f - validator.mean).T)
         np.testing.assert_allclose(found, each[best], rtol=1e-6, atol=1e-9)
-        assert judge.average(found) == pytest.approx(min(means), rel=1e-6)
-        assert judge.average(judge.final_losses(f.T)) == pytest.approx(min(means), rel=1e-6)
+        assert validator.average(found) == pytest.approx(min(means), rel=1e-6)
+        assert validator.average(validator.final_losses(f.T)) == pytest.approx(min(means), rel=1e-6)
 
     def test_standard_error(self):
         """Of the mean of independent losses; whole weights are not repetitions of a row, but shares of the mean."""
@@ -142,67 +142,76 @@ class TestIterate:
 
     @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
     def test_converges_to_the_direct_solution(self, K, weighted, features):
-        judge = LastStep(*rows(K, weighted=weighted), False, seed=0)
-        judged = judge.iterate(features.draw(3), judge.X, judge.X_out, np.array([[3.0]]), 60)
-        Z, Z_out = features_of(features, judge.X, judge.X_out)
-        coef, intercept = exact.ridge(Z, judge.y, 3.0, judge.weight)
+        validator = LastStep(*rows(K, weighted=weighted), False, seed=0)
+        judged = validator.iterate(features.draw(3), validator.X, validator.X_out, np.array([[3.0]]), 60)
+        Z, Z_out = features_of(features, validator.X, validator.X_out)
+        coef, intercept = exact.ridge(Z, validator.y, 3.0, validator.weight)
         np.testing.assert_allclose(judged.predicted, Z_out @ coef + intercept, atol=1e-4)
 
     def test_a_penalty_for_each_map(self, K, weighted):
-        judge = LastStep(*rows(K, weighted=weighted), False, seed=0)
+        validator = LastStep(*rows(K, weighted=weighted), False, seed=0)
         features = ConcatenatedFeatures([FOURIER, BINS], weights=[1.0, 1.0]).draw(3)
-        judged = judge.iterate(features, judge.X, judge.X_out, np.array([[2.0, 20.0]]), 100)
+        judged = validator.iterate(features, validator.X, validator.X_out, np.array([[2.0, 20.0]]), 100)
         # A penalty of 20 is one of 2 on features that are smaller by sqrt(10).
-        parts = [features_of(one, judge.X, judge.X_out) for one in (FOURIER, BINS)]
+        parts = [features_of(one, validator.X, validator.X_out) for one in (FOURIER, BINS)]
         Z, Z_out = (np.hstack([fourier, bins / np.sqrt(10)]) for fourier, bins in zip(*parts, strict=True))
-        coef, intercept = exact.ridge(Z, judge.y, 2.0, judge.weight)
+        coef, intercept = exact.ridge(Z, validator.y, 2.0, validator.weight)
         np.testing.assert_allclose(judged.predicted, Z_out @ coef + intercept, atol=1e-4)
 
     @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
     def test_losses_are_those_of_what_is_predicted(self, K, weighted, features):
         """Side by side, the ridge penalties do what each does alone, and the best of them is told."""
-        judge = trials_on(K, weighted=weighted)
+        validator = trials_on(K, weighted=weighted)
 
         def of(*penalties):
-            return judge.iterate(features.draw(3), judge.X, judge.X_out, np.array(penalties)[:, np.newaxis], 12)
+            return validator.iterate(
+                features.draw(3), validator.X, validator.X_out, np.array(penalties)[:, np.newaxis], 12
+            )
 
         both, alone = of(3000.0, 3.0), of(3.0)
-        assert judge.average(alone.losses) < judge.average(of(3000.0).losses)
+        assert validator.average(alone.losses) < validator.average(of(3000.0).losses)
         np.testing.assert_array_equal(both.penalty, [3.0])
         np.testing.assert_allclose(both.predicted, alone.predicted, atol=1e-5)
-        np.testing.assert_allclose(both.losses, ((judge.y_out - both.predicted) ** 2).sum(axis=1), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            both.losses, ((validator.y_out - both.predicted) ** 2).sum(axis=1), rtol=1e-4, atol=1e-6
+        )
         # Sampled rows precondition so well that the first step is as good as the second.
         assert both.n_iter == alone.n_iter or features is FOURIER
         assert both.seconds > 0
 
     def test_the_best_step_is_told(self, K, weighted):
         """Of a tiny ridge penalty on other rows, whose loss rises again: no later one, and what was predicted then."""
-        judge = trials_on(K, weighted=weighted)
+        validator = trials_on(K, weighted=weighted)
 
         def after(steps):
-            return judge.iterate(BINS.draw(3), judge.X, judge.X_out, np.array([[1e-4]]), steps)
+            return validator.iterate(BINS.draw(3), validator.X, validator.X_out, np.array([[1e-4]]), steps)
 
         runs = [after(steps) for steps in (1, 3, 60)]
-        means = [judge.average(run.losses) for run in runs]
+        means = [validator.average(run.losses) for run in runs]
         assert means == sorted(means, reverse=True)
         assert runs[0].n_iter == 1
         assert runs[-1].n_iter < 60
         best = after(runs[-1].n_iter)
         assert best.n_iter == runs[-1].n_iter
         np.testing.assert_array_equal(best.predicted, runs[-1].predicted)
-        np.testing.assert_allclose(best.losses, ((judge.y_out - best.predicted) ** 2).sum(axis=1), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            best.losses, ((validator.y_out - best.predicted) ** 2).sum(axis=1), rtol=1e-4, atol=1e-6
+        )
 
 
 def test_gives_up_where_nothing_is_gained(monkeypatch, policy):
     """After some steps without a gain worth the while; only the steps that would follow are saved."""
-    judge, seen = trials_on(), []
+    validator, seen = trials_on(), []
     losses = Validator.losses
     monkeypatch.setattr(Validator, "losses", lambda self, F: seen.append(1) or losses(self, F))
     found = {}
     for patience in (2, 1000):
         seen.clear()
         policy(patience=patience)
-        found[patience] = judge.iterate(BINS.draw(3), judge.X, judge.X_out, np.array([[1e-4]]), 60), len(seen)
+        found[patience] = (
+            validator.iterate(BINS.draw(3), validator.X, validator.X_out, np.array([[1e-4]]), 60),
+            len(seen),
+        )
     assert found[2][1] < 60 <= found[1000][1]
     assert found[2][0].n_iter + 2 < 60
     np.testing.assert_allclose(found[2][0].losses.mean(), found[1000][0].losses.mean(), rtol=0.05)
@@ -212,14 +221,14 @@ class TestSolve:
     @pytest.mark.parametrize("weighted", [False, True])
     @OUTPUTS
     def test_is_ridge_regression(self, K, weighted):
-        judge = trials_on(K, weighted=weighted)
-        Z, Z_out = features_of(FOURIER, judge.X, judge.X_out)
+        validator = trials_on(K, weighted=weighted)
+        Z, Z_out = features_of(FOURIER, validator.X, validator.X_out)
         alphas = np.array([0.1, 1.0, 100.0])
-        judged = judge.solve(FOURIER.draw(3), np.empty(0), alphas)
-        fits = [Ridge(alpha).fit(Z, judge.y, sample_weight=judge.weight) for alpha in alphas]
+        judged = validator.solve(FOURIER.draw(3), np.empty(0), alphas)
+        fits = [Ridge(alpha).fit(Z, validator.y, sample_weight=validator.weight) for alpha in alphas]
         predicted = [fit.predict(Z_out).reshape(OUT, K) for fit in fits]
-        losses = [((one - judge.y_out) ** 2).sum(axis=1) for one in predicted]
-        best = int(np.argmin([np.average(own, weights=judge.weight_out) for own in losses]))
+        losses = [((one - validator.y_out) ** 2).sum(axis=1) for one in predicted]
+        best = int(np.argmin([np.average(own, weights=validator.weight_out) for own in losses]))
         assert best < 2
         np.testing.assert_array_equal(judged.penalty, alphas[best : best + 1])
         np.testing.assert_allclose(judged.predicted, predicted[best], atol=1e-3)
@@ -228,20 +237,20 @@ class TestSolve:
         assert judged.seconds > 0
 
     def test_shares_of_the_trace(self):
-        judge = trials_on()
-        Z, _ = features_of(FOURIER, judge.X, judge.X_out)
-        judged = judge.solve(FOURIER.draw(3), np.array([1e-3]), None)
+        validator = trials_on()
+        Z, _ = features_of(FOURIER, validator.X, validator.X_out)
+        judged = validator.solve(FOURIER.draw(3), np.array([1e-3]), None)
         trace = ((Z - Z.mean(axis=0)) ** 2).sum()
         assert judged.penalty[0] == pytest.approx(1e-3 * trace, rel=1e-4)
         assert judged.share == pytest.approx(1e-3)
 
     def test_classes(self):
-        judge = trials_on(2, classes=True)
-        judged = judge.solve(FOURIER.draw(3), np.geomspace(1e-6, 1, 5), None)
-        np.testing.assert_array_equal(judged.losses, judge.losses(judged.predicted.T))
-        assert judge.average(judged.losses) < 2 * np.log(2) * 0.7
-        assert judge.average(judge.final_losses(unscaled(judge, judged.predicted).T)) == pytest.approx(
-            judge.average(judged.losses)
+        validator = trials_on(2, classes=True)
+        judged = validator.solve(FOURIER.draw(3), np.geomspace(1e-6, 1, 5), None)
+        np.testing.assert_array_equal(judged.losses, validator.losses(judged.predicted.T))
+        assert validator.average(judged.losses) < 2 * np.log(2) * 0.7
+        assert validator.average(validator.final_losses(unscaled(validator, judged.predicted).T)) == pytest.approx(
+            validator.average(judged.losses)
         )
 
     def test_sparse_rows(self):
@@ -256,30 +265,30 @@ class TestManyOutputs:
 
     @pytest.mark.parametrize("classes", [False, True])
     def test_are_mixed(self, classes):
-        judge = trials_on(20, classes=classes)
+        validator = trials_on(20, classes=classes)
         (_, y, weight), (_, y_out, _) = rows(20, classes=classes)
         mean, deviation = standardised(y, weight)
         deviation = np.ones(20) if classes else deviation
-        assert judge.y.shape == (FIT, MIXTURES)
-        mix = np.linalg.lstsq((y - mean) / deviation, judge.y, rcond=None)[0]
-        np.testing.assert_allclose((y - mean) / deviation @ mix, judge.y, atol=1e-10)
-        np.testing.assert_allclose((y_out - mean) / deviation @ mix, judge.y_out, atol=1e-10)
+        assert validator.y.shape == (FIT, MIXTURES)
+        mix = np.linalg.lstsq((y - mean) / deviation, validator.y, rcond=None)[0]
+        np.testing.assert_allclose((y - mean) / deviation @ mix, validator.y, atol=1e-10)
+        np.testing.assert_allclose((y_out - mean) / deviation @ mix, validator.y_out, atol=1e-10)
         np.testing.assert_allclose(mix.T @ mix, np.eye(MIXTURES), atol=1e-10)
 
     def test_are_judged_by_squares(self):
-        judge = trials_on(20, classes=True)
-        judged = judge.solve(FOURIER.draw(3), np.array([1e-3]), None)
+        validator = trials_on(20, classes=True)
+        judged = validator.solve(FOURIER.draw(3), np.array([1e-3]), None)
         assert judged.predicted.shape == (OUT, MIXTURES)
-        np.testing.assert_allclose(judged.losses, ((judged.predicted - judge.y_out) ** 2).sum(axis=1), rtol=1e-10)
-        iterated = judge.iterate(BINS.draw(3), judge.X, judge.X_out, np.array([[1.0]]), 5)
+        np.testing.assert_allclose(judged.losses, ((judged.predicted - validator.y_out) ** 2).sum(axis=1), rtol=1e-10)
+        iterated = validator.iterate(BINS.draw(3), validator.X, validator.X_out, np.array([[1.0]]), 5)
         assert iterated.predicted.shape == (OUT, MIXTURES)
 
     def test_predictions_of_all_are_judged_as_they_are(self):
-        judge = trials_on(20, classes=True)
+        validator = trials_on(20, classes=True)
         _, (_, y_out, _) = rows(20, classes=True)
         F = np.random.default_rng(0).standard_normal((OUT, 20))
         expected = 20 * mean_squared_error(y_out, F)
-        assert judge.average(judge.final_losses(F.T)) == pytest.approx(expected, rel=1e-10)
+        assert validator.average(validator.final_losses(F.T)) == pytest.approx(expected, rel=1e-10)
 
     def test_sixteen_are_not_mixed(self):
         assert trials_on(16).y.shape == (FIT, 16)
@@ -287,18 +296,18 @@ class TestManyOutputs:
 
 class TestSubsample:
     def test_rows_stay_together(self):
-        judge = trials_on(2, weighted=True)
-        few = judge.subsample(60)
+        validator = trials_on(2, weighted=True)
+        few = validator.subsample(60)
         assert few.n_rows == 60
-        weight = {tuple(row): own for *row, own in np.column_stack([judge.X, judge.y, judge.weight])}
+        weight = {tuple(row): own for *row, own in np.column_stack([validator.X, validator.y, validator.weight])}
         part = [tuple(row) for row in np.column_stack([few.X, few.y])]
         assert len(set(part)) == 60
         own = np.array([weight[row] for row in part])
         light = own < own.max() / 2  # drawn with a probability in proportion, so that all count the same
         np.testing.assert_allclose(few.weight[light], few.weight[light][0])
-        assert few.weight.mean() == pytest.approx(judge.weight.mean(), rel=0.2)
-        assert few.X_out is judge.X_out
-        assert judge.n_rows == FIT
+        assert few.weight.mean() == pytest.approx(validator.weight.mean(), rel=0.2)
+        assert few.X_out is validator.X_out
+        assert validator.n_rows == FIT
 
     def test_have_a_mean_of_their_own(self):
         few = LastStep(*rows(2), False, seed=0).subsample(40)
@@ -308,8 +317,8 @@ class TestSubsample:
         np.testing.assert_allclose(judged.predicted, Z_out @ coef + intercept, atol=1e-4)
 
     def test_all_of_few(self):
-        judge = trials_on()
-        assert judge.subsample(FIT) is judge
+        validator = trials_on()
+        assert validator.subsample(FIT) is validator
 
 
 def test_report_of_candidates():
