@@ -176,7 +176,7 @@ def fit(
     from bochner.cli.fitting import fit as run
 
     settings = Run(memory_limit, checkpoint, resume, sample, dask, device)
-    with settings.limited():
+    with settings.applied():
         return run(Fit(data, target, out, task.value, test_size, exclude or [], parameters, uncertainty, settings))
 
 
@@ -241,7 +241,7 @@ def predict(
     from bochner.cli.evaluation import predict as run
     from bochner.cli.fitting import Run
 
-    with Run(memory_limit, device=device).limited():
+    with Run(memory_limit, device=device).applied():
         return run(model, data, out, PredictionOptions(interval, std, proba))
 
 

@@ -72,8 +72,8 @@ class Run:
     device: str | None = None
 
     @contextmanager
-    def limited(self) -> Iterator[None]:
-        """The memory limit and the place of all that is done inside, beside the code that is loaded before."""
+    def applied(self) -> Iterator[None]:
+        """Set memory limit, device and engine for the block; code is loaded before, so that it does not count."""
         for name in CODE:
             import_module(name)
         with ExitStack() as stack:
@@ -85,8 +85,8 @@ class Run:
                 stack.enter_context(settings(engine=stack.enter_context(dask_client(self.dask))))
             yield
 
-    def kept(self) -> AbstractContextManager[Any]:
-        """The checkpoint, for the fit inside."""
+    def with_checkpoint(self) -> AbstractContextManager[Any]:
+        """Write the checkpoint in the fit of the block."""
         return nullcontext() if self.checkpoint is None else settings(checkpoint=self.checkpoint, resume=self.resume)
 
 
@@ -163,19 +163,19 @@ class Split:
 
     Attributes
     ----------
-    train, every : tuple
+    train, all_rows : tuple
         Arguments of the estimator's `fit`: for the rows that are not held out, and for all rows with a target.
     test : tuple of rows and Target, or None
         The rows that are held out.
-    known, whole : TargetSummary
+    train_target, target : TargetSummary
         Of the rows that are not held out, and of all.
     """
 
     train: tuple[Any, ...]
-    every: tuple[Any, ...]
+    all_rows: tuple[Any, ...]
     test: tuple[Any, Target] | None
-    known: TargetSummary
-    whole: TargetSummary
+    train_target: TargetSummary
+    target: TargetSummary
 
 
 def fit(arguments: Fit) -> dict[str, Any]:
@@ -309,21 +309,21 @@ def _scored_and_saved(arguments: Fit, split: Split, task: str) -> dict[str, Any]
     model = _fitted(arguments, task, split.train, scored=split.test is not None)
     facts = model_facts(model)
     if split.test is not None:
-        scored, notes = score(model, *split.test, split.known.baseline(task), arguments.data)
+        scored, notes = score(model, *split.test, split.train_target.baseline(task), arguments.data)
     if out is not None:
         if split.test is not None:
             model = _on_all_rows(model, arguments, task, split)
-        write_model(model, out, arguments.target, task, split.whole.n_known, split.whole.baseline(task), scored)
+        write_model(model, out, arguments.target, task, split.target.n_known, split.target.baseline(task), scored)
     if file := _scored_file(arguments):
         file.unlink(missing_ok=True)
     return {
-        "rows_train": split.known.n_known,
+        "rows_train": split.train_target.n_known,
         "rows_test": 0 if split.test is None else len(split.test[1].values),
         "scores": scored,
-        "baseline": split.known.described_baseline(task),
+        "baseline": split.train_target.described_baseline(task),
         "model": facts,
         "out": None if out is None else str(out),
-        "rows_saved_model": None if out is None else split.whole.n_known,
+        "rows_saved_model": None if out is None else split.target.n_known,
         "seconds": CLOCK.seconds() - start,
         "notes": notes,
     }
@@ -333,7 +333,7 @@ def _fitted(arguments: Fit, task: str, rows: tuple[Any, ...], scored: bool = Fal
     """A fitted model; of one that is to be scored, with another fit after it, a file tells beside the checkpoint."""
     model, file = estimator_of(arguments, task), _scored_file(arguments)
     if not scored or file is None or arguments.out is None:
-        with arguments.run.kept():
+        with arguments.run.with_checkpoint():
             return model.fit(*rows)
     identity = f"{rows[0].fingerprint()} {model!r}"
     if arguments.run.resume and file.exists():
@@ -349,10 +349,10 @@ def _fitted(arguments: Fit, task: str, rows: tuple[Any, ...], scored: bool = Fal
 
 def _on_all_rows(model: Any, arguments: Fit, task: str, split: Split) -> Any:
     """The model that was scored, fitted to all rows; chosen again where held-out rows have new classes."""
-    if task == "classification" and set(split.whole.classes()) - set(model.classes_.tolist()):
-        return _fitted(arguments, task, split.every)
-    with arguments.run.kept():
-        return model.refit(*split.every)
+    if task == "classification" and set(split.target.classes()) - set(model.classes_.tolist()):
+        return _fitted(arguments, task, split.all_rows)
+    with arguments.run.with_checkpoint():
+        return model.refit(*split.all_rows)
 
 
 def _scored_file(arguments: Fit) -> Path | None:
@@ -390,7 +390,7 @@ def _check_columns(table: pa.Table, target: TargetSummary, task: str, arguments:
 def plan(arguments: Fit) -> dict[str, Any]:
     """Plan one fit of all rows, without a look at any."""
     path, run = arguments.data, arguments.run
-    with run.limited(), errors_of(path):
+    with run.applied(), errors_of(path):
         rows = table_shape(path, arguments.target, sample=run.sample, exclude=arguments.exclude)
         if rows.names is not None and arguments.target not in rows.names:
             raise missing_column(arguments.target, list(rows.names), path)

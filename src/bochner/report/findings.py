@@ -111,7 +111,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Predictions:
     """Predictions of rows and what they are worth.
 
     Attributes
@@ -134,7 +134,7 @@ class Judged:
     seconds: float = 0.0
 
 
-def judge(model: Any, rows: Rows) -> Judged:
+def predict(model: Any, rows: Rows) -> Predictions:
     """Predict, and compute the loss of each row.
 
     ValueError for several targets, for labels that the model does not know, and for targets that are not numbers.
@@ -145,11 +145,11 @@ def judge(model: Any, rows: Rows) -> Judged:
         predicted = np.asarray(model.predict(rows.native), np.float64)
         if predicted.ndim != 1:
             raise ValueError(f"A report is about one target, and the model has {predicted.shape[1]}.")
-        return Judged(predicted, None, np.empty(0, np.int64), (y - predicted) ** 2, CLOCK.seconds() - start)
+        return Predictions(predicted, None, np.empty(0, np.int64), (y - predicted) ** 2, CLOCK.seconds() - start)
     proba = np.asarray(model.predict_proba(rows.native), np.float64)
     seconds, labels = CLOCK.seconds() - start, _positions(rows.y, model.classes_)
     losses = -np.log(np.maximum(proba[np.arange(len(labels)), labels], np.finfo(float).eps))
-    return Judged(model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds)
+    return Predictions(model.classes_[proba.argmax(axis=1)], proba, labels, losses, seconds)
 
 
 def _positions(y: NDArray, classes: NDArray) -> NDArray[np.int64]:
@@ -173,24 +173,24 @@ def _numbers(y: NDArray) -> NDArray[np.float64]:
     return values
 
 
-def scores(model: Any, rows: Rows, judged: Judged, baseline: Any) -> dict[str, Any]:
+def scores(model: Any, rows: Rows, predictions: Predictions, baseline: Any) -> dict[str, Any]:
     """Scores with 95 % intervals beside those of a baseline.
 
     Parameters
     ----------
     model : KernelMachineRegressor or KernelMachineClassifier
     rows : Rows
-    judged : Judged
+    predictions : Predictions
     baseline : float, list of float, or None
         Mean, or shares of the classes, of the training rows; None where they are not known, for those of `rows`.
     """
-    if judged.proba is not None:
-        shares = np.bincount(judged.labels, minlength=judged.proba.shape[1]) / len(judged.labels)
+    if predictions.proba is not None:
+        shares = np.bincount(predictions.labels, minlength=predictions.proba.shape[1]) / len(predictions.labels)
         shares = shares if baseline is None else np.asarray(baseline)
-        predicted = np.searchsorted(model.classes_, judged.predicted)
-        return summaries.classification(judged.labels, predicted, judged.proba, shares)
+        predicted = np.searchsorted(model.classes_, predictions.predicted)
+        return summaries.classification(predictions.labels, predicted, predictions.proba, shares)
     y = _numbers(rows.y)
-    found = summaries.regression(y, judged.predicted, float(y.mean()) if baseline is None else float(baseline))
+    found = summaries.regression(y, predictions.predicted, float(y.mean()) if baseline is None else float(baseline))
     if getattr(model, "spread_", None) is None:
         return found
     return found | summaries.intervals(y, model.predict_interval(rows.native, coverage=COVERAGE), COVERAGE)
@@ -264,17 +264,17 @@ def curves(model: Any, rows: Rows) -> tuple[Curve | None, Curve | None, str]:
     note = f"{most:,} of the given rows fit, and {m:,} judge."
     if factor < 1:
         note += f" For the curve against rows the map is made smaller, to {MOST_DENSE:,} of its {width:,} features."
-    judged = _Refits(model, held_out)
-    by_rows = judged.curve([round(share * most) for share in SHARES], lambda n: (factor, learned.take(np.arange(n))))
+    refits = _Refits(model, held_out)
+    by_rows = refits.curve([round(share * most) for share in SHARES], lambda n: (factor, learned.take(np.arange(n))))
     sized = any(size_name(leaf.features) is not None for leaf in leaves(model.features_))
     factors = [one for one in FACTORS if one <= largest] if sized and not exact else []
-    by_size = judged.curve(factors, lambda one: (one, learned)) if len(factors) > 1 else None
+    by_size = refits.curve(factors, lambda one: (one, learned)) if len(factors) > 1 else None
     return by_rows, by_size, note
 
 
 @dataclass(frozen=True)
 class _Refits:
-    """The model, to be fitted again, and the rows that judge it."""
+    """The model, to be fitted again, and the rows held out to validate it."""
 
     model: Any
     held_out: Rows
@@ -290,7 +290,7 @@ class _Refits:
                     factor, rows = case(size)
                     again = self.model.resized(factor).refit(rows.native, rows.y)
                     number = _size(again, size)
-                    found[number] = judge(again, self.held_out).losses
+                    found[number] = predict(again, self.held_out).losses
                     base = number if size == 1 or isinstance(size, int) else base
             except (ValueError, MemoryError):
                 return None
@@ -425,7 +425,7 @@ class Findings:
     model : KernelMachineRegressor or KernelMachineClassifier
     rows : Rows
     origin : Origin
-    judged : Judged
+    predictions : Predictions
     scores : dict
         As by `bochner.scores.summaries`.
     relevance : array of shape (d,), or None
@@ -442,7 +442,7 @@ class Findings:
     model: Any
     rows: Rows
     origin: Origin
-    judged: Judged
+    predictions: Predictions
     scores: dict[str, Any]
     relevance: NDArray | None
     by_rows: Curve | None
@@ -462,8 +462,8 @@ class Findings:
 def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
     """Measure everything, in seconds."""
     rows = Rows.of(X, y, model)
-    judged = judge(model, rows)
-    if origin.baseline is None and judged.proba is None and model.loss != "poisson":
+    predictions = predict(model, rows)
+    if origin.baseline is None and predictions.proba is None and model.loss != "poisson":
         origin = replace(origin, baseline=float(model.target_mean_[0]))
     relevance = getattr(model, "feature_importances_", None)
     warps = [] if model.metric_ is None else MetricDisplay.from_estimator(model, MOST_WARPS).warps
@@ -473,13 +473,13 @@ def find(model: Any, X: Any, y: Any, origin: Origin) -> Findings:
         model,
         rows,
         origin,
-        judged,
-        scores(model, rows, judged, origin.baseline),
+        predictions,
+        scores(model, rows, predictions, origin.baseline),
         relevance,
         by_rows,
         by_size,
         note,
-        dependences(model, rows, first, judged.proba),
+        dependences(model, rows, first, predictions.proba),
         _error(model, rows),
         _plan(model, X, y),
         list(warps),

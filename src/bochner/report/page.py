@@ -30,7 +30,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 def page(found: Findings) -> str:
     """The whole page."""
-    model, classes = found.model, found.judged.proba is not None
+    model, classes = found.model, found.predictions.proba is not None
     report = getattr(model, "report_", None)
     fit_again = (f"model = {model!r}.fit(X_train, y_train)", "model.report_html(X, y, out='report.html')")
     return templates.get_template("page.html").render(
@@ -68,7 +68,7 @@ def by_size(found: Findings) -> tuple[tuple[Curve | None, str], ...]:
 
 def summary(found: Findings) -> Iterator[str]:
     """What matters, in a few lines."""
-    key = "accuracy" if found.judged.proba is not None else "r2"
+    key = "accuracy" if found.predictions.proba is not None else "r2"
     one, report = found.scores[key], getattr(found.model, "report_", None)
     if one["value"] is not None:
         value, interval, baseline = cells(key, one)
@@ -138,9 +138,9 @@ def verdict(curve: Curve, what: str) -> str:
 
 def calibration(found: Findings) -> dict[str, Any]:
     """How often what was predicted with a probability came true."""
-    judged, classes = found.judged, found.model.classes_
-    assert judged.proba is not None
-    happened, probability = judged_event(judged.labels, np.clip(judged.proba, 0, 1))
+    predictions, classes = found.predictions, found.model.classes_
+    assert predictions.proba is not None
+    happened, probability = judged_event(predictions.labels, np.clip(predictions.proba, 0, 1))
     curve = reliability(happened, probability, BINS)
     event = f"the class is {cut(classes[1], CELL)}" if len(classes) == 2 else "the predicted class is right"
     series = Series("frequency", curve.probability, curve.frequency, *curve.interval.T)
@@ -151,7 +151,7 @@ def calibration(found: Findings) -> dict[str, Any]:
 
 def residuals(found: Findings) -> dict[str, Markup]:
     """Errors against predictions, and their quantiles."""
-    predicted = found.judged.predicted
+    predicted = found.predictions.predicted
     errors = found.rows.y.astype(np.float64) - predicted
     shown = np.random.default_rng(5).permutation(len(errors))[:DOTS]
     order = np.array_split(np.argsort(predicted, kind="stable"), min(BINS, max(len(errors) // 10, 1)))
@@ -172,8 +172,8 @@ def residuals(found: Findings) -> dict[str, Markup]:
 
 def worst(found: Findings) -> Markup:
     """The rows with the largest losses, with their most relevant columns."""
-    judged, rows = found.judged, found.rows
-    first = np.argsort(-judged.losses, kind="stable")[:MOST_WORST]
+    predictions, rows = found.predictions, found.rows
+    first = np.argsort(-predictions.losses, kind="stable")[:MOST_WORST]
     shown = found.columns[:WORST_COLUMNS]
     some = rows.take(first)
     values = [some.column(j) for j in shown]
@@ -182,20 +182,20 @@ def worst(found: Findings) -> Markup:
         (f"{row:,}", *_outcome(found, i), *(_cell(column[k]) for column in values))
         for k, (row, i) in enumerate(zip(numbers, first, strict=True))
     ]
-    proba = () if judged.proba is None else ("its probability",)
+    proba = () if predictions.proba is None else ("its probability",)
     head = ("row", found.origin.target or "target", *proba, "prediction", *(rows.names[j] for j in shown))
-    caption = f"The {len(first)} rows with the largest {'squared error' if judged.proba is None else 'log loss'}"
+    caption = f"The {len(first)} rows with the largest {'squared error' if predictions.proba is None else 'log loss'}"
     words = {k + len(head) - len(shown) for k, column in enumerate(values) if any(isinstance(v, str) for v in column)}
-    words |= {1, 3} if judged.proba is not None else set()
+    words |= {1, 3} if predictions.proba is not None else set()
     return table(caption, head, body, {0, *words})
 
 
 def _outcome(found: Findings, i: int) -> tuple[str, ...]:
     """The truth of a row and its prediction; of a class also the probability that the truth was given."""
-    judged, truth = found.judged, found.rows.y[i]
-    if judged.proba is None:
-        return number(float(truth)), number(float(judged.predicted[i]))
-    return _cell(truth), f"{judged.proba[i, judged.labels[i]]:.3f}", _cell(judged.predicted[i])
+    predictions, truth = found.predictions, found.rows.y[i]
+    if predictions.proba is None:
+        return number(float(truth)), number(float(predictions.predicted[i]))
+    return _cell(truth), f"{predictions.proba[i, predictions.labels[i]]:.3f}", _cell(predictions.predicted[i])
 
 
 def _cell(value: Any) -> str:
@@ -224,7 +224,7 @@ def costs(found: Findings) -> Iterator[tuple[str, str]]:
     if model.n_iter_:
         yield "Iterations", f"{model.n_iter_:,}"
     yield "Coefficients", as_size(model.coef_.nbytes)
-    yield "Predictions", f"{len(found.rows) / max(found.judged.seconds, 1e-9):,.0f} rows a second, on this machine"
+    yield "Predictions", f"{len(found.rows) / max(found.predictions.seconds, 1e-9):,.0f} rows a second, on this machine"
     if plan is not None:
         cost = f"{duration(plan.seconds)}; {as_size(plan.peak_bytes)} of memory"
         yield "Estimate of a fit on the given rows", cost
