@@ -41,6 +41,15 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
     return mixed(sums)
 
 
+def distinct_rows(X: Any, weight: NDArray) -> tuple[NDArray[np.intp] | slice, NDArray]:
+    """Numbers of rows in their order, of equal ones the first, and the weight of all that are equal to each."""
+    _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+    if len(first) == len(weight):
+        return slice(None), weight
+    order = np.argsort(first)
+    return first[order], np.bincount(of, weight)[order]
+
+
 def uniform(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
     """Numbers from 0 to 1 that the hashes and a seed decide, as good as random; shape (n,)."""
     salt = np.random.default_rng(seed).integers(2**63, dtype=np.uint64)

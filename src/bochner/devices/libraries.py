@@ -116,20 +116,18 @@ class Standard:
 
     def cholesky(self, A: Any) -> Any:
         """The lower factor; NaN or LinAlgError where A is not positive definite."""
-        return self._by_scipy("cholesky", A, lower=True)
+        return self.xp.linalg.cholesky(A)
 
     def solve_triangular(self, L: Any, B: Any, transposed: bool) -> Any:
         """Solve L X = B, or L' X = B, for a lower L."""
-        return self._by_scipy("solve_triangular", L, B, trans=int(transposed), lower=True)
+        from scipy.linalg import solve_triangular
+
+        X = solve_triangular(self.host(L), self.host(B), trans=int(transposed), lower=True)
+        return self.put(X, self.device_of(L))
 
     def eigh(self, A: Any) -> tuple[Any, Any]:
         """Eigenvalues, ascending, and eigenvectors."""
-        return self._by_scipy("eigh", A)
-
-    def _by_scipy(self, function: str, *arrays: Any, **options: Any) -> Any:
-        device = self.device_of(arrays[0])
-        solve = getattr(import_module("scipy.linalg"), function)
-        return self._all_put(solve(*map(self.host, arrays), **options), device)
+        return tuple(self.xp.linalg.eigh(A))
 
 
 class Compatible(Standard):
@@ -204,21 +202,17 @@ class Cupy(Compatible):
         self.module.get_default_memory_pool().free_all_blocks()
 
     def cholesky(self, A: Any) -> Any:
-        """By the device's library."""
+        """An error, and no numbers without meaning, where A is not positive definite."""
         import cupyx
 
         with cupyx.errstate(linalg="raise"):
-            return self.module.linalg.cholesky(A)
+            return super().cholesky(A)
 
     def solve_triangular(self, L: Any, B: Any, transposed: bool) -> Any:
         """By the device's library."""
         from cupyx.scipy.linalg import solve_triangular
 
         return solve_triangular(L, B, trans=int(transposed), lower=True)
-
-    def eigh(self, A: Any) -> tuple[Any, Any]:
-        """By the device's library."""
-        return tuple(self.module.linalg.eigh(A))
 
 
 class Jax(Standard):
@@ -291,17 +285,9 @@ class Jax(Standard):
         figures = _first(device).memory_stats()
         return figures["bytes_limit"] - figures["bytes_in_use"] if figures and "bytes_limit" in figures else None
 
-    def cholesky(self, A: Any) -> Any:
-        """By the device's library."""
-        return self.xp.linalg.cholesky(A)
-
     def solve_triangular(self, L: Any, B: Any, transposed: bool) -> Any:
         """By the device's library."""
         return self.module.scipy.linalg.solve_triangular(L, B, trans=int(transposed), lower=True)
-
-    def eigh(self, A: Any) -> tuple[Any, Any]:
-        """By the device's library."""
-        return tuple(self.xp.linalg.eigh(A))
 
 
 def _first(device: Any) -> Any:

@@ -123,14 +123,6 @@ class Torch(Compatible):
         """Empty the cache."""
         self.module.cuda.empty_cache()
 
-    def cholesky(self, A: Any) -> Any:
-        """By the device's library."""
-        return self.module.linalg.cholesky(A)
-
     def solve_triangular(self, L: Any, B: Any, transposed: bool) -> Any:
         """By the device's library."""
         return self.module.linalg.solve_triangular(L.mT if transposed else L, B, upper=transposed)
-
-    def eigh(self, A: Any) -> tuple[Any, Any]:
-        """By the device's library."""
-        return tuple(self.module.linalg.eigh(A))

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bochner.data.hashes import row_hashes
+from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import STEP, for_rows, require_memory
@@ -146,7 +146,7 @@ class AnchorFeatures(FeatureMap):
             some = _some_rows(X.shape[0], AXES_ROWS, seeds[0])
             self.directions_ = self._principal(X[some], weight[some], seeds[0])
             self._caches = {}
-        first, mass = _distinct(X, weight)
+        first, mass = distinct_rows(X, weight)
         self.landmarks_ = _centres(self.coordinates(X[first]), mass, int(self.n_components), seeds[1])
         self._caches = {}
         self.reach_ = max(min(self._most_neighbors, len(self.landmarks_) - 1), 1)
@@ -317,15 +317,6 @@ def _some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp] | slice:
     if n_rows <= most:
         return slice(None)
     return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
-
-
-def _distinct(X: Rows, weight: NDArray) -> tuple[NDArray[np.intp] | slice, NDArray]:
-    """Numbers of rows, of equal ones the first, and the weight of all that are equal to each."""
-    _, first, of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
-    if len(first) == len(weight):
-        return slice(None), weight
-    order = np.argsort(first)
-    return first[order], np.bincount(of, weight)[order]
 
 
 def _centres(X: NDArray, weight: NDArray, most: int, seed: int) -> NDArray:

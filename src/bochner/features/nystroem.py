@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from bochner.data.hashes import row_hashes
+from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.algebra import product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
@@ -115,7 +115,8 @@ class NystroemFeatures(DenseFeatureMap):
         """Find the landmarks of these rows, of which equal ones are one, and those without weight none."""
         self.kernel.check_rows(X)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
-        rows, m = distinct_rows(X, weight), self.n_components
+        counted, m = np.flatnonzero(weight), self.n_components
+        rows = counted[distinct_rows(X[counted], weight[counted])[0]]
         require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Use fewer n_components.")
         some = X[np.sort(rng.permutation(rows)[:m])]
         moved = len(rows) > m and _is_euclidean(self.kernel)
@@ -188,12 +189,6 @@ class NystroemFeatures(DenseFeatureMap):
             values -= np.einsum("ij,ij->j", V, V) / 2
         values[~np.isfinite(own)] = -np.inf  # not the difference of two infinite numbers
         return np.minimum(values, 0, out=values)
-
-
-def distinct_rows(X: Rows, weight: NDArray) -> NDArray[np.intp]:
-    """Numbers of rows of positive weight, of equal ones the first."""
-    counted = np.flatnonzero(weight)
-    return np.sort(counted[np.unique(row_hashes(X[counted]), return_index=True)[1]])
 
 
 def k_means(X: Any, weight: NDArray, centres: Any, n_iter: int = 3) -> NDArray[np.float64]:

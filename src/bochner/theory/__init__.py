@@ -3,14 +3,16 @@
 from bochner.theory.approximation import KernelError, kernel_error
 from bochner.theory.bounds import (
     binning_failure_bound,
+    break_rates,
     fourier_failure_bound,
     guaranteed_error,
+    lipschitz_constant,
     pointwise_failure_bound,
     required_components,
     required_grids,
+    spectral_variance,
 )
 from bochner.theory.dimension import StatisticalComponents, effective_dimension, statistical_components
-from bochner.theory.rates import break_rates, lipschitz_constant, spectral_variance
 
 __all__ = [
     "KernelError",
