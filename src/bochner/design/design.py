@@ -186,7 +186,7 @@ class Design:
             require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
             work = sum_of_moments(D, K, self.dtype, min(rows, BINNED_ROWS) if binned else rows, binned, shared)
             found = self.reduce(work, self.features if binned else self.dense, spans, shared or binned, journal)
-        if not self.engine.is_remote:
+        if type(found) is Moments and not self.engine.is_remote:
             return found
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)
 
