@@ -10,7 +10,7 @@ from bochner import FourierFeatures
 from bochner.data.array_source import ArraySource
 from bochner.data.weights import are_unit
 from bochner.design.design import Design
-from bochner.design.reductions import BLOCK_BYTES
+from bochner.design.reductions import Blocks
 from bochner.engines.local import n_threads
 from bochner.kernels import Gaussian
 
@@ -167,7 +167,7 @@ def test_memory_of_moments_is_one_block(dtype):
     finally:
         tracemalloc.stop()
     size = np.dtype(dtype).itemsize
-    assert peak <= BLOCK_BYTES * (D + 2) / D + (D + 2) ** 2 * (n_threads() * (8 + size) + 8) + (2 << 20)
+    assert peak <= Blocks.most_bytes * (D + 2) / D + (D + 2) ** 2 * (n_threads() * (8 + size) + 8) + (2 << 20)
     assert peak < n * D * size / 2
 
 

@@ -16,7 +16,6 @@ from bochner.design.device_moments import DeviceMoments, block_rows, moments_byt
 from bochner.design.moments import Moments
 from bochner.design.passes import Groups, Passes
 from bochner.design.reductions import (
-    BLOCK_BYTES,
     OWN_MOMENTS_FEATURES,
     Blocks,
     SumOverRows,
@@ -133,7 +132,7 @@ class Design:
         """
         inputs = self.features.n_features_in_ * self.dtype.itemsize
         row = max(inputs, self.features.stored_bytes(self.dtype, packed=False))
-        return max(256, min(limited(BLOCK_BYTES) // row, self.n_rows))
+        return max(256, min(limited(Blocks.most_bytes) // row, self.n_rows))
 
     @property
     def n_rows(self) -> int:
@@ -146,7 +145,7 @@ class Design:
     def mapped(self, most: int | None = None) -> Iterator[Block]:
         """Yield blocks, of `most` rows at the most, with their features in the place of X."""
         dense = self.dense
-        rows = max(256, BLOCK_BYTES // (dense.n_features_out * self.dtype.itemsize))
+        rows = max(256, Blocks.most_bytes // (dense.n_features_out * self.dtype.itemsize))
         for X, y, weight in self._blocks(min(self.block_rows, rows, most or rows)):
             yield Block(dense.rows(X), y, weight)
 
@@ -181,7 +180,7 @@ class Design:
             journal = None if keeper is None else Journal(keeper, Moments.of)
             spans, rows = self.spans(), max(256, self.block_rows // 2)
             shared = len(spans) == 1 or (self.has_one_sum and not self.engine.is_remote)
-            blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(BLOCK_BYTES))
+            blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(Blocks.most_bytes))
             n_sums = 1 if shared else len(spans).bit_length()
             require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
             work = sum_of_moments(D, K, self.dtype, min(rows, BINNED_ROWS) if binned else rows, binned, shared)
@@ -193,7 +192,7 @@ class Design:
     def _moments_on_device(self, features: DeviceFeatures, keeper: Keeper | None) -> Moments:
         """The same, of which the device holds one sum, as long as nothing of it is to be kept."""
         D, K = self.features.n_features_out, self.source.n_outputs
-        require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(BLOCK_BYTES)), D)
+        require_factor_memory(factor_bytes(D, D, K, self.dtype, n_sums=1, blocks=2 * limited(Blocks.most_bytes)), D)
         empty = partial(DeviceMoments, D, K, self.dtype)
         work = SumOverRows(empty, self._device_rows(features), moments_bytes(D, K), self.dtype)
         whole = keeper is None and not self.engine.is_remote
@@ -324,7 +323,7 @@ class Design:
 
     def _stored_rows(self, row: int) -> int:
         """Rows of a stored block: 1 GB of features and 64 MB of their columns at most, or what the limit allows."""
-        inputs = limited(BLOCK_BYTES) // (self.features.n_features_in_ * self.dtype.itemsize)
+        inputs = limited(Blocks.most_bytes) // (self.features.n_features_in_ * self.dtype.itemsize)
         return max(256, min(limited(STORED_BYTES) // row, inputs, self.n_rows))
 
     def again(self, centres: Centres | None = None) -> Passes:

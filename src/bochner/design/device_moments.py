@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.weights import are_unit
 from bochner.design.moments import Moments
-from bochner.design.reductions import READING_BYTES, Blocks
+from bochner.design.reductions import Blocks
 from bochner.devices.device import Device
 from bochner.devices.device_fourier import with_smaller_blocks
 from bochner.engines.algebra import copy_triangle
@@ -42,7 +42,7 @@ def block_rows(features: DeviceFeatures) -> int:
 
 def moments_bytes(n_features: int, n_outputs: int) -> int:
     """Memory here of the moments of a shard that a device sums."""
-    return 2 * 8 * (n_features + n_outputs + 1) ** 2 + LANES * READING_BYTES
+    return 2 * 8 * (n_features + n_outputs + 1) ** 2 + LANES * Blocks.reading_bytes
 
 
 class DeviceMoments(Moments):

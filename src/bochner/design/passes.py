@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.design.reductions import READING_BYTES, Blocks
+from bochner.design.reductions import Blocks
 from bochner.engines.base import Engine, results
 from bochner.engines.progress import Advance, no_advance
 from bochner.features.base import Centres, FeatureMap
@@ -110,7 +110,7 @@ class Groups:
     def __init__(self, engine: Engine, passes: Passes, spans: Sequence[PartRange], row_bytes: int, held: bool) -> None:
         self.engine, self.advance, self.held, self.many = engine, passes.advance, held, passes.many
         self.n_rows = [span.n_rows for span in spans]
-        self.n_bytes = 3 * passes.rows * row_bytes + READING_BYTES
+        self.n_bytes = 3 * passes.rows * row_bytes + Blocks.reading_bytes
         shared = engine.share(passes.without_parts())
         self.passes = None if held else shared
         self.groups: list[Any] = list(spans)

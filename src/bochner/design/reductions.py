@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,8 +16,6 @@ from bochner.engines.journal import Statistic
 from bochner.engines.local import limited, pause, require_memory
 from bochner.engines.progress import Advance, no_advance
 
-BLOCK_BYTES = 64 << 20
-READING_BYTES = 64 << 20  # of a thread that reads and decodes its rows, about
 OWN_MOMENTS_FEATURES = 4096
 
 
@@ -40,6 +38,9 @@ class Blocks:
     rows: int
     dtype: np.dtype | None = None
     advance: Advance = no_advance
+
+    most_bytes: ClassVar[int] = 64 << 20  # of a block
+    reading_bytes: ClassVar[int] = 64 << 20  # of a thread that reads and decodes its rows, about
 
     def __iter__(self) -> Iterator[Block]:
         for block in self.source.blocks(self.rows):
@@ -101,10 +102,11 @@ def sum_of_moments(
     """
     columns, size = n_features + n_outputs + 1, dtype.itemsize
     if binned:
-        n_bytes = 8 * columns**2 + 2 * BLOCK_BYTES
-        return SumOverRows(partial(Moments, n_features, n_outputs, np.float64), rows, n_bytes + READING_BYTES, dtype)
-    n_bytes = columns**2 * (8 + size) + rows * columns * size
-    return SumOverRows(partial(Moments, n_features, n_outputs, dtype, shared), rows, n_bytes + READING_BYTES, dtype)
+        empty, n_bytes = partial(Moments, n_features, n_outputs, np.float64), 8 * columns**2 + 2 * Blocks.most_bytes
+    else:
+        empty = partial(Moments, n_features, n_outputs, dtype, shared)
+        n_bytes = columns**2 * (8 + size) + rows * columns * size
+    return SumOverRows(empty, rows, n_bytes + Blocks.reading_bytes, dtype)
 
 
 def factor_bytes(
@@ -122,7 +124,7 @@ def factor_bytes(
     which takes the place of a large sum; or of the rows' features and their kernel matrix, where there are fewer rows
     than features.
     """
-    size, block = np.dtype(dtype).itemsize, limited(BLOCK_BYTES)
+    size, block = np.dtype(dtype).itemsize, limited(Blocks.most_bytes)
     blocks = 2 * block if blocks is None else blocks
     if n_rows < n_features:
         return (n_rows + n_outputs + 1) ** 2 * (5 * 8 + size) + 3 * n_rows * n_features * size

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sklearn.base import clone
 
 from bochner.data.files import compression_of
-from bochner.design.reductions import BLOCK_BYTES, factor_bytes
+from bochner.design.reductions import Blocks, factor_bytes
 from bochner.engines.costs import Costs
 from bochner.engines.current import current_engine
 from bochner.engines.local import available_memory, n_threads
@@ -365,7 +365,7 @@ class MapSize(NamedTuple):
 
 def block_rows(rows: TableShape, features: MapSize, limit: int | None) -> int:
     """Rows that are mapped at once: they and their features take 64 MB at most, or a sixteenth of a limit."""
-    n_bytes = BLOCK_BYTES if limit is None else min(BLOCK_BYTES, limit // 16)
+    n_bytes = Blocks.most_bytes if limit is None else min(Blocks.most_bytes, limit // 16)
     entry = 4 if features.dense else 12
     return int(min(max(n_bytes // (entry * max(rows.n_columns, features.size)), 256), max(rows.n_rows, 1)))
 
@@ -427,7 +427,7 @@ def _dense_iterations(rows: TableShape, features: MapSize, size: ProblemSize, co
     passes = (Pass("iterations, which compute the features again", steps, steps * one),)
     flops = steps * float(n) * D * (2 * rows.n_columns + 4 * K) + float(m) ** 2 * D
     reason = f"the Gram matrix of {D:,} features does not fit"
-    return SolverPlan("cg", passes, m**2 * D * costs.gram, sampled + 2 * BLOCK_BYTES + 40 * D * K, flops, reason)
+    return SolverPlan("cg", passes, m**2 * D * costs.gram, sampled + 2 * Blocks.most_bytes + 40 * D * K, flops, reason)
 
 
 def _hashed_direct(rows: TableShape, features: MapSize, costs: Costs) -> SolverPlan:
@@ -447,7 +447,7 @@ def _bin_iterations(rows: TableShape, features: MapSize, sample: int) -> SolverP
     passes = Pass(
         "iterations, which look the bins up again", steps, steps * (bins + _per_entry(rows, rows.entry_seconds))
     )
-    n_bytes = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * BLOCK_BYTES
+    n_bytes = int(columns * (16 + (BIN_BYTES - 16) * K)) + 2 * Blocks.most_bytes
     flops, first = steps * float(n) * P * (rows.n_columns + 4 * K), features.steps * bins * sample / max(n, 1)
     return SolverPlan(
         "cg", (passes,), first, n_bytes, flops, "bins are fitted on a sample first, whose table of bins is kept"

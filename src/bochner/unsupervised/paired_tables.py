@@ -18,7 +18,7 @@ from bochner.data.table_input import check_frame, checked_sparse, is_frame, refu
 from bochner.data.weights import weights_of
 from bochner.design.design import Design
 from bochner.design.moments import Moments
-from bochner.design.reductions import READING_BYTES, SumOverRows, factor_bytes, require_factor_memory
+from bochner.design.reductions import Blocks, SumOverRows, factor_bytes, require_factor_memory
 from bochner.engines.base import Engine
 from bochner.engines.local import LOCAL
 from bochner.engines.progress import Advance
@@ -247,5 +247,5 @@ def sum_halves(
     n_bytes = factor_bytes(columns - 1, columns - 1, 0, dtype, n_sums=2 * len(spans).bit_length())
     require_factor_memory(n_bytes, columns - 1)
     empty = partial(Halves, sizes, dtype, seed, wide.has_one_sum or len(spans) == 1)
-    n_bytes = 2 * columns**2 * (8 + size) + 2 * rows * columns * size + READING_BYTES
+    n_bytes = 2 * columns**2 * (8 + size) + 2 * rows * columns * size + Blocks.reading_bytes
     return wide.reduce(SumOverRows(empty, rows, n_bytes), (designs[0].dense, designs[1].dense), spans)
