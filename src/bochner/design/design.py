@@ -259,12 +259,16 @@ class Design:
         up costs nothing beside. Where there is one sum alone, shards are added to it in order; by other processes each
         by itself, and they are few, but as cheap to add as they are large.
         """
-        parts, n = self.source.n_parts, max(self.n_rows, 1)
-        few, many = (-(-rows * parts // n) for rows in _shard_rows(self.features.n_features_out))
+        few, many = _shard_rows(self.features.n_features_out)
         if self.has_one_sum and self.engine.is_remote:
-            return shards(parts, few if self.features.is_dense else many)
-        own = [(0, parts)] if self.has_one_sum else shards(parts, few)
-        return max(own, shards(parts, many, MOST_LARGE_SHARDS), key=len)
+            return self.shards(few if self.features.is_dense else many)
+        own = [(0, self.source.n_parts)] if self.has_one_sum else self.shards(few)
+        return max(own, self.shards(many, most=MOST_LARGE_SHARDS), key=len)
+
+    def shards(self, rows: int, **most: int) -> list[tuple[int, int]]:
+        """Ranges of parts of so many rows or more each; see `bochner.engines.local.shards`."""
+        parts = self.source.n_parts
+        return shards(parts, -(-rows * parts // max(self.n_rows, 1)), **most)
 
     @property
     def has_one_sum(self) -> bool:

@@ -22,13 +22,12 @@ from bochner.devices.device import Device
 from bochner.devices.device_fourier import with_smaller_blocks
 from bochner.engines.algebra import copy_triangle
 from bochner.engines.local import limited, shards
-from bochner.engines.prefetch import DEPTH, in_turn
+from bochner.engines.prefetch import in_turn, most_waiting
 from bochner.features.device_features import DeviceFeatures
 from bochner.settings import current
 
 LANES = 8  # threads that read for a device
-WAITING = LANES * (DEPTH + 2)  # blocks
-WAITING_BYTES = 512 << 20  # of these
+WAITING_BYTES = 512 << 20  # of the blocks that wait for a device
 ROWS = 2**14  # of which sums are taken in float32
 PANEL = 2048  # columns
 STRIP = 256  # rows
@@ -37,7 +36,7 @@ STRIP = 256  # rows
 def block_rows(features: DeviceFeatures) -> int:
     """Rows of a block for a device, by its memory and by that of the blocks that wait."""
     row = features.features.n_features_in_ * features.dtype.itemsize
-    return min(features.block_rows, limited(WAITING_BYTES) // (WAITING * row))
+    return min(features.block_rows, limited(WAITING_BYTES) // (most_waiting(LANES) * row))
 
 
 def moments_bytes(n_features: int, n_outputs: int) -> int:

@@ -15,7 +15,6 @@ from bochner.data.array_source import Block
 from bochner.design.design import Design
 from bochner.design.reductions import SumOverRows
 from bochner.engines.algebra import leading
-from bochner.engines.local import shards
 from bochner.features.anchors import AnchorFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.metric import without_metrics
@@ -88,10 +87,8 @@ def sum_graph(design: Design, kind: type[GraphSums] = GraphSums, keeps: bool = F
     -------
     GraphSums, of this kind
     """
-    n_parts, n_rows = design.source.n_parts, max(design.n_rows, 1)
-    spans = shards(n_parts, -(-SHARD_ROWS * n_parts // n_rows), MOST_SUMS)
-    empty = partial(kind.empty, design.features.n_features_out, keeps)
-    return design.reduce(SumOverRows(empty, BLOCK_ROWS, CALL_BYTES), design.features, spans)
+    work = SumOverRows(partial(kind.empty, design.features.n_features_out, keeps), BLOCK_ROWS, CALL_BYTES)
+    return design.reduce(work, design.features, design.shards(SHARD_ROWS, most=MOST_SUMS))
 
 
 class AnchorGraph:

@@ -48,6 +48,11 @@ def prefetched(items: Iterator[T], depth: int = DEPTH) -> Generator[T]:
         thread.join()
 
 
+def most_waiting(n_lanes: int) -> int:
+    """Items of so many lanes that are ready, are made or are worked on at a time."""
+    return n_lanes * (DEPTH + 2)
+
+
 def in_turn(lanes: Sequence[Iterator[T]], depth: int = DEPTH) -> Generator[T]:
     """Yield an item of each lane in turn until all are at their end, of which each has a thread that reads ahead.
 
