@@ -17,7 +17,7 @@ from bochner.data.hashes import row_hashes
 from bochner.data.table_input import finite_numbers
 from bochner.scores.measures import MOST
 from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value, take_rows
-from bochner.sources.schema import require
+from bochner.sources.schema import fitted, require
 
 
 class PartChecksum:
@@ -372,21 +372,7 @@ def _conformed(X: Any, schema: Any, first: int) -> Any:
     missing = [name for name in schema.names if name not in X.column_names]
     if missing:
         raise SourceError(f"column {missing[0]!r} is missing; give all rows the same columns")
-    columns = [_typed(X.column(field.name), field) for field in schema]
-    return pa.table(columns, names=schema.names)
-
-
-def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """A column of the type of a field, where the two differ."""
-    if column.type == field.type or pa.types.is_null(field.type):
-        return column
-    try:
-        return column.cast(field.type)
-    except pa.ArrowException as error:
-        raise SourceError(
-            f"column {field.name!r} holds {column.type} values where {field.type} values are expected; give all rows "
-            "one type"
-        ) from error
+    return fitted(X, schema)
 
 
 def rebatch(batches: Iterator[Rows], size: int) -> Iterator[Rows]:

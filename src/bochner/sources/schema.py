@@ -171,19 +171,19 @@ def unified(schemas: Iterable[tuple[str, pa.Schema]], asked: pa.Schema | None = 
     return pa.schema([asked.field(column.name) if column.name in asked.names else column for column in schema])
 
 
-def fitted(table: pa.Table, schema: pa.Schema, place: str) -> pa.Table:
-    """The table with the columns and types of a schema that it was unified in.
+def fitted(table: pa.Table, schema: pa.Schema, place: str = "") -> pa.Table:
+    """The table with the columns and types of a schema; columns of no type stay as they come.
 
     Raises
     ------
     SourceError
-        Where a value does not fit the type; names the place and the column.
+        Where a value does not fit the type; names the place, if one is given, and the column.
     """
     table = table.select(schema.names)
     if table.schema.types == schema.types:
         return table
     columns = zip(schema, table.columns, strict=True)
-    return pa.table([_cast(values, column, place) for column, values in columns], schema=schema)
+    return pa.table([_cast(values, column, place) for column, values in columns], names=schema.names)
 
 
 def bare(schema: pa.Schema) -> pa.Schema:
@@ -197,13 +197,16 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedArray:
+    if pa.types.is_null(column.type):
+        return values
     try:
         if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(column.type):
             values = values.cast(values.type.value_type)
         return values.cast(column.type)
     except pa.ArrowException as error:
-        what = f"column {column.name!r} does not fit its type {column.type}"
-        raise SourceError(f"{place}: {what} ({str(error).partition(chr(10))[0]}); give its type in schema=") from error
+        what = f"column {column.name!r} does not fit its type {column.type} ({str(error).partition(chr(10))[0]})"
+        cure = "give all rows one type, or another one in schema="
+        raise SourceError(f"{place}{': ' if place else ''}{what}; {cure}") from error
 
 
 def _check_names(first: str, schema: pa.Schema, name: str, other: pa.Schema) -> None:
