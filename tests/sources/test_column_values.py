@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from bochner.sources.column_values import KINDS, Numbering, Odd, Values
 from bochner.sources.csv_files import whole_file
-from bochner.sources.csv_rows import rows_of
+from bochner.sources.text_files import rows_of
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)

@@ -32,10 +32,9 @@ from bochner.sources.column_values import (
     unnamed_first,
     why_text,
 )
-from bochner.sources.csv_rows import CHUNK, Row, Without, holds, rows_of
 from bochner.sources.paths import FileState, labels, reason
 from bochner.sources.schema import Selection, require, unified
-from bochner.sources.text_files import FileRange, chunks, line_starts
+from bochner.sources.text_files import ROW_CHUNK, FileRange, Row, Without, chunks, holds, line_starts, rows_of
 
 BLOCK_BYTES, LEAST_BLOCK, MOST_BLOCK = 1 << 20, 1 << 12, 1 << 30
 SPAN_BYTES = 1 << 25  # of the parts of a large file
@@ -183,7 +182,7 @@ class CsvPart(FileRange):
         """A stream of the bytes of the rows that are not left out."""
         with self.opened_bytes() as stream:
             gaps = [(row.start - self.start, len(row.text)) for row in self.without]
-            yield io.BufferedReader(Without(stream, gaps), CHUNK) if gaps else stream
+            yield io.BufferedReader(Without(stream, gaps), ROW_CHUNK) if gaps else stream
 
     @contextmanager
     def problems(self) -> Iterator[None]:
