@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -274,10 +275,10 @@ class ScanPart:
     schema : pyarrow.Schema or int
         Of the source.
     roles : Roles
-    labels, sparse : bool
-    sample : tuple
-        Size, seed and number of all rows, as of `RowSample`.
-    most_categories : int
+    empty : TableSummary
+        Of no rows.
+    rows : int
+        Of a block.
     ahead : bool
         Whether a thread reads ahead.
     most : int or None
@@ -289,22 +290,12 @@ class ScanPart:
 
     schema: pa.Schema | int
     roles: Roles
-    labels: bool
-    sparse: bool
-    sample: tuple[int, int, int | None]
-    most_categories: int
+    empty: TableSummary
+    rows: int
     ahead: bool = False
     most: int | None = None
     advance: Advance = no_advance
     elsewhere: bool = False
-
-    @property
-    def rows(self) -> int:
-        """Rows of a block: a power of two that the number of columns decides."""
-        if self.sparse:
-            return SPARSE_ROWS
-        columns = self.schema if isinstance(self.schema, int) else len(self.schema)
-        return 1 << (min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS).bit_length() - 1)
 
     @property
     def n_bytes(self) -> int:
@@ -313,7 +304,7 @@ class ScanPart:
 
     def __call__(self, shard: Shard, shared: None = None) -> TableSummary:
         """Look at the rows of the parts, in order."""
-        overview, first = self._empty(), shard.first
+        overview, first = deepcopy(self.empty), shard.first
         if self.elsewhere:
             require_seen(shard.parts)
         for part in shard.parts:
@@ -325,12 +316,6 @@ class ScanPart:
             overview.end_part(tally)
             first += tally.n_read
         return overview
-
-    def _empty(self) -> TableSummary:
-        left = inputs(self.schema, self.roles)
-        X = np.empty((0, left)) if isinstance(left, int) else left.empty_table()
-        table = TableStatistic.of(sp.csr_array(X) if self.sparse else X)
-        return TableSummary(table, None, {} if self.labels else None, RowSample(*self.sample), self.most_categories)
 
     def _add_part(self, overview: TableSummary, part: Part, rows: Iterator[Rows], first: int) -> bool:
         """Look at the rows of a part; whether no more are wanted."""
@@ -393,15 +378,26 @@ def scan(
     edges = shards(len(counts), 1) if apart else [(0, len(counts))]
     firsts = np.cumsum([0, *(count or 0 for count in counts)]) if apart else [0]
     items = [Shard(source.parts[a:b], int(firsts[a])) for a, b in edges]
-    sample = size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None
+    X = np.empty((0, left)) if isinstance(left, int) else left.empty_table()
+    table = TableStatistic.of(sp.csr_array(X) if source.sparse else X)
+    drawn = RowSample(size, seed, int(firsts[-1]) if apart and roles.without != "drop" else None)
     most = counted_categories(left, current().memory_limit)
-    work = ScanPart(source.schema, roles, labels, source.sparse, sample, most, len(items) == 1, source.sample, advance)
+    empty = TableSummary(table, None, {} if labels else None, drawn, most)
+    work = ScanPart(source.schema, roles, empty, _block_rows(source), len(items) == 1, source.sample, advance)
     overview = reduce(LOCAL, items, work) if partly or not engine.is_remote else _scan_elsewhere(engine, items, work)
     if partly:
         overview.cut_short(counts if roles.without != "drop" else [None] * len(counts))
     _require_rows(overview, source)
     overview.settle()
     return overview
+
+
+def _block_rows(source: TableSource) -> int:
+    """Rows of a block: a power of two that the number of columns decides."""
+    if source.sparse:
+        return SPARSE_ROWS
+    columns = source.schema if isinstance(source.schema, int) else len(source.schema)
+    return 1 << (min(max(LOOK_ENTRIES // max(columns, 1), FEWEST_ROWS), MOST_ROWS).bit_length() - 1)
 
 
 def _scan_elsewhere(engine: Engine, items: Sequence[Shard], work: ScanPart) -> TableSummary:
