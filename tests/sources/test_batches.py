@@ -180,7 +180,7 @@ def failing():
         ([X, X[:, :2]], "batch 2: 2 columns, but the first batch has 3"),
         ([X, (X, Y)], "batch 2: an array with y, but the first batch is an array"),
         ([X, sp.csr_array(X)], "batch 2: a sparse matrix, but"),
-        ([(X, Y), (X, Y[:3])], "batch 2: 100 rows of X, but 3 targets or weights"),
+        ([(X, Y), (X, Y[:3])], "batch 2: y has 3 rows, but X has 100; give one for each row"),
         ([X, X[0]], "batch 2: Expected 2D array"),
         ([X, "text"], "batch 2: a str is not a batch"),
         ([X, None], "batch 2: a NoneType is not a batch"),

@@ -20,7 +20,7 @@ from bochner.data.columns import is_missing
 from bochner.data.table_input import as_array, check_frame, checked_sparse, is_frame
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
-from bochner.sources.memory import as_table, frame_schema, stamp_of
+from bochner.sources.memory import as_table, frame_schema, stamp_of, values_beside
 from bochner.sources.paths import FileState, TemporaryFolder, reason
 from bochner.sources.rows import joined
 from bochner.sources.schema import Columns, Layout, Selection, fitted
@@ -140,7 +140,10 @@ def as_batch(item: Any, place: str) -> Batch:
     X, *beside = item if pair else (item,)
     try:
         X = _matrix(X, place)
-        found = [None if values is None else _values(values, X.shape[0]) for values in beside]
+        named = zip(("y", "sample_weight"), beside, strict=False)
+        found = [values_beside(values, X.shape[0], name) for name, values in named]
+    except SourceError as error:
+        raise SourceError(f"{place}: {error}") from error
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise SourceError(f"{place}: {reason(error)}; {ACCEPTED}") from error
     return Batch(X, *found)
@@ -159,13 +162,6 @@ def _matrix(X: Any, place: str) -> Any:
     if isinstance(X, str | bytes | dict) or X is None:
         raise TypeError(f"a {type(X).__name__} is not a batch of rows")
     return as_array(X)
-
-
-def _values(values: Any, n: int) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim == 0 or len(array) != n:
-        raise ValueError(f"{n} rows of X, but {array.size if array.ndim == 0 else len(array)} targets or weights")
-    return array
 
 
 def _called(factory: Callable[[], Any], name: str) -> Any:

@@ -24,7 +24,7 @@ from bochner.notices import warn
 from bochner.settings import current
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource
 from bochner.sources.batches import as_batch
-from bochner.sources.memory import frame_schema, stamp_of
+from bochner.sources.memory import frame_schema, stamp_of, values_beside
 from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Layout, Selection, require
 
@@ -461,9 +461,7 @@ def _by_partition(values: Any, counts: list[int | None], name: str) -> list[Any]
     if isinstance(values, Pieces):
         return values.blocks
     edges = list(accumulate((n or 0 for n in counts), initial=0))
-    if values.ndim == 0 or len(values) != edges[-1]:
-        found = "a single value" if values.ndim == 0 else f"{len(values):,} rows"
-        raise SourceError(f"{name} has {found}, but X has {edges[-1]:,}; give one for each row")
+    values = values_beside(values, edges[-1], name)
     return [values[a:b] for a, b in pairwise(edges)]
 
 

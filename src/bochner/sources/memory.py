@@ -19,6 +19,7 @@ from bochner.data.table_input import as_array, check_frame, checked_sparse, is_f
 from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
 from bochner.sources.column_values import KINDS, Odd, is_text, why_text
+from bochner.sources.paths import reason
 from bochner.sources.schema import Columns, Selection
 
 
@@ -150,7 +151,7 @@ def as_table(frame: Any, schema: pa.Schema, place: str) -> pa.Table:
             for column, field in zip(columns, schema, strict=True)
         ]
     except pa.ArrowException as error:
-        raise SourceError(f"{place}: {str(error).partition(chr(10))[0]}; give columns of one type each") from error
+        raise SourceError(f"{place}: {reason(error)}; give columns of one type each") from error
     return pa.table(arrays, schema=schema)
 
 
@@ -282,7 +283,7 @@ def of_arrays(
     """
     X = _rows_in_order(X)
     n, width = X.shape
-    y, weight = (_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
+    y, weight = (values_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
     frame = frame_schema(X) if is_frame(X) else None
     columns = Columns.of(width if frame is None else frame, selection, schema)
     types = columns.types
@@ -314,14 +315,14 @@ def _rows_in_order(X: Any) -> Any:
     return X
 
 
-def _beside(values: Any, n: int, name: str) -> Any:
-    """Targets or weights as an array; those of a frame or series as well."""
+def values_beside(values: Any, n: int, name: str) -> Any:
+    """Targets or weights as an array, those of a frame or series as well; SourceError where there are not n of them."""
     if values is None:
         return None
     values = np.asarray(values)
     if values.ndim == 0 or len(values) != n:
-        found = "a single value" if values.ndim == 0 else f"{len(values)} rows"
-        raise ValueError(f"{name} has {found}, but X has {n}; give one for each row")
+        found = "a single value" if values.ndim == 0 else f"{len(values):,} rows"
+        raise SourceError(f"{name} has {found}, but X has {n:,}; give one for each row")
     return values
 
 

@@ -17,6 +17,7 @@ from bochner.data.hashes import row_hashes
 from bochner.data.table_input import finite_numbers
 from bochner.scores.measures import MOST
 from bochner.sources.base import READ_BYTES, Batch, Part, RowError, SourceError, infinite_value, take_rows
+from bochner.sources.paths import reason
 from bochner.sources.schema import fitted, require
 
 
@@ -277,7 +278,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, what: str) -> pa.ChunkedAr
     try:
         return column.cast(kind, safe=pa.types.is_integer(kind))
     except pa.ArrowException as error:
-        raise SourceError(f"{what} cannot be read as numbers: {str(error).partition(chr(10))[0]}") from error
+        raise SourceError(f"{what} cannot be read as numbers: {reason(error)}") from error
 
 
 MOST_PIECES = 256  # of a block, before they become one

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bochner.sources.base import Batch, SourceError
 from bochner.sources.column_values import listed, names_problem
+from bochner.sources.paths import reason
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def _check_condition(where: pc.Expression, schema: pa.Schema) -> None:
     try:
         _filtered(schema.empty_table(), where)
     except pa.ArrowException as error:
-        raise SourceError(f"where: {str(error).partition(chr(10))[0]}") from error
+        raise SourceError(f"where: {reason(error)}") from error
 
 
 def _uses(where: pc.Expression, name: str, schema: pa.Schema) -> bool:
@@ -204,7 +205,7 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
             values = values.cast(values.type.value_type)
         return values.cast(column.type)
     except pa.ArrowException as error:
-        what = f"column {column.name!r} does not fit its type {column.type} ({str(error).partition(chr(10))[0]})"
+        what = f"column {column.name!r} does not fit its type {column.type} ({reason(error)})"
         cure = "give all rows one type, or another one in schema="
         raise SourceError(f"{place}{': ' if place else ''}{what}; {cure}") from error
 
