@@ -248,9 +248,9 @@ def layout_of(X: Any, rows: Pieces) -> Layout:
     if is_delayed(X):
         return _of_first(rows)
     if not is_frame_of_dask(X):
-        return Layout(int(X.shape[1]), sp.issparse(X._meta), False, False)
+        return Layout(int(X.shape[1]), sp.issparse(X._meta))
     is_open = any(str(kind) in OPEN_KINDS for kind in X.dtypes)
-    layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta), False, False, False)
+    layout = _of_first(rows) if is_open else Layout(frame_schema(X._meta))
     assert isinstance(layout.schema, pa.Schema)
     return layout._replace(schema=pa.schema([_with_room(field) for field in layout.schema]))
 

@@ -251,9 +251,9 @@ class Layout(NamedTuple):
     """
 
     schema: pa.Schema | int
-    sparse: bool
-    with_y: bool
-    with_weight: bool
+    sparse: bool = False
+    with_y: bool = False
+    with_weight: bool = False
 
     @classmethod
     def of(cls, batch: Batch) -> Layout:

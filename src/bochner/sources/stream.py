@@ -121,10 +121,7 @@ class StreamSource:
 
     def span(self, first: int, stop: int) -> StreamSource:
         """The rows of consecutive parts as one source."""
-        part = slice(first, stop)
-        table = replace(self.table, parts=self.table.parts[part])
-        checksums = None if self.checksums is None else self.checksums[part]
-        return replace(self, table=table, counts=self.counts[part], checksums=checksums, total_weight=None)
+        return replace(self._with(self.part_range(first, stop)), total_weight=None)
 
     def part_range(self, first: int, stop: int) -> PartRange:
         """Consecutive parts, to be sent."""
@@ -149,6 +146,9 @@ class StreamSource:
     def with_parts(self, span: PartRange) -> StreamSource:
         """The rows of a span, in the process that reads them; SourceError where it cannot see their files."""
         require_seen(span.parts)
+        return self._with(span)
+
+    def _with(self, span: PartRange) -> StreamSource:
         table = replace(self.table, parts=span.parts)
         return replace(self, table=table, counts=span.counts, checksums=span.checksums)
 
