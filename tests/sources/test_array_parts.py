@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from bochner.sources import memory
 from bochner.sources.base import Batch, SourceError
 from bochner.sources.memory import MappedArray, of_arrays
-from bochner.sources.schema import Columns
+from bochner.sources.schema import Columns, Layout
 
 
 def travelled(part):
@@ -165,6 +165,6 @@ def test_errors_of_frames_name_rows(monkeypatch):
     values = [batch.X.to_pydict() for batch in source.parts[0].read()]
     assert values == [{"a": ["1", str(2**70)]}]
     types = pa.schema({"a": pa.int64()})
-    changed = memory.ArrayPart(Batch(frame), 0, types, Columns.of(types, None, None))
+    changed = memory.ArrayPart(Batch(frame), 0, types, Columns.of(Layout(types), None, None))
     with pytest.raises((SourceError, OverflowError)):
         list(changed.read())

@@ -37,7 +37,6 @@ class FactoryPart:
     ----------
     factory : callable
         Takes no arguments, and returns a new iterator of batches.
-    layout : Layout
     columns : Columns
         What is wanted of tables.
     digest : str
@@ -45,7 +44,6 @@ class FactoryPart:
     """
 
     factory: Callable[[], Iterable[Any]]
-    layout: Layout
     columns: Columns
     digest: str
 
@@ -62,7 +60,6 @@ class FactoryPart:
     def read(self, n_bytes: int = READ_BYTES) -> Iterator[Batch]:
         """Yield the rows in order, in batches of about so many bytes at most."""
         for place, batch in numbered(_called(self.factory, self.name), self.name):
-            self.layout.require(batch, place)
             yield from self.columns.take(batch, place).split(n_bytes)
 
     def stamp(self) -> str:
@@ -96,10 +93,9 @@ def open_factory(
     _, first = first_of(numbered(batches, name), name)
     if isinstance(batches, Iterator) and hasattr(batches, "close"):
         batches.close()
-    layout = Layout.of(first)
-    columns = Columns.of(layout.schema, selection, schema)
-    part = FactoryPart(factory, layout, columns, " ".join(map(stamp_of, first)))
-    return TableSource((part,), columns.kept(), f"batches of {name}", sparse=layout.sparse)
+    columns = Columns.of(Layout.of(first), selection, schema)
+    part = FactoryPart(factory, columns, " ".join(map(stamp_of, first)))
+    return TableSource((part,), columns.kept(), f"batches of {name}", sparse=columns.layout.sparse)
 
 
 def _name_of(factory: Callable[[], Any]) -> str:
@@ -268,13 +264,11 @@ def _spilled(
 ) -> TableSource:
     """Write the batches to a file, and open that."""
     place, first = first_of(places, name)
-    layout = Layout.of(first)
-    columns = Columns.of(layout.schema, selection, schema)
+    columns = Columns.of(Layout.of(first), selection, schema)
     schemas: list[tuple[str, pa.Schema]] = []  # different ones, each with the place where it came first
 
     def wanted() -> Iterator[Batch]:
         for here, batch in chain([(place, first)], places):
-            layout.require(batch, here)
             batch = columns.take(batch, here)
             if isinstance(batch.X, pa.Table) and batch.X.schema not in [known for _, known in schemas]:
                 schemas.append((here, batch.X.schema))
@@ -290,7 +284,7 @@ def _spilled(
         raise SourceError(f"{path}: cannot be written ({reason(error)}); {cure}") from error
     if not written:
         raise SourceError(f"{name} yields no rows that match where=; change the condition")
-    layout = layout._replace(schema=columns.of_all(schemas))
+    layout = columns.layout._replace(schema=columns.of_all(schemas))
     file = FileState.of(path)
     parts = tuple(SpilledPart(file, k, n, offset, layout, digest) for k, (n, offset, digest) in enumerate(written))
     return TableSource(parts, layout.schema, f"{name} in a temporary file", sparse=layout.sparse)

@@ -173,9 +173,9 @@ class CsvPart(FileRange):
                     raise
             block *= 4
 
-    def first_types(self) -> pa.Schema:
-        """The columns of the file, with the types that Arrow takes from the first block."""
-        return next(self.batches([], {}, READ_BYTES)).schema
+    def first_types(self, n_bytes: int = READ_BYTES) -> pa.Schema:
+        """The columns of the file, with the types that Arrow takes from the first block; see `batches`."""
+        return next(self.batches([], {}, n_bytes)).schema
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
@@ -219,7 +219,7 @@ def whole_file(path: Path, label: str = "") -> CsvPart:
     if kind_by_name(path) != "tsv":
         whole = replace(whole, separator=_separator(head))
     with whole.problems():
-        return replace(whole, names=tuple(next(whole.batches([], {}, 4 * HEAD)).schema.names))
+        return replace(whole, names=tuple(whole.first_types(4 * HEAD).names))
 
 
 def csv_parts(

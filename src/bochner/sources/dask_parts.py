@@ -301,8 +301,6 @@ class CollectionPart:
     X, y, weight : Recipe, Delayed or its value; of targets and weights also an array of b rows, or None
     n_rows : int or None
         None where the rows have not been counted, or a condition leaves some out.
-    layout : Layout
-        What all partitions have in common.
     columns : Columns
         What is wanted of frames.
     key : str
@@ -315,7 +313,6 @@ class CollectionPart:
     y: Any
     weight: Any
     n_rows: int | None
-    layout: Layout
     columns: Columns
     key: str
 
@@ -330,7 +327,7 @@ class CollectionPart:
         batch = as_batch((X, *map(plain, beside)), self.name)
         if not batch.X.shape[0]:
             return
-        if not (isinstance(self.layout.schema, pa.Schema) and isinstance(batch.X, pa.Table)):
+        if not (isinstance(self.columns.types, pa.Schema) and isinstance(batch.X, pa.Table)):
             self._require_alike(batch.X)
         yield from self.columns.take(batch, self.name).split(n_bytes)
 
@@ -350,7 +347,7 @@ class CollectionPart:
 
     def _require_alike(self, X: Any) -> None:
         """Raise SourceError where the rows are not what all partitions are to be."""
-        found, wanted = _what(Layout.of(Batch(X))), _what(self.layout)
+        found, wanted = _what(Layout.of(Batch(X))), _what(self.columns.layout)
         if found != wanted:
             raise SourceError(
                 f"{self.name}: {found}, but Dask declares {wanted}; give all partitions the same columns, and declare "
@@ -410,12 +407,13 @@ def open_collection(
         counts, *others = counted(pieces(X[[X.columns[0]]]) if frame else rows, *apart.values())
         for name, own in zip(apart, others, strict=True):
             _require_equal(name, own, counts)
-    layout = layout_of(X, Pieces(rows.blocks, counts))
-    columns = Columns.of(layout.schema, selection, schema)
+    beside = {"with_y": y is not None, "with_weight": weight is not None}
+    layout = layout_of(X, Pieces(rows.blocks, counts))._replace(**beside)
+    columns = Columns.of(layout, selection, schema)
     known = counts if columns.selection.where is None else [None] * len(counts)
     targets, weights = (_by_partition(values, counts, name) for name, values in found.items())
     parts = tuple(
-        CollectionPart(k, kind, block, targets[k], weights[k], known[k], layout, columns, str(block.key))
+        CollectionPart(k, kind, block, targets[k], weights[k], known[k], columns, str(block.key))
         for k, block in enumerate(rows.blocks)
     )
     return TableSource(parts, columns.kept(), f"a {kind} of {len(parts):,} partitions", sparse=layout.sparse)

@@ -20,7 +20,7 @@ from bochner.notices import warn
 from bochner.sources.base import READ_BYTES, Batch, SourceError, TableSource, require_file
 from bochner.sources.column_values import KINDS, Odd, is_text, why_text
 from bochner.sources.paths import reason
-from bochner.sources.schema import Columns, Selection
+from bochner.sources.schema import Columns, Layout, Selection
 
 
 @dataclass(frozen=True)
@@ -285,12 +285,13 @@ def of_arrays(
     n, width = X.shape
     y, weight = (values_beside(values, n, name) for values, name in ((y, "y"), (weight, "sample_weight")))
     frame = frame_schema(X) if is_frame(X) else None
-    columns = Columns.of(width if frame is None else frame, selection, schema)
+    layout = Layout(width if frame is None else frame, sp.issparse(X), y is not None, weight is not None)
+    columns = Columns.of(layout, selection, schema)
     types = columns.types
     read = pa.schema([frame.field(name) for name in types.names]) if frame and isinstance(types, pa.Schema) else None
     rows, step = Batch(X, y, weight), max(min(PART_ROWS, PART_BYTES // _row_bytes(X)), -(-n // MOST_PARTS), 1)
     parts = [ArrayPart(rows.take(slice(start, start + step)), start, read, columns) for start in range(0, n, step)]
-    return TableSource(tuple(parts), columns.kept(), _what(X), sparse=sp.issparse(X))
+    return TableSource(tuple(parts), columns.kept(), _what(X), sparse=layout.sparse)
 
 
 def _what(X: Any) -> str:

@@ -246,7 +246,7 @@ class Layout(NamedTuple):
     Attributes
     ----------
     schema : pyarrow.Schema or int
-        Of tables as they come; the number of columns of arrays.
+        Of tables; the number of columns of arrays.
     sparse, with_y, with_weight : bool
     """
 
@@ -285,28 +285,33 @@ class Columns:
     Attributes
     ----------
     selection : Selection
-    types : pyarrow.Schema or int
-        Of the columns that are needed, as the first batch has them; the number of columns of arrays.
+    layout : Layout
+        Of the columns that are needed, as the first batch has them.
     asked : pyarrow.Schema
         Types that columns are to have.
     """
 
     selection: Selection
-    types: pa.Schema | int
+    layout: Layout
     asked: pa.Schema
 
     @classmethod
-    def of(cls, schema: pa.Schema | int, selection: Selection | None, asked: pa.Schema | None) -> Columns:
-        """Those of batches with the schema of the first; SourceError where some are wanted of arrays."""
-        selection = selection or Selection()
+    def of(cls, layout: Layout, selection: Selection | None, asked: pa.Schema | None) -> Columns:
+        """Those of batches with the layout of the first; SourceError where some are wanted of arrays."""
+        selection, schema = selection or Selection(), layout.schema
         if isinstance(schema, pa.Schema):
             require(schema.names, pa.schema(asked or ()).names, "schema: ")
             needed = selection.needed(schema)
             asked = pa.schema([column for column in asked or () if column.name in needed.names])
-            return cls(selection, unified([("the first batch", needed)], asked), asked)
+            return cls(selection, layout._replace(schema=unified([("the first batch", needed)], asked)), asked)
         if not takes_all(selection) or asked is not None:
             raise SourceError("columns of arrays have no names; leave out columns=, exclude=, where= and schema=")
-        return cls(selection, schema, pa.schema([]))
+        return cls(selection, layout, pa.schema([]))
+
+    @property
+    def types(self) -> pa.Schema | int:
+        """Those of the columns that are needed; the number of columns of arrays."""
+        return self.layout.schema
 
     def stamp(self) -> str:
         """Text that changes where what is wanted does."""
@@ -336,6 +341,7 @@ class Columns:
         SourceError
             Where it has other columns than the first batch, or values of another kind.
         """
+        self.layout.require(batch, place)
         if isinstance(self.types, int):
             return batch
         batch = batch._replace(X=self._fitted(batch.X, self.types, place))
