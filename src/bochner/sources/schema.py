@@ -206,7 +206,7 @@ def _cast(values: pa.ChunkedArray, column: pa.Field, place: str) -> pa.ChunkedAr
         return values.cast(column.type)
     except pa.ArrowException as error:
         what = f"column {column.name!r} does not fit its type {column.type} ({reason(error)})"
-        cure = "give all rows one type, or another one in schema="
+        cure = f"it holds {values.type} values: give all rows one type, or another one in schema="
         raise SourceError(f"{place}{': ' if place else ''}{what}; {cure}") from error
 
 
