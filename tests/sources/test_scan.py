@@ -261,7 +261,7 @@ def test_what_cannot_be_read(listed, mixed):
     with pytest.raises(SourceError, match="part 1: column 'small' is missing"):
         scan(replace(source, parts=(source.parts[0], replace(source.parts[1], batches=(lost,)))), ROLES, False, 0, 10)
     other = Batch(mixed.set_column(1, "small", pa.array(["x"] * N)))
-    with pytest.raises(SourceError, match="part 1: column 'small' does not fit its type float .* holds string values"):
+    with pytest.raises(SourceError, match=r"part 1: column 'small' does not fit its type float .* holds string values"):
         scan(replace(source, parts=(source.parts[0], replace(source.parts[1], batches=(other,)))), ROLES, False, 0, 10)
     arrays = listed(DENSE)
     with pytest.raises(SourceError, match="part 0: the rows have 4 columns where 5 are expected"):
