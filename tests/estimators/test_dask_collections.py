@@ -93,7 +93,8 @@ class TestFits:
         monkeypatch.setattr("bochner.sources.memory.PART_ROWS", 700)
         X, y = frame[NAMES[:3]].to_numpy(), frame["y"].to_numpy()
         dX, dy = da.from_array(X, chunks=(700, 3)), da.from_array(y, chunks=700)
-        held = regressor()._fit_stream(Stream(of_arrays(X, y), Roles(None)))
+        held = regressor()
+        assert held._fit_stream(Stream(of_arrays(X, y), Roles(None))) is None
         found = regressor().fit(dX, dy)
         assert found.solver_reason_ == "one pass over the rows"
         assert np.array_equal(found.coef_, held.coef_)
