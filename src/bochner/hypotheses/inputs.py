@@ -15,7 +15,7 @@ from bochner.data.array_source import Source, rows_of
 from bochner.data.table import TableEncoder
 from bochner.data.table_statistic import TableStatistic
 from bochner.devices.device import device_of, to_host
-from bochner.inputs.checks import checked_rows, require_scaling
+from bochner.inputs.checks import SCALINGS, checked_rows, require_one_of
 from bochner.inputs.training import CheckedRows, encoder_of, given
 from bochner.sources.dask_parts import is_collection
 
@@ -236,5 +236,5 @@ def scaled_encoder(statistic: TableStatistic, standardize: bool | str) -> TableE
     ValueError
         Where `standardize` is none of True, False and "auto".
     """
-    require_scaling(standardize)
+    require_one_of("standardize", standardize, *SCALINGS)
     return encoder_of(statistic, standardize)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals as nw
@@ -64,10 +65,32 @@ def normalised_weights(weight: NDArray | None) -> NDArray | None:
     return None if weight is None else weight / weight.max()
 
 
-def require_scaling(standardize: Any) -> None:
-    """Raise ValueError where a parameter `standardize` is none of True, False and "auto"."""
-    if not isinstance(standardize, str | int | np.bool_) or standardize not in (True, False, "auto"):
-        raise ValueError(f'standardize must be True, False or "auto", got {standardize!r}.')
+def require_one_of(name: str, value: Any, *allowed: Any) -> None:
+    """Raise ValueError where a parameter is in none of the `RANGES` that are named, and none of the other values."""
+    for one in allowed:
+        if isinstance(one, str) and one in RANGES:
+            if RANGES[one](value):
+                return
+        elif value is one or (isinstance(value, str | int | np.bool_) and value == one):
+            return
+    *most, last = [one if isinstance(one, str) and one in RANGES else repr(one) for one in allowed]
+    choice = f"{', '.join(most)} or {last}" if most else last
+    raise ValueError(f"{name} must be {choice}, got {value!r:.200}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+RANGES: dict[str, Callable[[Any], bool]] = {
+    "a positive integer": lambda value: isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1,
+    "a positive number": lambda value: _is_number(value) and 0 < value < np.inf,
+    "a number of at least 0": lambda value: _is_number(value) and 0 <= value < np.inf,
+    "above 0 and at most 1": lambda value: _is_number(value) and 0 < value <= 1,
+    "above 0 and at most 0.5": lambda value: _is_number(value) and 0 < value <= 0.5,
+    "a number between 0 and 1, both left out,": lambda value: _is_number(value) and 0 < value < 1,
+}
+SCALINGS = True, False, "auto"
 
 
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:

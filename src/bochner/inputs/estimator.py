@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.utils import check_random_state
 
 from bochner.features.base import KernelParameter
+from bochner.inputs.checks import SCALINGS, require_one_of
 
 
 class BaseKernelEstimator(KernelParameter):
-    """An estimator with a parameter `random_state`, whose fits begin anew, and which takes sparse rows."""
+    """An estimator with a parameter `random_state`, whose fits begin anew, and which takes sparse rows.
+
+    Attributes
+    ----------
+    _allowed : dict of str to tuple
+        What parameters may be, as `require_one_of` takes it.
+    """
 
     random_state: Any
+    _allowed: ClassVar[dict[str, tuple[Any, ...]]] = {}
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError where a parameter is out of its range."""
+        for name, allowed in ({"standardize": SCALINGS} | self._allowed).items():
+            if hasattr(self, name):
+                require_one_of(name, getattr(self, name), *allowed)
 
     def _forget_fit(self) -> None:
         """Delete all that an earlier fit has learned, so that a fit that fails leaves no mixture behind."""

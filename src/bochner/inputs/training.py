@@ -448,19 +448,13 @@ def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEnc
     standardize : bool or "auto"
         Whether columns of numbers get unit variance; "auto" for yes unless all are numbers of one unit, as pixels.
     """
-    encoder = TableEncoder(with_std=bool(standardize)).fit(X, sample_weight=normalised_weights(weights))
-    by_unit = isinstance(standardize, str) and has_common_unit(encoder.statistic_)
-    return encoder_of(encoder.statistic_, False) if by_unit else _checked(encoder)
+    return encoder_of(TableEncoder().fit(X, sample_weight=normalised_weights(weights)).statistic_, standardize)
 
 
 def encoder_of(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
     """The encoder of rows that a statistic is of; otherwise as `encode`."""
-    by_unit = isinstance(standardize, str)
-    with_std = not has_common_unit(statistic) if by_unit else bool(standardize)
-    return _checked(TableEncoder.of(statistic, with_std=with_std))
-
-
-def _checked(encoder: TableEncoder) -> TableEncoder:
+    with_std = not has_common_unit(statistic) if isinstance(standardize, str) else bool(standardize)
+    encoder = TableEncoder.of(statistic, with_std=with_std)
     if not encoder.n_features_out_:
         raise ValueError("X has no value in any row of any column.")
     encoder.forget_categories()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,17 @@ from bochner.features.device_features import current_device
 from bochner.features.leaves import seeded
 from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.estimator import BaseKernelEstimator
-from bochner.inputs.training import Stream, column_units, draw, encoded_source, given, rows_to_map
+from bochner.inputs.training import (
+    Given,
+    Stream,
+    column_units,
+    draw,
+    encoded_source,
+    encoder_of,
+    given,
+    given_batch,
+    rows_to_map,
+)
 from bochner.kernels import Kernel
 from bochner.notices import warn
 from bochner.online.recursion import RecursiveSums
@@ -51,6 +61,11 @@ class Labelled(NamedTuple):
 class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
     """Ridge regression on dense random features, one block of rows after the other."""
 
+    _allowed: ClassVar = {
+        "block_size": ("a positive integer",),
+        "forgetting": ("above 0 and at most 1",),
+        "half_life": ("a positive number", None),
+    }
     _sums: RecursiveSums | None = None
     _history: History | None = None
     _held: list[tuple[Any, Any, Any]] | None = None  # first rows, while they are too few to fix the scales for good
@@ -125,21 +140,25 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         assert self._history is not None
         return self._history.score()
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Forget everything, and learn from rows, or from the batches of a stream in their order."""
         self._begin()
-        self._learn_all(X, y, sample_weight, classes)
+        rows = given(X, y, sample_weight)
+        self._learn_all(rows, None if rows.stream is None else self._classes_of(rows.stream))
         self._solved()
         return self
 
-    def _learn_all(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+    def _classes_of(self, stream: Stream) -> NDArray | None:
+        """All labels of a stream, of classifiers."""
+        return None
+
+    def _learn_all(self, rows: Given, classes: Any = None) -> None:
         """Learn from more rows, or from the batches of a stream in their order."""
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is None:
-            self._learn(X, y, sample_weight, classes)
-            return
-        for rows in _batches(stream):
+        if rows.stream is None:
             self._learn(rows.X, rows.y, rows.weight, classes)
+            return
+        for batch in _batches(rows.stream):
+            self._learn(batch.X, batch.y, batch.weight, classes)
 
     @single_threaded_blas()
     def _learn(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
@@ -159,11 +178,13 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
                 self._fold()
             start = stop
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> None:
-        """Fix the scales for good by a sample of the rows."""
-        new = self._named(checked_rows(self, X, reset=True), y, sample_weight, classes)
-        self._fix([new])
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Forget everything, and fix the scales for good by a sample of the rows."""
+        self._begin()
+        X, y, sample_weight = given_batch(X, y, sample_weight)
+        self._fix([self._named(checked_rows(self, X, reset=True), y, sample_weight, classes)])
         self._history = History(0, self.block_size)
+        return self
 
     def _named(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
         """Rows checked; of a classifier the classes are noted at the first call."""
@@ -210,13 +231,10 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     def _encoder(self, rows: list[Labelled]) -> TableEncoder:
         """The encoding of the columns, of unit variance where neither a map nor a kernel is given."""
-        encoder = TableEncoder(with_std=isinstance(self.features, str) and isinstance(self.kernel, str))
+        encoder = TableEncoder()
         for one in rows:
             encoder.partial_fit(one.X, sample_weight=one.weight)
-        if not encoder.n_features_out_:
-            raise ValueError("X has no value in any row of any column.")
-        encoder.forget_categories()
-        return encoder
+        return encoder_of(encoder.statistic_, isinstance(self.features, str) and isinstance(self.kernel, str))
 
     def _features(self, source: ArraySource, encoder: TableEncoder, seed: int) -> FeatureMap:
         """The map as it is given, or Fourier features of a kernel that is, or of one that suits the first rows."""
@@ -289,23 +307,18 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
         self._forget_fit()
         self._sums, self._history, self._solution, self._held = None, None, None, None
         self._pending, self._n_fixed, self._has_cautioned = [], 0, False
-        self._check()
+        self._check_parameters()
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
         """Raise TypeError or ValueError where a parameter is out of range."""
         for name in ("kernel", "n_components", "random_state"):
             check_parameter(name, getattr(self, name))
         if self.features != "fourier" if isinstance(self.features, str) else not hasattr(self.features, "get_params"):
             raise ValueError(f"features must be 'fourier' or a map to dense features, got {self.features!r:.200}.")
-        if isinstance(self.n_components, str) or not _is_number(self.alpha):
+        if isinstance(self.n_components, str) or not isinstance(self.alpha, Real) or isinstance(self.alpha, bool):
             raise ValueError("n_components and alpha must be numbers: they are needed before the data are known.")
         check_parameter("alpha", self.alpha)
-        if not isinstance(self.block_size, Integral) or isinstance(self.block_size, bool) or self.block_size < 1:
-            raise ValueError(f"block_size must be a positive integer, got {self.block_size!r:.200}.")
-        if not _is_number(self.forgetting) or not 0 < self.forgetting <= 1:
-            raise ValueError(f"forgetting must be above 0 and at most 1, got {self.forgetting!r:.200}.")
-        if self.half_life is not None and not (_is_number(self.half_life) and self.half_life > 0):
-            raise ValueError(f"half_life must be a positive number of rows, or None, got {self.half_life!r:.200}.")
+        super()._check_parameters()
         if self.half_life is not None and self.forgetting != 1:
             raise ValueError("half_life and forgetting set the same thing: give only one of them.")
 
@@ -368,10 +381,6 @@ class History:
         """1 less the mean loss of all rows; NaN without any."""
         _, weight, loss = self.entries.sum(axis=0)
         return float(1 - loss / weight) if weight > 0 else float("nan")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _joined(blocks: list[Block]) -> ArraySource:

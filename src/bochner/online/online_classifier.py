@@ -17,7 +17,7 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.estimators.calibration import fit_link, per_class, probabilities
 from bochner.inputs.checks import caution_unlabelled, require_target
 from bochner.inputs.targets import Signs
-from bochner.inputs.training import Stream, given, given_batch
+from bochner.inputs.training import Stream, given
 from bochner.online.base import Labelled, OnlineKernelMachine
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import scan
@@ -134,12 +134,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         -------
         self
         """
-        self._begin()
-        X, y, sample_weight, stream = given(X, y, sample_weight)
-        if stream is None:
-            self._learn(X, y, sample_weight, None)
-        else:
-            self._learn_all(stream.table, *_named_roles(stream), _classes_of(stream))
+        self._fit(X, y, sample_weight)
         self.link_  # noqa: B018 - predictions then change nothing of a fitted model
         return self
 
@@ -169,7 +164,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
             self._begin()
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are not those of the first call, {self.classes_.tolist()}.")
-        self._learn_all(X, y, sample_weight, classes)
+        self._learn_all(given(X, y, sample_weight), classes)
         return self
 
     @any_arrays
@@ -189,10 +184,7 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         -------
         self
         """
-        self._begin()
-        X, y, sample_weight = given_batch(X, y, sample_weight)
-        self._prepare(X, y, sample_weight, classes)
-        return self
+        return self._prepare(X, y, sample_weight, classes)
 
     @any_arrays
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
@@ -251,6 +243,12 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
         scores = self._scores(X, n_jobs)
         return probabilities(per_class(scores) if len(self.classes_) == 2 else scores, self.link_)
 
+    def _classes_of(self, stream: Stream) -> NDArray:
+        """All labels of a stream, by a pass over it."""
+        labels = list(scan(stream.table, stream.roles, True, 0, 1, engine=stream.engine).classes or {})
+        text = any(isinstance(label, str) for label in labels)
+        return np.sort(np.array(labels, dtype=object if text else None))
+
     def _named(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> Labelled:
         rows = self._labelled(X, y, sample_weight)
         if not hasattr(self, "classes_"):
@@ -304,16 +302,3 @@ class OnlineKernelClassifier(ClassifierMixin, OnlineKernelMachine):
 def _winners(scores: NDArray, n_classes: int) -> NDArray[np.int64]:
     """Numbers of the classes with the highest scores."""
     return (scores[:, 0] > 0).astype(np.int64) if n_classes == 2 else scores.argmax(axis=1)
-
-
-def _named_roles(stream: Stream) -> tuple[Any, Any]:
-    """The names of targets and weights, as `fit` takes them."""
-    target = stream.roles.target
-    return (None if target is None else target[0] if stream.roles.one_target else list(target)), stream.roles.weight
-
-
-def _classes_of(stream: Stream) -> NDArray:
-    """All labels of a stream, by a pass over it."""
-    labels = list(scan(stream.table, stream.roles, True, 0, 1, engine=stream.engine).classes or {})
-    text = any(isinstance(label, str) for label in labels)
-    return np.sort(np.array(labels, dtype=object if text else None))

@@ -16,7 +16,7 @@ from bochner.devices.conversion import any_arrays
 from bochner.estimators.regressor import mean_and_scale
 from bochner.inputs.checks import require_target
 from bochner.inputs.targets import Standardised
-from bochner.inputs.training import given_batch
+from bochner.inputs.training import given
 from bochner.online.base import Labelled, OnlineKernelMachine
 from bochner.sources.rowwise import rowwise, rowwise_score
 
@@ -160,7 +160,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         """
         if self._sums is None:
             self._begin()
-        self._learn_all(X, y, sample_weight, None)
+        self._learn_all(given(X, y, sample_weight))
         return self
 
     @any_arrays
@@ -176,10 +176,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
         -------
         self
         """
-        self._begin()
-        X, y, sample_weight = given_batch(X, y, sample_weight)
-        self._prepare(X, y, sample_weight)
-        return self
+        return self._prepare(X, y, sample_weight)
 
     @rowwise("predicted")
     def predict(self, X: Any, n_jobs: int | None = None, *, out: Any = None) -> Any:

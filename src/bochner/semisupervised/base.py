@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +24,16 @@ ROWS_A_LANDMARK, FEWEST_LANDMARKS, MOST_LANDMARKS = 2, 100, 8000
 WIDE_ROWS = 5_000  # that are seen in double precision
 ALPHA, FLOW_ALPHA = 0.99, 0.999
 COUNTS, PENALTIES = (80, 40, 20), (0.1, 1.0, 10.0)  # of least squares on the smoothest functions
-METHODS = ("auto", "spreading", "poisson", "ridge")
 
 
 class SemiSupervised(RowModel):
     """Functions of rows that change little where these are dense, and follow the targets that are known."""
 
     learned = "coef_"
+    _allowed: ClassVar = {
+        "method": ("auto", "spreading", "ridge"),
+        "alpha": ("a number between 0 and 1, both left out,", "auto"),
+    }
 
     def __init__(
         self,
@@ -51,7 +53,6 @@ class SemiSupervised(RowModel):
 
     def _fit_graph(self, X: Any, y: Any, sample_weight: Any) -> Graph:
         """Find landmarks, and the graph of all rows."""
-        self._check_parameters()
         self._begin()
         seed = self._seed()
         few = hasattr(X, "shape") and not is_streamed(X) and X.shape[0] <= WIDE_ROWS
@@ -63,17 +64,6 @@ class SemiSupervised(RowModel):
             graph = graph_of(design, rows.source.n_outputs)
         self.n_labelled_ = len(graph.number)
         return graph
-
-    def _check_parameters(self) -> None:
-        methods = METHODS if self._may_flow else [name for name in METHODS if name != "poisson"]
-        if self.method not in methods:
-            raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {self.method!r}.")
-        if isinstance(self.alpha, str) and self.alpha == "auto":
-            return
-        if not isinstance(self.alpha, Real) or not 0 < float(self.alpha) < 1:
-            raise ValueError(f"alpha must be a number between 0 and 1, both left out, or 'auto', got {self.alpha!r}.")
-
-    _may_flow = False
 
     def _landmarks(self, rows: TrainingSet, seed: int) -> AnchorFeatures:
         """The map to landmarks, which are found in a sample of the rows."""

@@ -125,7 +125,7 @@ class SemiSupervisedClassifier(ClassifierMixin, SemiSupervised):
 
     method_: str
     slope_: float
-    _may_flow = True
+    _allowed: ClassVar = SemiSupervised._allowed | {"method": ("auto", "spreading", "poisson", "ridge")}
 
     def __init__(
         self,

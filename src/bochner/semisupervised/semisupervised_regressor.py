@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_consistent_length
 
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
-from bochner.features.base import FeatureMap
 from bochner.semisupervised.base import Measured, SemiSupervised, checked_marks, coefficients, of_all_rows
 from bochner.semisupervised.smoothers import Graph, Smooth, left_out
 from bochner.sources.rowwise import rowwise, rowwise_score
@@ -86,17 +85,6 @@ class SemiSupervisedRegressor(RegressorMixin, SemiSupervised):
     score = rowwise_score
 
     method_: str
-
-    def __init__(
-        self,
-        features: FeatureMap | str = "auto",
-        method: str = "auto",
-        alpha: Any = "auto",
-        standardize: bool | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(features, method, alpha, standardize, random_state, verbose)
 
     @any_arrays
     @single_threaded_blas()

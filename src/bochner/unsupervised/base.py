@@ -19,7 +19,7 @@ from bochner.features.binning import require_hashed
 from bochner.features.distances import median_gaussian
 from bochner.features.leaves import LeafMap, is_dense, seeded
 from bochner.features.nystroem import has_exact_kernel
-from bochner.inputs.checks import checked_rows, require_scaling
+from bochner.inputs.checks import checked_rows
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.training import CheckedRows, TrainingSet, given, large, rows_to_map
 from bochner.kernels import Kernel
@@ -44,10 +44,10 @@ class RowModel(BaseKernelEstimator):
     standardize: bool | str = "auto"
 
     def _begin(self) -> None:
-        """Forget an earlier fit; ValueError for another scaling."""
+        """Forget an earlier fit, and check the parameters."""
         self._forget_fit()
+        self._check_parameters()
         check_parameter("verbose", self.verbose)
-        require_scaling(self.standardize)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self.learned)

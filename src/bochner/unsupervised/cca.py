@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +104,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
     """
 
     learned = "y_weights_"
+    _allowed: ClassVar = {"n_components": ("a positive integer",), "alpha": ("a number of at least 0", "auto")}
 
     correlations_: NDArray[np.float64]
     x_weights_: NDArray[np.float64]
@@ -151,7 +151,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
         -------
         self
         """
-        self._check_parameters()
         self._begin()
         seed = self._seed()
         first, second = given_pair(X, y, sample_weight)
@@ -295,13 +294,6 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowModel):
 
     def _y_scores(self, y: Any) -> NDArray[np.float64]:
         return self.y_features_.dot(y, self.y_weights_) - self.y_mean_ @ self.y_weights_
-
-    def _check_parameters(self) -> None:
-        n, alpha = self.n_components, self.alpha
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n_components must be a positive integer, got {n!r}.")
-        if alpha != "auto" and (not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 <= alpha < np.inf):
-            raise ValueError(f"alpha must be a number of at least 0 or 'auto', got {alpha!r}.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,6 +42,7 @@ class Clusterer(ClusterMixin, RowModel):
     """What clusterings share: k-means of coordinates of the rows, which are the features times a matrix."""
 
     learned = "labels_"
+    _allowed: ClassVar = {"n_clusters": ("a positive integer",), "n_init": ("a positive integer",)}
 
     features: Any
     n_clusters: int
@@ -52,7 +52,7 @@ class Clusterer(ClusterMixin, RowModel):
         self,
         n_clusters: int = 8,
         *,
-        features: Any,
+        features: Any = "fourier",
         n_init: int = 10,
         standardize: bool | str = "auto",
         random_state: Any = None,
@@ -82,10 +82,6 @@ class Clusterer(ClusterMixin, RowModel):
         self
         """
         self._begin()
-        for name in ("n_clusters", "n_init"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, got {value!r}.")
         seed = self._seed()
         rows = self._open(X, sample_weight, seed)
         self._require_rows(rows)
@@ -308,25 +304,6 @@ class KernelKMeans(Clusterer):
     >>> adjusted_rand_score(blob, model.predict(X)) > 0.99
     True
     """
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        features: Any = "fourier",
-        n_init: int = 10,
-        standardize: bool | str = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            features=features,
-            n_init=n_init,
-            standardize=standardize,
-            random_state=random_state,
-            verbose=verbose,
-        )
 
     def _find_directions(self, rows: TrainingSet, features: FeatureMap) -> None:
         gram, sums, total = self._sums(rows, features)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -118,6 +117,12 @@ class NoveltyDetector(OutlierMixin, RowModel):
     """
 
     learned = "offset_"
+    _allowed: ClassVar = {
+        "contamination": ("auto", "above 0 and at most 0.5"),
+        "false_alarms": ("above 0 and at most 0.5",),
+        "scale": ("a positive number",),
+        "ridge": ("a positive number",),
+    }
 
     def __init__(
         self,
@@ -159,8 +164,8 @@ class NoveltyDetector(OutlierMixin, RowModel):
         -------
         self
         """
-        share = self._checked_share()
         self._begin()
+        share = None if isinstance(self.contamination, str) else float(self.contamination)
         seed = self._seed()
         rows = self._open(X, sample_weight, seed, np.float64)
         self._double = rows.n_rows <= DOUBLE_ROWS
@@ -186,21 +191,6 @@ class NoveltyDetector(OutlierMixin, RowModel):
     def _dtype(self) -> type[np.floating]:
         """Precision of the features: double where there were few rows, of which each moves the leverages much."""
         return np.float64 if self._double else np.float32
-
-    def _checked_share(self) -> float | None:
-        """The contamination, None for "auto"; all parameters are checked."""
-        for name in ("scale", "ridge"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-                raise ValueError(f"{name} must be a positive number, got {value!r}.")
-        if not is_share(self.false_alarms):
-            raise ValueError(f"false_alarms must be above 0 and at most 0.5, got {self.false_alarms!r}.")
-        share = self.contamination
-        if isinstance(share, str) and share == "auto":
-            return None
-        if not is_share(share):
-            raise ValueError(f'contamination must be "auto", or above 0 and at most 0.5, got {share!r}.')
-        return float(share)
 
     def _draw_maps(self, rows: TrainingSet, seed: int) -> None:
         """Draw both maps, with lengthscales by the distances of pairs."""
@@ -382,11 +372,6 @@ def log_tail(table: NDArray, values: NDArray) -> NDArray[np.float64]:
 def familiarity(counts: NDArray) -> NDArray[np.float64]:
     """How familiar bins of so many rows are: 0 where there are none, near 1 from the first few on."""
     return counts / (counts + HALF)
-
-
-def is_share(value: Any) -> bool:
-    """Whether a parameter is a number above 0 and at most one half."""
-    return isinstance(value, Real) and 0 < float(value) <= 0.5
 
 
 def share_below(scores: NDArray, weight: NDArray, share: float) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from operator import attrgetter
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -130,6 +130,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
     """
 
     learned = "components_"
+    _allowed: ClassVar = {"n_components": ("a positive integer", None), "alpha": ("a positive number", "auto")}
 
     components_: NDArray[np.float64]
     explained_variance_: NDArray[np.float64]
@@ -175,7 +176,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
         -------
         self
         """
-        self._check_parameters()
         self._begin()
         seed = self._seed()
         rows, design = self._opened(X, sample_weight, seed)
@@ -313,13 +313,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, IgnoresColumn
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def _check_parameters(self) -> None:
-        n, alpha = self.n_components, self.alpha
-        if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
-            raise ValueError(f"n_components must be a positive integer or None, got {n!r}.")
-        if alpha != "auto" and (not isinstance(alpha, Real) or isinstance(alpha, bool) or not 0 < alpha < np.inf):
-            raise ValueError(f"alpha must be a positive number or 'auto', got {alpha!r}.")
 
 
 class Components(NamedTuple):
