@@ -35,13 +35,12 @@ from bochner.features.base import FeatureMap
 from bochner.features.nystroem import KernelRows
 from bochner.inputs.checks import caution_unlabelled, require_target
 from bochner.inputs.targets import Signs
-from bochner.inputs.training import ClassWeighted, Stream, column_units
+from bochner.inputs.training import CheckedRows, ClassWeighted, Stream, column_units
 from bochner.kernels import Kernel
 from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
 from bochner.solvers.conformal import mass_before, threshold
-from bochner.sources.base import Batch
 from bochner.sources.rowwise import class_columns, rowwise, rowwise_score
 from bochner.sources.scan import TableSummary
 
@@ -398,7 +397,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         weight = checked_weight(factor if target.weight is None else target.weight * factor, X)
         return target._replace(weight=weight)
 
-    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
+    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> CheckedRows:
         """The rows with the weights of their classes."""
         if self.class_weight is None or not overview.classes:
             return super()._stream_with_class_weights(stream, overview)
@@ -409,7 +408,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             factors = np.array([self.class_weight.get(label, 1.0) for label in overview.classes])
         order = np.argsort(labels)
         weighted = ClassWeighted.of(stream.roles, labels[order], factors[order])
-        return replace(stream, roles=weighted), weighted.weighed(overview.sample), float(totals @ factors)
+        sample, summary = weighted.weighed(overview.sample), replace(overview, weight=float(totals @ factors))
+        return CheckedRows(*sample, replace(stream, roles=weighted), summary)
 
     def _learn_target(self, target: Target, classes: Any = None) -> Targets:
         self._store_classes(np.unique(target.y if classes is None else classes), len(target.y))

@@ -46,12 +46,11 @@ from bochner.features.leaves import fixed, is_dense, resized, seeded
 from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.estimator import BaseKernelEstimator
 from bochner.inputs.training import (
+    CheckedRows,
     Stream,
     column_units,
     draw,
-    encode,
     encoded_source,
-    encoder_of,
     given,
     given_batch,
     large,
@@ -242,9 +241,9 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Targets with the weights that parameters give them."""
         return target
 
-    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> tuple[Stream, Batch, float]:
-        """The same of rows in passes: the rows, their sample, and the sum of the weights."""
-        return stream, overview.sample, overview.weight
+    def _stream_with_class_weights(self, stream: Stream, overview: TableSummary) -> CheckedRows:
+        """The same of rows in passes."""
+        return CheckedRows(*overview.sample, stream, overview)
 
     def _cross_fit(self, X: Any, target: Target, source: ArraySource, seed: int, budget: Budget) -> Any:
         """Predictions for all rows by machines without their fold; None where none are wanted."""
@@ -266,7 +265,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             self._fit_stream(stream)
             return self
         target = self._with_class_weights(X, target)
-        rows = self._encode_rows(X, target, self._learn_target(target))
+        rows, _ = self._encode(CheckedRows(X, target.y, target.weight), self._learn_target(target), "whole")
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
@@ -333,10 +332,8 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         dtype, seed, targets = self.coef_.dtype, self._seed(), self._known_targets()
         first = stream.table.sample or FIRST_ROWS
         overview = scan(replace(stream.table, sample=first), stream.roles, is_classifier(self), seed, first)
-        stream, (X, y, weight), _ = self._stream_with_class_weights(stream, overview)
-        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets).encoded(dtype)
-        encode = partial(self.encoder_.encode, dtype=dtype)
-        source = StreamSource.of(stream.table, stream.roles, overview, encode, sample, targets)
+        rows, encode = self._stream_with_class_weights(stream, overview), partial(self.encoder_.encode, dtype=dtype)
+        source = rows.encoded(self.encoder_, dtype, targets, encode).source
         stopping = None if self.n_iter_ is None else Iterations(self.n_iter_)
         problem = RidgeProblem(self.alpha_, self.tol, seed, stopping=stopping)
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
@@ -363,7 +360,8 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         else:
             X = self._rows(X, reset=True)
             target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
-            rows = self._encode_rows(X, target, self._learn_target(target, classes))._replace(way="summed")
+            targets = self._learn_target(target, classes)
+            rows, _ = self._encode(CheckedRows(X, target.y, target.weight), targets, "summed")
         self._request.refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
@@ -442,13 +440,15 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     # From rows to a solution
 
-    def _encode_rows(self, X: Any, target: Target, targets: Targets) -> Prepared:
-        """Learn the encoding of the columns; the rows so encoded, and the seed and the time of the fit."""
+    def _encode(self, rows: CheckedRows, targets: Targets, way: str) -> tuple[Prepared, Any]:
+        """Learn the encoding of the columns; the rows from which all else is learned, and all rows."""
         seed, budget = self._seed(), Budget(self.time_limit)
-        self.encoder_ = encode(X, target.weight, self._request.is_named)
-        dtype = self._request.dtype(len(target.y), target.weight)
-        source = encoded_source(self.encoder_, X, target.y, target.weight, dtype, targets)
-        return Prepared(source, dtype, seed, budget, source.n_rows, source.total_weight)
+        self.encoder_ = rows.encoder(self._request.is_named)
+        many = POLICY.gathered_rows  # if nobody knows
+        dtype = self._request.dtype(rows.n_rows or many, rows.weight if rows.stream is None else None)
+        found = rows.encoded(self.encoder_, dtype, targets, uncounted=many)
+        total = found.source.total_weight
+        return Prepared(found.sample, dtype, seed, budget, found.n_rows, total, way), found.source
 
     def _scan(self, stream: Stream) -> TableSummary:
         """Look at all rows once."""
@@ -456,17 +456,9 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     def _open_stream(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
-        seed, budget = self._seed(), Budget(self.time_limit)
-        stream, (X, y, weight), total = self._stream_with_class_weights(stream, overview)
-        validate_data(self, X, reset=True, skip_check_array=True)
-        self.encoder_ = encoder_of(overview.table, self._request.is_named)
-        n_rows = overview.n_rows or stream.table.expected or POLICY.gathered_rows  # many, if nobody knows
-        targets, dtype = self._learn_target_of(overview), self._request.dtype(n_rows, None)
-        sample = encoded_source(self.encoder_, X, y, weight, dtype, targets)
-        total *= n_rows / overview.n_seen
-        rows = Prepared(sample, dtype, seed, budget, n_rows, total, way)
-        encode, encoded = partial(self.encoder_.encode, dtype=dtype), sample.encoded(dtype)
-        return rows, StreamSource.of(stream.table, stream.roles, overview, encode, encoded, targets, total)
+        rows = self._stream_with_class_weights(stream, overview)
+        validate_data(self, rows.X, reset=True, skip_check_array=True)
+        return self._encode(rows, self._learn_target_of(overview), way)
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""

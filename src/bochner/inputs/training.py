@@ -398,6 +398,13 @@ class CheckedRows:
         """Number of rows: all of them, or the first ones where these stand for all."""
         return self.X.shape[0] if self.summary is None else self.summary.n_seen
 
+    @property
+    def n_rows(self) -> int | None:
+        """Number of all rows, as far as it is known or told; else None."""
+        if self.stream is None or self.summary is None:
+            return int(self.X.shape[0])
+        return self.summary.n_rows or self.stream.table.expected
+
     def encoder(self, standardize: bool | str) -> TableEncoder:
         """The encoder that is learned from all rows; `standardize` as in `encode`."""
         if self.summary is None:
@@ -410,6 +417,7 @@ class CheckedRows:
         dtype: DTypeLike,
         targets: Callable[[NDArray], NDArray] = as_it_is,
         encode: Callable[[Any], Any] | None = None,
+        uncounted: int | None = None,
     ) -> TrainingSet:
         """The rows as numbers.
 
@@ -422,6 +430,8 @@ class CheckedRows:
             Turns targets of some rows into an array of shape (b, K).
         encode : callable, optional
             What becomes of blocks of all rows, in the place of the encoder.
+        uncounted : int, optional
+            Number of rows to reckon with where nobody knows it; by default that of the rows that have been read.
         """
         y = np.empty((self.X.shape[0], 0)) if self.y is None else self.y
         sample = encoded_source(encoder, self.X, y, self.weight, dtype, targets)
@@ -431,8 +441,9 @@ class CheckedRows:
         table, summary, sample = self.stream.table, self.summary, sample.encoded(dtype)
         if encode is None and table.sample is None and summary.n_rows == sample.n_rows:
             return TrainingSet(encoder, sample, sample, sample.n_rows)
-        n_rows = summary.n_rows or table.expected or summary.n_seen
-        total, read = summary.weight * n_rows / summary.n_seen, encode or partial(encoder.encode, dtype=np.dtype(dtype))
+        n_rows = self.n_rows or uncounted or summary.n_seen
+        total = summary.weight * n_rows / summary.n_seen
+        read = encode or partial(encoder.encode, dtype=np.dtype(dtype))
         all_rows = StreamSource.of(table, self.stream.roles, summary, read, sample, targets, total)
         return TrainingSet(encoder, all_rows, sample, n_rows, self.stream.engine)
 
