@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import accuracy_score, r2_score
 
+import bochner
 from bochner import (
     KernelCCA,
     KernelDensity,
@@ -92,6 +93,12 @@ def test_sparse_rows(name):
     model = make(rows)
     assert model.score(rows, y) == pytest.approx(exact(y, model.predict(rows)), abs=1e-9)
     assert model.score(rows.tocoo(), y) == pytest.approx(exact(y, model.predict(rows)), abs=1e-9)
+
+
+def test_all_estimators_are_here():
+    scored = {name for name in bochner.__all__ if hasattr(getattr(bochner, name), "score")}
+    here = {type(make(X)).__name__ for make in (REGRESSORS | CLASSIFIERS).values()}
+    assert scored == here | {"KernelDensity", "KernelCCA"}
 
 
 @pytest.mark.parametrize("kind", ARRAYS)

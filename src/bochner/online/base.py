@@ -1,4 +1,4 @@
-"""Scores over time of rows that were predicted before they were learned, in bounded memory."""
+"""Learning from one block of rows after the other: recursive least squares, and scores over time in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.data.array_source import ArraySource, Block
 from bochner.data.table import TableEncoder
 from bochner.design.design import Design
+from bochner.design.moments import Moments
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
@@ -40,14 +41,69 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
-from bochner.online.recursion import RecursiveSums
 from bochner.selection.lengthscale import choose_kernel
+from bochner.solvers.factors import PrimalFactor
 from bochner.sources.rows import PartChecksum, joined, part_rows, rebatch
 from bochner.sources.rows import Rows as Batch
 
 MOST_ENTRIES = 512
 BATCH_ROWS = 1 << 12  # of a stream
 FIRST_ROWS = 256  # that fix scales, kernel and features for good, where the first batch has not more
+
+
+@dataclass
+class RecursiveSums:
+    """Decaying sums of products of the columns of [Z, Y, 1], as of `Moments`.
+
+    Attributes
+    ----------
+    matrix : array of shape (D + K + 1, D + K + 1)
+    n_outputs : int
+        Columns K of Y.
+    n_rows : int
+        That have come, those forgotten included.
+    """
+
+    matrix: NDArray[np.float64]
+    n_outputs: int
+    n_rows: int = 0
+
+    @classmethod
+    def empty(cls, n_features: int, n_outputs: int) -> RecursiveSums:
+        """Sums of no rows."""
+        return cls(np.zeros((n_features + n_outputs + 1,) * 2), n_outputs)
+
+    def workspace(self, rows: int) -> NDArray[np.float64]:
+        """Return an empty array for a block, whose first columns are for the features."""
+        return np.empty((rows, len(self.matrix)))
+
+    def add(self, A: NDArray, y: NDArray, weight: NDArray, forgetting: float) -> None:
+        """Forget a little of the rows so far, and add those of a block, the last of which is the newest.
+
+        Parameters
+        ----------
+        A : array of shape (b, D + K + 1)
+            Whose first columns hold Z; overwritten.
+        y : array of shape (b, K)
+        weight : array of shape (b,)
+        forgetting : float
+            Above 0, at most 1.
+        """
+        if forgetting < 1:
+            np.multiply(self.matrix, forgetting ** len(y), out=self.matrix)
+            weight = weight * forgetting ** np.arange(len(y) - 1, -1, -1.0)
+        self._moments().add_block(A, y, weight)
+        self.n_rows += len(y)
+
+    def solve(self, alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients, shape (D, K), and intercepts, shape (K,); zeros where all weight is forgotten."""
+        if not self.matrix[-1, -1] > 0:
+            return np.zeros((len(self.matrix) - self.n_outputs - 1, self.n_outputs)), np.zeros(self.n_outputs)
+        return PrimalFactor(self._moments(), 1).solve(alpha)
+
+    def _moments(self) -> Moments:
+        """The sums as moments, which share their memory."""
+        return Moments.holding(self.matrix, self.n_rows, self.n_outputs, np.float64)
 
 
 class Labelled(NamedTuple):

@@ -31,7 +31,7 @@ class OnlineKernelRegressor(RegressorMixin, OnlineKernelMachine):
     with z random Fourier features and f the forgetting factor: with f = 1 that of `KernelMachineRegressor` for all
     rows, whatever the batches. It is recursive least squares in blocks: sums of products decay by f^b with b new rows,
     and are factorised once for a block, so that a row costs O(D^2). The ridge penalty does not decay
-    (`bochner.online.recursion`).
+    (`bochner.online.base`).
 
     Parameters
     ----------
