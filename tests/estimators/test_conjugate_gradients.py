@@ -525,7 +525,7 @@ def hybrid(weights=None):
 
 @parametrize_with_checks(
     [
-        KernelMachineRegressor(features="binning", metric="isotropic", n_components=20, random_state=0),
+        KernelMachineRegressor(features="binning", metric="isotropic", n_components=50, random_state=0),
         KernelMachineClassifier(features=hybrid(), alpha=0.1, tol=1e-9, random_state=0),
     ]
 )
