@@ -566,12 +566,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
         Examples
         --------
+        >>> import numpy as np
         >>> from sklearn.datasets import load_diabetes
         >>> from bochner import KernelMachineRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X[:350], y[:350])
         >>> functions = model.sample_y(X[350:], n_samples=3, random_state=0)
-        >>> functions.shape, bool((functions[:5] == model.sample_y(X[350:355], 3, random_state=0)).all())
+        >>> functions.shape, np.allclose(functions[:5], model.sample_y(X[350:355], 3, random_state=0))
         ((92, 3), True)
         """
         posterior = self._posterior()
