@@ -1,16 +1,20 @@
-"""The rules of the house: layers, light imports, style, documentation."""
+"""The rules of the house: layers, sizes, names, light imports, style, documentation."""
 
 import ast
 import doctest
 import graphlib
 import importlib
 import inspect
+import io
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+import tokenize
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -123,6 +127,63 @@ def test_imports_have_no_circle():
         tuple(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as error:
         pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_layers_are_those_of_the_page_of_design(checkout):
+    """From the top down, as in its table."""
+    page = (checkout / "docs" / "project" / "design.md").read_text()
+    rows = re.findall(r"^\| (`[\w`, ]+`) \|(.*)", page, re.MULTILINE)
+    packages = [set(re.findall(r"`(\w+)`", names)) for names, _ in rows]
+    assert packages == LAYERS[::-1]
+    for (_, text), own in zip(rows, packages, strict=True):
+        for file in re.findall(r"`(\w+\.py)`", text):
+            assert any((PACKAGE / name / file).exists() for name in own), f"{file} is in none of {own}"
+    for file in re.findall(r"`(\w+/\w+\.py)`", page.partition("## Where would I add")[2]):
+        assert (PACKAGE / file).exists() or (checkout / file).exists(), file
+
+
+NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+
+def code_lines(path):
+    """Number of lines of a file that hold code, neither blank nor comment nor docstring, and of those, that import."""
+    text, tree = path.read_text(), ast.parse(path.read_text())
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in NO_CODE]
+    code = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+    imports = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            code -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports |= set(range(node.lineno, node.end_lineno + 1))
+    return len(code), len(code & imports)
+
+
+# Files of fewer than 60 lines that one other imports, and why.
+SMALL = {
+    "bochner.engines.ray": "for those who have Ray",
+}
+
+
+def test_files_are_stories():
+    """At most 600 lines of code; and a file of fewer than 60 has more than one user, or is part of that one."""
+    importers = defaultdict(set)
+    for module, imported in import_graph().items():
+        for name in imported - {module}:
+            importers[name].add(module)
+    wrong = []
+    for path in modules():
+        name = ".".join(("bochner", *path.relative_to(PACKAGE).with_suffix("").parts))
+        lines, _ = code_lines(path)
+        wrong += [f"{name} has {lines} lines"] if lines > 600 else []
+        if path.stem not in FREE and lines < 60 and len(importers[name]) == 1 and name not in SMALL:
+            wrong.append(f"{name} has {lines} lines, for {importers[name]} alone")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_names_of_files_are_unique():
+    names = Counter(path.stem for path in modules())
+    assert {name for name, times in names.items() if times > 1} <= {"base", "__init__"}
 
 
 # Attributes that are set from outside, by file; each is to go, but for the two of the standard library.
