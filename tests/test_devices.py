@@ -34,8 +34,7 @@ from bochner.features.metric import Metric
 from bochner.kernels import Cauchy, Gaussian, Hamming
 from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import IterativeRidge
-from bochner.solvers.shifted import CholeskyInverse
-from bochner.solvers.shifted_on_device import DeviceInverse
+from bochner.solvers.shifted import CholeskyInverse, DeviceInverse
 
 N, D = 1200, 150
 DEVICE = array_api_strict.Device("device1")
@@ -291,7 +290,7 @@ def test_the_device_factorises_large_matrices(monkeypatch):
     X, y, _ = data()
     monkeypatch.setattr("bochner.solvers.shifted.TRIDIAGONAL_LIMIT", 0)
     model = machine(KernelMachineRegressor, **WAYS["direct"]).fit(X, y)
-    monkeypatch.setattr("bochner.solvers.shifted_on_device.FEWEST", D)
+    monkeypatch.setattr("bochner.solvers.shifted.FEWEST", D)
     used, half = [], DeviceInverse._half
     monkeypatch.setattr(DeviceInverse, "_half", lambda self, *rest: used.append(rest) or half(self, *rest))
     with bochner.settings(device=place_or_skip("torch:cpu")):

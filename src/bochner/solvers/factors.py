@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bochner.design.moments import Moments
 from bochner.devices.device import Device
 from bochner.engines.algebra import gram, product
-from bochner.solvers.shifted import ShiftedInverse, shifted_inverse
-from bochner.solvers.shifted_on_device import DeviceInverse, serves
+from bochner.solvers.shifted import DeviceInverse, ShiftedInverse, serves, shifted_inverse
 
 if TYPE_CHECKING:
     from bochner.design.design import Design
