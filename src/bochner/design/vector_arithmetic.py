@@ -63,4 +63,6 @@ def _each(work: Callable[[int, slice], float], a: NDArray) -> NDArray[np.float64
     def piece(share: tuple[int, int]) -> NDArray[np.float64]:
         return np.array([work(k, slice(*share)) for k in range(len(a))], np.float64)
 
+    if a.shape[1] < 2 * ENTRIES:  # one piece, by compiled loops alone
+        return piece((0, a.shape[1]))
     return fold(piece, shards(a.shape[1], ENTRIES))

@@ -296,6 +296,9 @@ def shards(n_rows: int, least: int, most: int = MOST_SHARDS) -> list[tuple[int, 
 
 def fold(work: Callable[[T], R], items: Sequence[T]) -> R:
     """Return the sum of ``work(item)`` over the items, on all threads, added in a fixed binary tree; see `reduce`."""
+    if len(items) == 1:
+        with single_threaded_blas():
+            return work(items[0])
     return reduce(LOCAL, items, lambda item, _: work(item))
 
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
-from bochner.engines.local import STEP, fold, for_rows, in_threads, shards
+from bochner.engines.local import fold, for_rows, in_threads, shards
 
 TILE_ROWS, SHARD_ROWS = 256, 512
+LITTLE = 1 << 16  # entries of bins, which are read before another thread has begun
 GRIDS = 4  # that a thread adds to at a time, an even number, for they are added to in pairs
 
 
@@ -183,7 +184,10 @@ class StoredBins(Stored):
         self._check(V)
         T, values, offsets = np.zeros((len(V), self.n_rows), V.dtype), self._values(V.dtype), self.offsets
         add = gather if values.ndim == 1 else gather_weighted
-        for_rows(lambda start, stop: add(self.ids, values, offsets, V, start, stop, T), self.n_rows)
+        if self._is_little(len(V)):
+            add(self.ids, values, offsets, V, 0, self.n_rows, T)
+        else:
+            for_rows(lambda start, stop: add(self.ids, values, offsets, V, start, stop, T), self.n_rows)
         if self.order is None:
             return T
         rows = np.empty_like(T)
@@ -204,7 +208,7 @@ class StoredBins(Stored):
             stop = first + GRIDS
             add(self.ids[first:stop], values[first:stop], offsets[first:stop], T, Q)
 
-        in_threads(grids, range(0, len(self.ids), GRIDS), None if self.n_rows >= STEP else 1)
+        in_threads(grids, range(0, len(self.ids), GRIDS), 1 if self._is_little(len(T)) else None)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
         squared = StoredBins(self.ids, np.square(self.values), self.offsets, self.order)
@@ -228,6 +232,10 @@ class StoredBins(Stored):
         if len(values) % 2:
             values[-1] /= 2  # it is added twice
         return values
+
+    def _is_little(self, n_vectors: int) -> bool:
+        """Whether a product with so many vectors is done before another thread has begun."""
+        return self.ids.size * n_vectors < LITTLE
 
     def _check(self, vectors: NDArray) -> None:
         require_length(vectors.T, int(self.offsets[-1]))
