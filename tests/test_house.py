@@ -199,8 +199,8 @@ NEW_INSTANCES = ("cls(", "cls.", "copy(self)", "copy.copy(self)", "deepcopy(self
 class Setters(ast.NodeVisitor):
     """Attributes that the code of a file sets or deletes of what is neither `self` nor made in the same function.
 
-    A function may finish a new instance of its own class, made by `cls` or as a copy of `self`, and what `super()`
-    returned; threads have private variables of a module.
+    A function may finish a new instance of its own class, made by `cls` or as a copy of `self`, what `super()`
+    returned, and a function that it defines; threads have private variables of a module.
     """
 
     def __init__(self, path):
@@ -210,7 +210,8 @@ class Setters(ast.NodeVisitor):
     def visit_FunctionDef(self, node):
         made = [part for part in ast.walk(node) if isinstance(part, ast.Assign)]
         made = [part for part in made if ast.unparse(part.value).startswith(NEW_INSTANCES)]
-        self.own.append({ast.unparse(target) for part in made for target in part.targets})
+        inner = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        self.own.append(inner | {ast.unparse(target) for part in made for target in part.targets})
         self.generic_visit(node)
         self.own.pop()
 

@@ -1,20 +1,22 @@
 """Runs the Python blocks of pages, in order and in one namespace, and so draws the pictures that the pages show.
 
 What a block saves as ``NAME.svg`` is moved to ``docs/generated/pictures``, where the page finds it. It is kept until
-the page changes; remove that folder to draw everything anew. Tests run the same blocks and keep the pictures too, so
-that the site, where it is built after the tests, need not draw them again.
+the page changes; remove that folder to draw everything anew. Warnings of the code are errors, and so is a picture that
+a page shows and does not draw.
 """
 
 import hashlib
 import os
 import re
 import shutil
+import warnings
 from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 DOCS = Path(__file__).parents[1]
 PICTURES = DOCS / "generated" / "pictures"
+SHOWN = re.compile(r"generated/pictures/([\w-]+\.(?:svg|png))")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -24,14 +26,12 @@ def blocks(page):
     return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in BLOCK.finditer(text)]
 
 
-def with_pictures():
-    """Pages of the guide and of the how-to, which draw what they show."""
-    return sorted(page for part in ("guide", "howto") for page in (DOCS / part).glob("*.md"))
-
-
-def tested():
-    """Pages whose blocks run by themselves: those with pictures, and the first one."""
-    return [DOCS / "start.md", *with_pictures()]
+def pages():
+    """Pages whose blocks run by themselves."""
+    parts = (DOCS / part for part in ("guide", "howto", "unsupervised"))
+    return [DOCS / f"{name}.md" for name in ("start", "large", "uncertainty")] + sorted(
+        page for part in parts for page in part.glob("*.md")
+    )
 
 
 def run(page, folder):
@@ -41,7 +41,8 @@ def run(page, folder):
 
     names = {"__name__": "__page__"}
     style = {"savefig.bbox": "tight", "svg.hashsalt": "bochner", "svg.fonttype": "path", "figure.max_open_warning": 0}
-    with chdir(folder), mpl.rc_context({**style, "backend": "agg"}):
+    with chdir(folder), mpl.rc_context({**style, "backend": "agg"}), warnings.catch_warnings():
+        warnings.simplefilter("error")
         try:
             for code in blocks(page):
                 exec(compile(code, str(page), "exec"), names)  # noqa: S102 - a page of this repository
@@ -59,12 +60,15 @@ def keep(page, folder):
 
 
 def draw(app):
-    """Draw the pictures of all pages that have changed since they were drawn."""
+    """Run all pages that have changed since they were run."""
     os.environ.setdefault("MPLBACKEND", "agg")
-    for page in with_pictures():
+    for page in pages():
         if not _mark(page).exists() or _mark(page).read_text() != _content(page):
             with TemporaryDirectory() as folder:
                 run(page, folder)
+                missing = set(SHOWN.findall(page.read_text("utf-8"))) - {path.name for path in Path(folder).iterdir()}
+                if missing:
+                    raise ValueError(f"{page} shows {missing}, which its code does not draw.")
                 keep(page, folder)
 
 

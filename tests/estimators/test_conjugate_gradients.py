@@ -526,7 +526,7 @@ def hybrid(weights=None):
 @parametrize_with_checks(
     [
         KernelMachineRegressor(features="binning", metric="isotropic", n_components=50, random_state=0),
-        KernelMachineClassifier(features=hybrid(), alpha=0.1, tol=1e-9, random_state=0),
+        KernelMachineClassifier(features=hybrid(), tol=1e-9, random_state=0),
     ]
 )
 def test_scikit_learn(estimator, check):

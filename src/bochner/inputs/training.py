@@ -459,13 +459,20 @@ def encode(X: Any, weights: NDArray | None, standardize: bool | str) -> TableEnc
     standardize : bool or "auto"
         Whether columns of numbers get unit variance; "auto" for yes unless all are numbers of one unit, as pixels.
     """
-    return encoder_of(TableEncoder().fit(X, sample_weight=normalised_weights(weights)).statistic_, standardize)
+    encoder = TableEncoder(with_std=bool(standardize)).fit(X, sample_weight=normalised_weights(weights))
+    if isinstance(standardize, str) and has_common_unit(encoder.statistic_):
+        return encoder_of(encoder.statistic_, False)
+    return _without_categories(encoder)
 
 
 def encoder_of(statistic: TableStatistic, standardize: bool | str) -> TableEncoder:
     """The encoder of rows that a statistic is of; otherwise as `encode`."""
     with_std = not has_common_unit(statistic) if isinstance(standardize, str) else bool(standardize)
-    encoder = TableEncoder.of(statistic, with_std=with_std)
+    return _without_categories(TableEncoder.of(statistic, with_std=with_std))
+
+
+def _without_categories(encoder: TableEncoder) -> TableEncoder:
+    """The encoder without the counts of categories, which are of use for more rows alone; ValueError for no columns."""
     if not encoder.n_features_out_:
         raise ValueError("X has no value in any row of any column.")
     encoder.forget_categories()
