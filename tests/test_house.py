@@ -17,7 +17,9 @@ import tokenize
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
+import sklearn.base
 
 import bochner
 
@@ -184,6 +186,25 @@ def test_files_are_stories():
 def test_names_of_files_are_unique():
     names = Counter(path.stem for path in modules())
     assert {name for name, times in names.items() if times > 1} <= {"base", "__init__"}
+
+
+def test_imports_are_few():
+    """At most 11 % of the lines of code."""
+    sizes = np.array([code_lines(path) for path in modules()])
+    assert sizes[:, 1].sum() <= 0.11 * sizes[:, 0].sum()
+
+
+def test_classes_have_few_bases_and_plain_attributes():
+    """At most two bases beside the mixins of scikit-learn, and no `__getattr__`, which `hasattr` would set to work."""
+    wrong = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                own = [base for base in map(ast.unparse, node.bases) if not hasattr(sklearn.base, base)]
+                wrong += [f"{path}: {node.name} has {own}"] if len(own) > 2 else []
+                methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+                wrong += [f"{path}: {node.name}.__getattr__"] if "__getattr__" in methods else []
+    assert not wrong, "\n".join(wrong)
 
 
 # Attributes that are set from outside, by file; each is to go, but for the two of the standard library.
