@@ -181,8 +181,8 @@ HELD = {
 def test_held_products(name, dtype, threads, monkeypatch):
     """Sums of m products, in any order: m + 3 roundings of half eps on each."""
     monkeypatch.setattr("bochner.engines.local.n_threads", lambda: threads)
-    for size in ("STEP", "SHARD_ROWS"):
-        monkeypatch.setattr(module_of_stored, size, 5)
+    monkeypatch.setattr(module_of_stored, "SHARD_ROWS", 5)
+    monkeypatch.setattr(module_of_stored, "LITTLE", 0)
     held, Z = HELD[name](dtype)
     assert held.n_rows == 50
     D, unit = Z.shape[1], np.finfo(dtype).eps / 2
