@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -43,13 +44,20 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 
-def strict_warnings(gallery_conf, name):
-    """Make warnings of the example that comes next errors, as in the tests."""
-    warnings.simplefilter("error")
+strict = ExitStack()
+
+
+def strict_warnings(gallery_conf, name, when):
+    """Warnings are errors while an example runs, as in the tests."""
+    strict.close()
+    if when == "before":
+        strict.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("error")
 
 
 sphinx_gallery_conf = {
     "reset_modules": ("matplotlib", strict_warnings),
+    "reset_modules_order": "both",
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
