@@ -1,4 +1,4 @@
-"""Line searches on a grid."""
+"""Line searches on a grid, and the ridge penalty by a score."""
 
 from __future__ import annotations
 

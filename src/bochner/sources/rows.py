@@ -332,7 +332,7 @@ def part_rows(part: Part, schema: Any, roles: Roles, tally: PartChecksum, n_byte
     schema : pyarrow.Schema or int
         Of the source: columns are taken by name, and become of its types.
     roles : Roles
-    tally : Tally
+    tally : PartChecksum
         Takes in what is read.
     n_bytes : int
         Of a batch, about.

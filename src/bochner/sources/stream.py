@@ -1,4 +1,4 @@
-"""Rows of a table as features are computed of them: encoded, block by block."""
+"""Rows of a table, read anew in each pass and encoded as numbers, block by block, before a map sees them."""
 
 from __future__ import annotations
 

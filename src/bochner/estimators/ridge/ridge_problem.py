@@ -142,7 +142,7 @@ class RidgeSolution:
     alphas : array of shape (A,)
         What was tried, ascending.
     scores : array of shape (A,) or None
-        Mean squared error of each on rows left out.
+        Score of each: mean squared error for rows left out, or the criterion of `alpha="gcv"`.
     held_out_predictions : HeldOutPredictions or None
         Predictions for rows by a model that has not seen them, where they were asked for and there are any.
     n_iter : int or None
