@@ -78,7 +78,7 @@ WALKS = {  # as they stand in CONTRIBUTING.md
         12, bins, "gather", lambda: classifier(metric="isotropic", **BINS).fit(X, LABELS), whole=False
     ),
     "moments": walk(12, trig, "cos_sin", lambda: classifier(**DENSE).fit(X, LABELS)),
-    "metric learning": walk(12, coordinates, "add_distances", lambda: classifier(**BINS).fit(X, LABELS)),
+    "metric learning": walk(12, coordinates, "kernel_rows", lambda: classifier(**BINS).fit(X, LABELS)),
     "files": walk(14, trig, "cos_sin", prepare=files),
     "Dask": walk(16, trig, "cos_sin", prepare=collections),
     "uncertainty": walk(12, trig, "cos_sin", lambda: regressor(uncertainty=True).fit(X, Y), whole=False),

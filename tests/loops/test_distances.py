@@ -1,52 +1,64 @@
-"""Distances of the rows of blocks, and sums over them, against plain broadcasts."""
+"""Kernels of the rows of blocks, and sums over them, against plain broadcasts."""
 
 import numpy as np
 import pytest
 
-from bochner.loops.coordinates import add_distances, distance_sums, nearness, sign_sums
+from bochner.loops.coordinates import kernel_rows, nearness, sign_sums, weigh_rows
 
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-SHAPES = pytest.mark.parametrize(("p", "rows", "fit"), [(1, 1, 1), (1, 9, 7), (5, 1, 1), (6, 40, 31), (3, 17, 17)])
+SHAPES = pytest.mark.parametrize(("p", "rows", "fit"), [(2, 1, 1), (2, 9, 7), (6, 2, 1), (6, 40, 31), (4, 17, 17)])
+OUTPUTS = pytest.mark.parametrize("outputs", [1, 3])
 
 
 def block(p, rows, fit, dtype):
-    """A block, its rows to fit, and weights; entries are multiples of 1/4, so that many are equal."""
+    """A block, and weights below the diagonal; entries are multiples of 1/4, so that many are equal."""
     rng = np.random.default_rng(p + rows)
-    A = (rng.integers(-8, 9, (p, rows)) / 4).astype(dtype)
-    return A, np.ascontiguousarray(A[:, :fit]), rng.standard_normal((rows, fit)).astype(dtype)
+    X = (rng.integers(-8, 9, (p, rows)) / 4).astype(dtype)
+    return X, np.tril(rng.standard_normal((rows, fit)), -1).astype(dtype)
 
 
-def gaps(A, B):
-    """Differences of all pairs in double precision, shape (p, rows of A, rows of B)."""
-    return A.astype(float)[:, :, None] - B.astype(float)[:, None]
+def gaps(X, fit):
+    """Differences of all pairs in double precision, shape (p, rows, fit)."""
+    return X.astype(float)[:, :, None] - X.astype(float)[:, None, :fit]
 
 
 @PRECISIONS
 @SHAPES
 class TestBlocks:
-    def test_add_distances(self, p, rows, fit, dtype):
-        A, B, _ = block(p, rows, fit, dtype)
-        D = np.full((rows, fit), 7, dtype)
-        add_distances(A, B, D)
-        np.testing.assert_array_equal(D, 7 + np.abs(gaps(A, B)).sum(axis=0))  # multiples of 1/4, all of them exact
+    def test_kernel_rows(self, p, rows, fit, dtype):
+        X, _ = block(p, rows, fit, dtype)
+        K, F = np.full((rows, fit), 0.5, dtype), np.full((fit, fit), 7, dtype)
+        kernel_rows(X, K, F, dtype(0.25))
+        expected, below = np.exp(-0.5 - np.abs(gaps(X, fit)).sum(axis=0)), np.tril(np.ones((rows, fit), bool))
+        np.testing.assert_allclose(K[below], expected[below], rtol=20 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(K[~below], 0.5)
+        known = expected[:fit] + 1 + 0.25 * np.eye(fit)
+        np.testing.assert_allclose(F[below[:fit]], known[below[:fit]], rtol=20 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(F[~below[:fit]], 7)
 
-    def test_distance_sums(self, p, rows, fit, dtype):
-        A, B, W = block(p, rows, fit, dtype)
-        sums = np.full(p, 7.0)
-        distance_sums(A, B, W, sums)
-        terms = W.astype(float) * np.abs(gaps(A, B))
-        tolerance = (fit + rows) * np.finfo(dtype).eps * (7 + np.abs(terms).sum(axis=(1, 2)))
+    @OUTPUTS
+    def test_weigh_rows(self, p, rows, fit, dtype, outputs):
+        X, K = block(p, rows, fit, dtype)
+        K += np.triu(np.ones_like(K))
+        rng = np.random.default_rng(1)
+        P, A = (rng.standard_normal((outputs, rows)).astype(dtype) for _ in range(2))
+        expected = np.tril(K.astype(float) * (P.T @ A[:, :fit] + A.T @ P[:, :fit]), -1)
+        sums, eps = np.full(p, 7.0), np.finfo(dtype).eps
+        weigh_rows(K, P, A, X, sums, np.full(fit, np.inf, dtype))
+        np.testing.assert_allclose(K, expected, rtol=0, atol=20 * eps * max(np.abs(expected).max(), 1))
+        terms = expected * np.abs(gaps(X, fit))
+        tolerance = 20 * (fit + rows) * eps * (7 + np.abs(terms).sum(axis=(1, 2)))
         assert np.all(np.abs(sums - 7 - terms.sum(axis=(1, 2))) <= tolerance)
 
     def test_sign_sums(self, p, rows, fit, dtype):
-        A, B, W = block(p, rows, fit, dtype)
-        V, U = np.full(A.shape, 3, dtype), np.full(B.shape, 5, dtype)
-        sign_sums(A, B, W, V, U)
-        assert (gaps(A, B) == 0).any()
-        terms = W.astype(float) * np.sign(gaps(A, B))
-        eps = (fit + rows) * np.finfo(dtype).eps
-        assert np.all(np.abs(V - 3 - terms.sum(axis=2)) <= eps * (3 + np.abs(terms).sum(axis=2)))
-        assert np.all(np.abs(U - 5 - terms.sum(axis=1)) <= eps * (5 + np.abs(terms).sum(axis=1)))
+        Z, W = block(p, rows, fit, dtype)
+        S = np.full(Z.shape, 3, dtype)
+        sign_sums(Z, W, S)
+        terms = W.astype(float) * np.sign(gaps(Z, fit))
+        expected, size = 3 + terms.sum(axis=2), 3 + np.abs(terms).sum(axis=2)
+        expected[:, :fit] -= terms.sum(axis=1)
+        size[:, :fit] += np.abs(terms).sum(axis=1)
+        assert np.all(np.abs(S - expected) <= (fit + rows) * np.finfo(dtype).eps * size)
 
     def test_nearness(self, p, rows, fit, dtype):
         X = np.ascontiguousarray(block(p, rows, fit, dtype)[0].T)
@@ -57,18 +69,30 @@ class TestBlocks:
         assert out[rows // 2] == 0
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernels_of_distances(dtype):
+    """Rows at distances from below zero, as rounding makes them, to far ones, which are nothing beside 1."""
+    d = np.concatenate([[-1e-6, 0.0], np.geomspace(1e-7, 1e4, 500)]).astype(dtype)
+    K = d[:, np.newaxis].copy()
+    kernel_rows(np.empty((0, len(d)), dtype), K, np.empty((1, 1), dtype), dtype(0))
+    expected, least = np.exp(-np.maximum(d.astype(float), 0)), 2.0**-64 if dtype == np.float32 else 0.0
+    tolerance = (4 + np.abs(np.log(np.maximum(expected, least)))) * np.finfo(dtype).eps if least else 1e-15
+    assert np.all(np.abs(K[:, 0] - np.maximum(expected, least)) <= tolerance * np.maximum(expected, least))
+
+
 def test_loops_read_what_is_frozen(frozen):
-    A, B, W = block(4, 12, 9, np.float64)
-    scales = np.linspace(0.5, 1, 4)
+    X, W = block(4, 12, 9, np.float64)
+    P, scales = np.ones((1, 12)), np.linspace(0.5, 1, 4)
 
-    def all_of(A, B, W, X, scales):
-        K, sums, V, U, near = np.zeros(W.shape), np.zeros(4), np.zeros(A.shape), np.zeros(B.shape), np.empty(len(X))
-        add_distances(A, B, K)
-        distance_sums(A, B, W, sums)
-        sign_sums(A, B, W, V, U)
-        nearness(X, X[0], scales, near)
-        return K, sums, V, U, near
+    def all_of(X, W, P, rows, scales):
+        K, F, near, factor = np.zeros(W.shape), np.zeros((9, 9)), np.empty(len(rows)), np.empty(9)
+        sums, S = np.zeros(4), np.zeros(X.shape)
+        kernel_rows(X, K, F, 0.1)
+        weigh_rows(K, P, P, X, sums, factor)
+        sign_sums(X, W, S)
+        nearness(rows, rows[0], scales, near)
+        return K, F, sums, S, near
 
-    given = A, B, W, np.ascontiguousarray(A.T), scales
+    given = X, W, P, np.ascontiguousarray(X.T), scales
     for one, other in zip(all_of(*given), all_of(*frozen(*given)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-14)  # sums may be taken in another order

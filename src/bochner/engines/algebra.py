@@ -64,8 +64,10 @@ def _leading(matrix: NDArray) -> int:
 
 
 def potrf(matrix: NDArray) -> None:
-    """Overwrite the lower triangle by the lower Cholesky factor; LinAlgError where there is none."""
-    if _call("potrf", "L", len(matrix), matrix, _leading(matrix)):
+    """Overwrite the lower triangle, in either order, by the lower Cholesky factor; LinAlgError where there is none."""
+    fortran = matrix.flags.f_contiguous
+    factor = matrix if fortran else matrix.T
+    if _call("potrf", "L" if fortran else "U", len(factor), factor, _leading(factor)):
         raise LinAlgError("The matrix is not positive definite.")
 
 

@@ -1,10 +1,59 @@
-"""Warps of columns: coordinates by piecewise linear functions."""
+"""Warps of columns, and the kernel of a block of rows: what metrics are learned with.
+
+Blocks have a column of their rows in each row of an array, and the n_fit rows to fit first. These meet each other in
+the lower triangle alone, as kernels are symmetric: row i has entries for the first min(i + 1, n_fit) rows.
+"""
+
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
 
 from bochner.loops.compile import compiled, compiled_sums
 
 TILE_ROWS = 256  # of which a column and its knots stay in the cache
+_F = np.float32
+_WHOLES = _F(1.5 * 2**23)  # numbers of which the last bit is worth 1, so that the sum with one rounds it
+_LOG2E, _LEAST = _F(np.log2(np.e)), _F(-64)  # a kernel of 2^-64 is nothing beside 1, and far from denormal numbers
+_E0, _E1, _E2, _E3, _E4, _E5 = map(_F, (1.000000075454898, 0.6931471880262292, 0.24022107485308256,
+                                        0.055503571142187375, 0.009676031918356027, 0.001339086336507062))  # fmt: skip
+_STEEP = _F(2.0**60)  # a slope, by which the difference of two numbers becomes its sign
+
+
+def _scale(context, x, y):
+    """Return x 2^k, k what the last bits of y stand for, by adding k to the exponent."""
+
+    def add(context, builder, signature, arguments):
+        bits = ir.IntType(32)
+        x, y = (builder.bitcast(argument, bits) for argument in arguments)
+        return builder.bitcast(builder.add(x, builder.shl(y, ir.Constant(bits, 23))), arguments[0].type)
+
+    return x(x, y), add
+
+
+_times_power_of_two: Any = intrinsic(_scale)
+
+
+def exp_of_minus(d):
+    """Return exp(-d), or 1 where d is negative; in single precision 2^-64 at least."""
+    return np.exp(-max(d, 0.0))
+
+
+def _exp_of_minus32(d):
+    t = -_LOG2E * d
+    t = t if t < _F(0) else _F(0)
+    t = t if t > _LEAST else _LEAST
+    rounded = t + _WHOLES
+    r = t - (rounded - _WHOLES)
+    power = _E0 + r * (_E1 + r * (_E2 + r * (_E3 + r * (_E4 + r * _E5))))
+    return _times_power_of_two(power, rounded)
+
+
+@overload(exp_of_minus, inline="always")
+def _exp_by_type(d):
+    return _exp_of_minus32 if d == types.float32 else exp_of_minus
 
 
 @compiled
@@ -36,44 +85,79 @@ def warp(V, knots, levels, slopes):
                 x[r] = below if v < knot[0] else (above if v >= knot[last] else inside)
 
 
-@compiled_sums
-def add_distances(A, B, D):
-    """Add sum_m |a_m - b_m| for all pairs of rows to D, of shape (rows of A, rows of B)."""
-    for i in range(A.shape[1]):
-        row = D[i]
-        for m in range(A.shape[0]):
-            a, b = A[m, i], B[m]
-            for j in range(row.shape[0]):
-                row[j] += np.abs(a - b[j])
+@compiled
+def kernel_rows(X, K, F, noise):
+    """Overwrite distances K, of shape (rows, n_fit), by exp(-K - sum_m |x_mi - x_mj|), and F by kernel + 1 + noise I.
+
+    X : array of shape (p, rows), p even; F : array of shape (n_fit, n_fit). Above the diagonal both stay what they are.
+    """
+    n_fit = K.shape[1]
+    for i in range(K.shape[0]):
+        row, width = K[i], i + 1 if i < n_fit else n_fit
+        for m in range(0, X.shape[0], 2):
+            b, c = X[m], X[m + 1]
+            x, y = b[i], c[i]
+            for j in range(width):
+                row[j] += np.abs(x - b[j]) + np.abs(y - c[j])
+        for j in range(width):
+            row[j] = exp_of_minus(row[j])
+        if i < n_fit:
+            f = F[i]
+            for j in range(width):
+                f[j] = row[j] + _F(1)
+            f[i] += noise
 
 
 @compiled_sums
-def distance_sums(A, B, W, sums):
-    """Add sum_ij W_ij |a_im - b_jm| to sums_m."""
-    for i in range(A.shape[1]):
-        w = W[i]
-        for m in range(A.shape[0]):
-            a, b = A[m, i], B[m]
-            total = np.float32(0) * a
-            for j in range(w.shape[0]):
-                total += w[j] * np.abs(a - b[j])
-            sums[m] += total
+def weigh_rows(K, P, A, X, sums, factor):
+    """Overwrite K_ij by W_ij = sum_k (P_ki A_kj + A_ki P_kj) K_ij, j < i, and add sum_ij W_ij |x_mi - x_mj| to sums_m.
+
+    K : array of shape (rows, n_fit), zero for the other j afterwards; P, A : (outputs, rows); X : (p, rows), p even.
+    factor : array of shape (n_fit,), overwritten.
+    """
+    for i in range(K.shape[0]):
+        w, width = K[i], i if i < K.shape[1] else K.shape[1]
+        for j in range(width):
+            factor[j] = 0
+        for k in range(P.shape[0]):
+            p, a = P[k], A[k]
+            p_i, a_i = p[i], a[i]
+            for j in range(width):
+                factor[j] += p_i * a[j] + a_i * p[j]
+        for j in range(width):
+            w[j] *= factor[j]
+        for j in range(width, w.shape[0]):
+            w[j] = 0
+        for m in range(0, X.shape[0], 2):
+            b, c = X[m], X[m + 1]
+            x, y = b[i], c[i]
+            first = second = _F(0) * x  # of the arrays' own precision, in which the sums then stay
+            for j in range(width):
+                first += w[j] * np.abs(x - b[j])
+                second += w[j] * np.abs(y - c[j])
+            sums[m] += first
+            sums[m + 1] += second
 
 
 @compiled_sums
-def sign_sums(A, B, W, V, U):
-    """Add sum_j W_ij sign(a_im - b_jm) to V_mi, and sum_i W_ij sign(a_im - b_jm) to U_mj."""
-    for i in range(A.shape[1]):
-        w = W[i]
-        for m in range(A.shape[0]):
-            a, b, u = A[m, i], B[m], U[m]
-            zero = np.float32(0) * a  # of the arrays' own precision, in which the sums then stay
-            total = zero
-            for j in range(w.shape[0]):
-                signed = w[j] if a > b[j] else (-w[j] if a < b[j] else zero)
-                total += signed
-                u[j] += signed
-            V[m, i] += total
+def sign_sums(Z, W, S):
+    """Add sum_ij W_ij sign(z_mi - z_mj) to S_mi, and subtract it from S_mj, j < i.
+
+    Z, S : arrays of shape (q, rows); W : array of shape (rows, n_fit), as of `weigh_rows`.
+    """
+    for i in range(W.shape[0]):
+        w, width = W[i], i if i < W.shape[1] else W.shape[1]
+        for m in range(Z.shape[0]):
+            z, s = Z[m], S[m]
+            steep, zero = z[i] * _STEEP, _F(0) * z[i]
+            one, total = zero + _F(1), zero
+            for j in range(width):
+                sign = steep - z[j] * _STEEP
+                sign = sign if sign < one else one
+                sign = sign if sign > -one else -one
+                total += w[j] * sign
+                s[j] -= w[j] * sign
+            s[i] += total
 
 
 @compiled_sums

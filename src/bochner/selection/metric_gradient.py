@@ -3,13 +3,14 @@
 A block has t rows to fit and m validation rows. With K the kernel, 1 the constant kernel of an intercept and lambda
 the ridge penalty,
 
-    A = K_tt + 1 1' + lambda I,    a = A^-1 y_t,    e = (K_mt + 1 1') a - y_m,    L = |e|^2 / m,
+    F = K_tt + 1 1' + lambda I,    a = F^-1 y_t,    e = (K_mt + 1 1') a - y_m,    L = |e|^2 / m,
 
-summed over the outputs. With b = A^-1 (K_mt + 1 1')' (2 e / m) the derivatives are
+summed over the outputs. With u = 2 e / m and b = F^-1 (K_mt + 1 1')' u the derivatives are
 
-    dL / dK_mt = (2 e / m) a',    dL / dK_tt = -b a',    dL / dlog lambda = -lambda sum(b * a),
+    dL / dK_mt = u a',    dL / dK_tt = -b a',    dL / dlog lambda = -lambda sum(b * a),
 
-and a metric's own parameters follow from W = dL/dK * K and the distances, O(rows^2) operations a column.
+and a metric's own parameters follow from W = dL/dK * K and the distances, O(rows^2) operations a column. As K_tt is
+symmetric, it is computed below the diagonal only, where W_ij = -(b_i a_j + b_j a_i) K_ij counts both of its halves.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import LinAlgError
 
 from bochner.engines import algebra
-
-SINGLE_NOISE = 1e-2  # ridge penalty, of whose matrix the factors in single precision are accurate enough for a gradient
 
 
 class Minibatch(NamedTuple):
@@ -81,13 +80,51 @@ class Workspace:
     ----------
     rows, n_fit : int
     dtype : dtype
-        Of the distances, and of all work but the factors of nearly singular matrices.
+        Of all work. Single precision is accurate enough for a gradient at every ridge penalty that is allowed.
     """
 
     def __init__(self, rows: int, n_fit: int, dtype: DTypeLike) -> None:
-        self.K, self.W, self.D = (np.empty((rows, n_fit), dtype) for _ in range(3))
-        self.factors = {np.dtype(own): np.empty((n_fit, n_fit), own, order="F") for own in (dtype, np.float64)}
-        self.n_fit = n_fit
+        self.K, self.F, self.n_fit = np.empty((rows, n_fit), dtype), np.empty((n_fit, n_fit), dtype), n_fit
+        self.factor = np.zeros(n_fit, dtype)
+
+
+class _Squares(NamedTuple):
+    """Columns whose distances, `factor` (S_i + S_j - 2 L_i X_j) summed over them, are products of matrices."""
+
+    S: NDArray
+    L: NDArray
+    X: NDArray
+    factor: float
+
+    def write(self, K: NDArray) -> None:
+        """Write the distances of all rows and those to fit."""
+        if not len(self.X):
+            K[:] = 0
+            return
+        ends = self.factor * self.S.sum(axis=0, keepdims=True, dtype=K.dtype)
+        one = np.ones_like(ends)
+        left = np.concatenate([-2 * self.factor * self.L, ends, one])
+        np.matmul(left.T, np.concatenate([self.X, one, ends])[:, : K.shape[1]], out=K)
+
+    def weighted(self, W: NDArray) -> NDArray:
+        """Sum_ij W_ij (S_im + S_jm - 2 L_im X_jm) of each column m."""
+        n_fit = W.shape[1]
+        if not len(self.X):
+            return np.empty(0)
+        products = ((self.L @ W) * self.X[:, :n_fit]).sum(axis=1)
+        sums: NDArray = self.S @ W.sum(axis=1) + self.S[:, :n_fit] @ W.sum(axis=0) - 2 * products
+        return sums
+
+
+def _squares(X: NDArray) -> _Squares:
+    """Half of the squared distances of columns."""
+    return _Squares(np.square(X), X, X, 0.5)
+
+
+def _flags(T: NDArray) -> _Squares:
+    """The L1 distances of columns of 0 and one other number each."""
+    tops = T.max(axis=1, keepdims=True) if len(T) else T[:, :1]
+    return _Squares(T, T / np.where(tops > 0, tops, T.dtype.type(1)), T, 1.0)
 
 
 def diagonal_loss(
@@ -105,20 +142,17 @@ def diagonal_loss(
     log_noise : float
         log lambda.
     """
-    s, n_fit = np.exp(log_scales), space.n_fit
-    scaled = block.B * s[:, np.newaxis].astype(block.B.dtype)
-    if kernel == "laplacian":
-        from bochner.loops.coordinates import add_distances
-
-        loose = _begin(scaled, block, space)
-        add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
-        loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
-        return BlockGradient(loss, -_weighted_distances(scaled, block.binary, W), log_noise_gradient)
-    _gaussian(scaled, space)
-    loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
-    fit = scaled[:, :n_fit]
-    squares = np.square(scaled) @ W.sum(axis=1) + np.square(fit) @ W.sum(axis=0) - 2 * ((scaled @ W) * fit).sum(axis=1)
-    return BlockGradient(loss, -squares.astype(np.float64), log_noise_gradient)
+    X = block.B * np.exp(log_scales).astype(block.B.dtype)[:, np.newaxis]
+    q, binary = block.n_pairs, block.binary
+    if kernel == "gaussian":
+        loss, _, log_noise_gradient = _weigh(_squares(X), X[:0], X[:0], block.y, space, log_noise)
+        own = _squares(X).weighted(space.K)
+    else:
+        loose, flags = np.delete(X, binary, axis=0) if len(binary) else X, _flags(X[binary])
+        columns = np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]])
+        loss, sums, log_noise_gradient = _weigh(flags, columns, loose, block.y, space, log_noise)
+        own = np.insert(sums, binary - np.arange(len(binary)), flags.weighted(space.K))
+    return BlockGradient(loss, -own.astype(np.float64), log_noise_gradient)
 
 
 def linear_loss(
@@ -134,92 +168,61 @@ def linear_loss(
     size : float
         Its logarithm's derivative is the last entry of `metric`, after those by the entries of A.
     """
+    from bochner.loops.coordinates import sign_sums
+
     B, q, n_fit = block.B, len(A), space.n_fit
     Z = B * B.dtype.type(size)
     Z[:q] = A.astype(B.dtype) @ Z[:q]
-    if kernel == "laplacian":
-        from bochner.loops.coordinates import add_distances, sign_sums
-
-        loose = _begin(Z, block, space)
-        add_distances(loose, np.ascontiguousarray(loose[:, :n_fit]), space.D)
+    mixed, rest, loose = Z[:q], _squares(Z[q:]), Z[:0]
+    if kernel == "gaussian":
+        loss, sums, log_noise_gradient = _weigh(_squares(Z), loose, loose, block.y, space, log_noise)
+        W = space.K
+        S = mixed * W.sum(axis=1) - mixed[:, :n_fit] @ W.T
+        S[:, :n_fit] += mixed[:, :n_fit] * W.sum(axis=0) - mixed @ W
     else:
-        _gaussian(Z, space)
-    loss, W, log_noise_gradient = _weights(space, block.y, log_noise)
-    mixed, fit = Z[:q], np.ascontiguousarray(Z[:q, :n_fit])
-    if kernel == "laplacian":
-        V, U = np.zeros_like(mixed), np.zeros_like(fit)
-        sign_sums(mixed, fit, W, V, U)
-    else:
-        V, U = mixed * W.sum(axis=1) - fit @ W.T, mixed @ W - fit * W.sum(axis=0)
-    degree = 1 if kernel == "laplacian" else 2
-    by_size = -degree * float(np.vdot(W, space.D))
-    gradient = size * (U @ B[:q, :n_fit].T - V @ B[:q].T).astype(np.float64)
-    return BlockGradient(loss, np.append(gradient, by_size), log_noise_gradient)
+        rest, columns = _flags(Z[block.binary]), np.delete(Z, block.binary, axis=0)
+        loss, sums, log_noise_gradient = _weigh(rest, columns, columns[q:], block.y, space, log_noise)
+        sign_sums(mixed, space.K, S := np.zeros_like(mixed))
+    by_size = -float(np.vdot(mixed, S) + sums.sum() + rest.weighted(space.K).sum())
+    return BlockGradient(loss, np.append(-size * (S @ B[:q].T).astype(np.float64), by_size), log_noise_gradient)
 
 
-def _begin(X: NDArray, block: Minibatch, space: Workspace) -> NDArray:
-    """Write the L1 distances by the binary columns of X, products of matrices; the other columns, pairs as one."""
-    q, D, n_fit = block.n_pairs, space.D, space.n_fit
-    T, loose = X[block.binary], np.delete(X, block.binary, axis=0)
-    if len(T):
-        ends = T.sum(axis=0)
-        np.matmul((-2 * T / _tops(T)).T, T[:, :n_fit], out=D)
-        D += ends[:, np.newaxis]
-        D += ends[:n_fit]
-        np.maximum(D, 0, out=D)  # equal rows have rounding errors
-    else:
-        D[:] = 0
-    return np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]]) if q else loose
+def _weigh(
+    squares: _Squares, columns: NDArray, loose: NDArray, y: NDArray, space: Workspace, log_noise: float
+) -> tuple[float, NDArray, float]:
+    """Write W = dL/dK * K over K, the kernel of the L1 distances of some columns and the distances of other ones.
 
+    Returns
+    -------
+    loss : float
+    sums : array
+        Sum_ij W_ij |x_im - x_jm| of each loose column m.
+    log_noise : float
+        Derivative of the loss by the logarithm of the ridge penalty.
+    """
+    from bochner.loops.coordinates import kernel_rows, weigh_rows
 
-def _weighted_distances(X: NDArray, binary: NDArray, W: NDArray) -> NDArray[np.float64]:
-    """Sum_ij W_ij |x_im - x_jm| of each column m, shape (p,)."""
-    from bochner.loops.coordinates import distance_sums
-
-    n_fit, sums = W.shape[1], np.zeros(len(X))
-    loose, T = np.delete(X, binary, axis=0), X[binary]
-    own = np.zeros(len(loose))
-    distance_sums(loose, np.ascontiguousarray(loose[:, :n_fit]), W, own)
-    sums[np.delete(np.arange(len(X)), binary)] = own
-    fit = T[:, :n_fit]
-    sums[binary] = T @ W.sum(axis=1) + fit @ W.sum(axis=0) - 2 * ((T / _tops(T) @ W) * fit).sum(axis=1)
-    return sums
-
-
-def _tops(T: NDArray) -> NDArray:
-    """The greater number of each binary column, shape (b, 1)."""
-    tops = T.max(axis=1, keepdims=True)
-    return np.where(tops > 0, tops, T.dtype.type(1))
-
-
-def _gaussian(X: NDArray, space: Workspace) -> None:
-    """Write half of the squared distances of the columns of X into the workspace."""
-    D, squares = space.D, np.square(X).sum(axis=0) / 2
-    np.matmul(-X.T, X[:, : space.n_fit], out=D)
-    D += squares[:, np.newaxis]
-    D += squares[: space.n_fit]
-    np.maximum(D, 0, out=D)
-
-
-def _weights(space: Workspace, y: NDArray, log_noise: float) -> tuple[float, NDArray, float]:
-    """Loss, dL/dK * K in the dtype of K = exp(-D), and the derivative by the logarithm of the ridge penalty."""
-    noise, n_fit, K, W = float(np.exp(log_noise)), space.n_fit, space.K, space.W
-    np.exp(np.negative(space.D, out=K), out=K)
-    dtype = K.dtype if noise > SINGLE_NOISE else np.dtype(np.float64)
-    A = space.factors[dtype]
-    np.add(K[:n_fit], 1.0, out=A.T, dtype=dtype)
-    A[np.diag_indices(n_fit)] += dtype.type(noise)
+    K, F, n_fit, n_loose = space.K, space.F, space.n_fit, len(loose)
+    dtype, noise = K.dtype, float(np.exp(log_noise))
+    columns, loose = _even(columns), _even(loose)
+    sums = np.zeros(len(loose))
+    squares.write(K)
+    kernel_rows(columns, K, F, dtype.type(noise))
     try:
-        algebra.potrf(A)
+        algebra.potrf(F)
     except LinAlgError:
-        W[:] = 0
-        return np.nan, W, 0.0
+        K[:] = 0
+        return np.nan, sums[:n_loose], 0.0
     y, out = y.astype(dtype), K[n_fit:]
-    algebra.potrs(A, a := np.array(y[:n_fit], order="F"))
+    a = algebra.solve_cholesky(F, y[:n_fit])
     e = out @ a + a.sum(axis=0) - y[n_fit:]
     u = e * dtype.type(2 / len(e))
-    algebra.potrs(A, b := np.asfortranarray(out.T @ u + u.sum(axis=0)))
-    both, a = np.concatenate([-b, u]).astype(W.dtype), a.astype(W.dtype)
-    (np.multiply if a.shape[1] == 1 else np.matmul)(both, a.T, out=W)  # the first is faster for one output
-    np.multiply(W, K, out=W)
-    return float(np.square(e).sum() / len(e)), W, float(-noise * np.vdot(b, a))
+    b = algebra.solve_cholesky(F, out.T @ u + u.sum(axis=0))
+    P, A = (np.ascontiguousarray(np.concatenate(both).T) for both in ([-b, u], [a, np.zeros_like(u)]))
+    weigh_rows(K, P, A, loose, sums, space.factor)
+    return float(np.square(e).sum() / len(e)), sums[:n_loose], float(-noise * np.vdot(b, a))
+
+
+def _even(X: NDArray) -> NDArray:
+    """Columns and one of zeros where their number is odd, as the loops take two at a time."""
+    return np.concatenate([X, np.zeros_like(X[: len(X) % 2])])
