@@ -661,9 +661,9 @@ class TestFace:
         smooth = BinningFeatures(SmoothBins(), 2).draw(3)
         with pytest.raises(MemoryError, match="dense copy of 200 sparse rows, for smooth bins,"):
             smooth.store(sp.csr_array(normal(200, 3)))
-        monkeypatch.setattr(grids, "LARGE_TABLE", 512)
-        with pytest.raises(MemoryError, match=r"A table of 512 bins.*larger lengthscales"):
-            BinningFeatures(n_grids=2).draw(3).fit_store(normal(300, 3))
+        monkeypatch.setattr(grids, "LARGE_TABLE", 1024)
+        with pytest.raises(MemoryError, match=r"A table of 1,024 bins.*larger lengthscales"):
+            BinningFeatures(Laplacian(0.1), n_grids=2).draw(3).fit_store(normal(900, 3))
 
 
 class TestLearners:

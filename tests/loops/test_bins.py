@@ -6,6 +6,7 @@ import pytest
 import bochner.features.stored as module_of_stored
 import exact
 from bochner.data.weights import unit_weights
+from bochner.features.grids import Table
 from bochner.features.stored import StoredBins, StoredFloats, StoredTogether
 from bochner.loops.bins import bucket, hash_dense, hash_sparse, number, weigh
 
@@ -74,21 +75,31 @@ def test_far_cells_have_hashes_of_their_own():
 
 @pytest.mark.parametrize("size", [1, 5, 64, 1000])
 def test_numbers(size):
-    """By order of appearance, in tables half full, with hashes that share their last bits."""
+    """By order of appearance, in tables half full, with hashes that share their last bits; until there is no room."""
     rng = np.random.default_rng(size)
     pool = np.concatenate([rng.integers(-(2**63), 2**63, size), np.arange(size) << 32, np.arange(size) - size // 2])
     stream = rng.choice(pool, 3 * size)
-    capacity = 1 << (len(stream) - 1).bit_length()
-    keys, counts = np.empty(capacity, np.int64), np.zeros(capacity, np.int32)
-    slots, ids, count = np.full(2 * capacity, -1, np.int32), np.empty(len(stream), np.int32), 0
-    half = len(stream) // 2
-    count = number(stream[:half], keys, counts, slots, count, ids[:half])
-    count = number(stream[half:], keys, counts, slots, count, ids[half:])
     numbers = {}
     expected = [numbers.setdefault(key, len(numbers)) for key in stream.tolist()]
+    keys, counts = np.empty(len(numbers), np.int64), np.zeros(len(numbers), np.int32)
+    slots, ids = np.full(2 << (len(numbers) - 1).bit_length(), -1, np.int32), np.empty(len(stream), np.int32)
+    half = len(stream) // 2
+    count, done = number(stream[:half], keys, counts, slots, 0, ids, 0)
+    assert done == half
+    count, done = number(stream, keys, counts, slots, count, ids, done)
+    assert done == len(stream)
     np.testing.assert_array_equal(ids, expected)
     assert keys[:count].tolist() == list(numbers)
     np.testing.assert_array_equal(counts[:count], np.bincount(expected))
+    new = np.setdiff1d(np.arange(1 << 40, (1 << 40) + size + 1), stream)[:1]
+    assert number(np.append(stream, new), keys, counts, slots, count, np.empty(len(stream) + 1, np.int32), 0) == (
+        count,
+        len(stream),
+    )
+    table, found = Table(1), np.empty(len(stream), np.int32)
+    table.number(stream, found)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(table.counts[: table.count], np.bincount(expected))
 
 
 @pytest.mark.parametrize("n_buckets", [1, 2, 7, 1000, 2**31 - 1])

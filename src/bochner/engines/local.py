@@ -266,15 +266,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP) -> None:
-    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, on all threads.
+def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP, least: int = STEP) -> None:
+    """Call ``work(start, stop)`` on pieces that cover ``range(n_rows)``, of `least` rows or more, on all threads.
 
     Pieces begin at multiples of `step`: where the work goes through its rows by so many, a result that is written row
     by row does not depend on the number of threads. Every core works on its own rows in its own cache: for the tall,
     thin products of feature maps this is 1.4 times as fast as one product on all threads.
     """
     units = -(-n_rows // step)
-    pieces = min(1 if _mine.tasks else _allowed(), units, max(n_rows // STEP, 1))
+    pieces = min(1 if _mine.tasks else _allowed(), units, max(n_rows // least, 1))
     if pieces < 2:
         with single_threaded_blas():
             work(0, n_rows)

@@ -16,7 +16,7 @@ from bochner.kernels import Kernel
 
 Numbers: TypeAlias = Callable[[NDArray, NDArray], None]  # (hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
-LARGE_TABLE = 1 << 24  # bins
+LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and how many times as many a full table gets
 MANY_BINS, FILLED_GRIDS = 1 << 12, 16
 FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768  # between which they are as many as bins of a grid
 SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
@@ -69,9 +69,12 @@ def draw_grids(
 
 
 class Table:
-    """Numbers of the occupied bins of one grid, by an open-addressing hash table that doubles as it fills."""
+    """Numbers of the occupied bins of one grid, by an open-addressing hash table that grows as it fills.
 
-    def __init__(self, capacity: int = 64) -> None:
+    It is as large as its bins need, and not its rows: a small one stays in the cache.
+    """
+
+    def __init__(self, capacity: int = 512) -> None:
         self.count = 0
         self.keys, self.counts = np.empty(capacity, np.int64), np.zeros(capacity, np.int32)
         self.slots = np.full(2 * capacity, -1, np.int32)
@@ -80,14 +83,14 @@ class Table:
         """Write the number of each hash into `ids`, a new one for each that is new."""
         from bochner.loops.bins import number
 
-        self._make_room(len(hashes))
-        self.count = number(hashes, self.keys, self.counts, self.slots, self.count, ids)
+        done = 0
+        while done < len(hashes):
+            self.count, done = number(hashes, self.keys, self.counts, self.slots, self.count, ids, done)
+            if done < len(hashes):
+                self._grow()
 
-    def _make_room(self, more: int) -> None:
-        need = self.count + more
-        if need <= len(self.keys):
-            return
-        capacity = 1 << (need - 1).bit_length()
+    def _grow(self) -> None:
+        capacity = GROWTH * len(self.keys)
         if capacity >= LARGE_TABLE:
             require_memory(24 * capacity, f"A table of {capacity:,} bins", "Use larger lengthscales or fewer n_grids.")
         larger = Table(capacity)

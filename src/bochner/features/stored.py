@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from bochner.data.weights import are_unit
 from bochner.engines.algebra import product
-from bochner.engines.local import fold, for_rows, in_threads, shards
+from bochner.engines.local import fold, for_rows, shards
 
 TILE_ROWS, SHARD_ROWS = 256, 512
-LITTLE = 1 << 16  # entries of bins, which are read before another thread has begun
-GRIDS = 4  # that a thread adds to at a time, an even number, for they are added to in pairs
+LITTLE = 1 << 18  # entries of bins, which are read before another thread has begun
+GRIDS = 4  # that the loops add to at a time
 
 
 class StoredRows(NamedTuple):
@@ -204,11 +204,13 @@ class StoredBins(Stored):
         T, values, offsets = np.ascontiguousarray(T, Q.dtype), self._values(Q.dtype), self.offsets
         add = scatter if values.ndim == 1 else scatter_weighted
 
-        def grids(first: int) -> None:
-            stop = first + GRIDS
-            add(self.ids[first:stop], values[first:stop], offsets[first:stop], T, Q)
+        def grids(first: int, stop: int) -> None:
+            add(self.ids[first:stop], values[first : -(-stop // GRIDS) * GRIDS], offsets[first:stop], T, Q)
 
-        in_threads(grids, range(0, len(self.ids), GRIDS), 1 if self._is_little(len(T)) else None)
+        if self._is_little(len(T)):
+            grids(0, len(self.ids))
+        else:
+            for_rows(grids, len(self.ids), GRIDS, GRIDS)
 
     def squares(self, weight: NDArray, q: NDArray) -> None:
         squared = StoredBins(self.ids, np.square(self.values), self.offsets, self.order)
@@ -225,12 +227,14 @@ class StoredBins(Stored):
         return Z if self.order is None else Z[np.argsort(self.order)]
 
     def _values(self, dtype: np.dtype) -> NDArray:
-        """The values as the loops take them: of shape (P, n), or (P,) where each grid has one."""
+        """The values as the loops take them: of shape (P, n), or one for each grid, and zeros up to a multiple of 4."""
         if self.values.shape[1] > 1:
             return self.values.astype(dtype, copy=False)
-        values = self.values[:, 0].astype(dtype)
-        if len(values) % 2:
-            values[-1] /= 2  # it is added twice
+        P = len(self.values)
+        values = np.zeros(-(-P // GRIDS) * GRIDS, dtype)
+        values[:P] = self.values[:, 0]
+        if P % 2:  # it is added twice
+            values[P - 1 : P + 1] = values[P - 1] / 2
         return values
 
     def _is_little(self, n_vectors: int) -> bool:

@@ -102,24 +102,27 @@ def _slot(key, mask):
 
 
 @compiled
-def number(hashes, keys, counts, slots, count, ids):
-    """Number the bins of some rows, new ones from `count` on, and count their rows.
+def number(hashes, keys, counts, slots, count, ids, done):
+    """Number the bins of some rows, those before `done` apart, new ones from `count` on, and count their rows.
 
-    Writes the number of each row's bin into `ids` and returns the new number of bins.
+    Writes the number of each row's bin into `ids`, and stops at the first row that `keys` has no room for. Returns the
+    new number of bins, and the rows that are done.
     """
     mask = slots.shape[0] - 1
-    for i in range(hashes.shape[0]):
+    for i in range(done, hashes.shape[0]):
         key = hashes[i]
         slot = _slot(key, mask)
         while slots[slot] >= 0 and keys[slots[slot]] != key:
             slot = (slot + 1) & mask
         if slots[slot] < 0:
+            if count == keys.shape[0]:
+                return count, i
             slots[slot], keys[count] = count, key
             count += 1
         k = slots[slot]
         counts[k] += 1
         ids[i] = k
-    return count
+    return count, hashes.shape[0]
 
 
 @compiled
@@ -136,9 +139,9 @@ def bucket(hashes, n_buckets, ids):
 def gather(ids, values, offsets, V, start, stop, T):
     """Add V Z' to T in the rows from `start` to `stop`, where each grid has one value.
 
-    ids : int32 array of shape (P, n), -1 for no bin; values : array of shape (P,), of which the last is a half where P
-    is odd: grids are added in pairs, in one pass over T, and the last one with itself. offsets : int64 array of shape
-    (P + 1,), the first column of each grid; V : array of shape (K, D); T : array of shape (K, n).
+    ids : int32 array of shape (P, n), -1 for no bin; values : array of P or more, of which that of the last grid is a
+    half where P is odd: grids are added in pairs, in one pass over T, and the last one with itself. offsets : int64
+    array of shape (P + 1,), the first column of each grid; V : array of shape (K, D); T : array of shape (K, n).
     """
     P, zero = ids.shape[0], T.dtype.type(0)
     for p in range(0, P, 2):
@@ -155,20 +158,27 @@ def gather(ids, values, offsets, V, start, stop, T):
 def scatter(ids, values, offsets, T, Q):
     """Add T Z to Q, of shape (K, D); T : array of shape (K, n); the other arguments are those of `gather`.
 
-    The additions of two grids do not wait for one another.
+    Four grids at a time, whose additions do not wait for one another. There are values up to a multiple of four: the
+    half of a last odd grid once more, as that is added twice, and zeros.
     """
-    P = ids.shape[0]
-    for p in range(0, P, 2):
-        q = min(p + 1, P - 1)
-        first, second, a, b = ids[p], ids[q], values[p], values[q]
+    last = ids.shape[0] - 1
+    for p in range(0, last + 1, 4):
+        q, r, s = min(p + 1, last), min(p + 2, last), min(p + 3, last)
+        first, second, third, fourth = ids[p], ids[q], ids[r], ids[s]
+        a, b, c, d = values[p], values[p + 1], values[p + 2], values[p + 3]
         for k in range(T.shape[0]):
-            v, w, t = Q[k, offsets[p] :], Q[k, offsets[q] :], T[k]
+            u, v, w, x = Q[k, offsets[p] :], Q[k, offsets[q] :], Q[k, offsets[r] :], Q[k, offsets[s] :]
+            t = T[k]
             for i in range(t.shape[0]):
-                j, m = first[i], second[i]
+                j, l, m, o = first[i], second[i], third[i], fourth[i]
                 if j >= 0:
-                    v[j] += a * t[i]
+                    u[j] += a * t[i]
+                if l >= 0:
+                    v[l] += b * t[i]
                 if m >= 0:
-                    w[m] += b * t[i]
+                    w[m] += c * t[i]
+                if o >= 0:
+                    x[o] += d * t[i]
 
 
 @compiled
