@@ -196,3 +196,20 @@ class TestLapack:
 def test_small_work_is_not_shared(monkeypatch):
     monkeypatch.setattr(algebra, "in_threads", None)
     np.testing.assert_allclose(product(np.ones((10, 10)), np.ones((10, 10))), np.full((10, 10), 10.0))
+
+
+def test_tridiagonal_factors():
+    """L D L', and the solutions by them, against NumPy; none where a matrix is indefinite or not finite."""
+    for n in (1, 2, 30):
+        beside = normal(n - 1, seed=1)
+        pivots, ratios = 3 + np.abs(normal(n)), beside.copy()
+        matrix, B = np.diag(pivots) + np.diag(beside, 1) + np.diag(beside, -1), normal(n, 4)
+        algebra.pttrf(pivots, ratios)
+        lower = np.eye(n) + np.diag(ratios, -1)
+        np.testing.assert_allclose(lower @ np.diag(pivots) @ lower.T, matrix, atol=1e-14)
+        X = np.asfortranarray(B)
+        algebra.pttrs(pivots, ratios, X)
+        np.testing.assert_allclose(X, np.linalg.solve(matrix, B), rtol=1e-12)
+    for diagonal in ([1.0, 1.0], [np.nan, 1.0], [1.0, np.nan]):
+        with pytest.raises(np.linalg.LinAlgError):
+            algebra.pttrf(np.array(diagonal), np.array([2.0 if diagonal[0] == diagonal[1] else 0.5]))

@@ -109,6 +109,20 @@ def sytrd(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     return diagonal, beside[: n - 1], factors[: n - 1]
 
 
+def pttrf(diagonal: NDArray, beside: NDArray) -> None:
+    """Overwrite a tridiagonal matrix by D and what stands beside the diagonal of L, L D L' the matrix.
+
+    LinAlgError where it is not positive definite.
+    """
+    if _call("pttrf", len(diagonal), diagonal, beside) or not diagonal[-1] > 0:  # which is NaN where another one is
+        raise LinAlgError("The matrix is not positive definite.")
+
+
+def pttrs(pivots: NDArray, ratios: NDArray, B: NDArray) -> None:
+    """Overwrite B, in Fortran's order, by the solution X of L D L' X = B, as `pttrf` makes them."""
+    _call("pttrs", *B.shape, pivots, ratios, B, _leading(B))
+
+
 PANEL, TILE = 256, 512  # rows or columns of what one thread takes at a time
 SMALL = 1 << 20  # multiplications that are not worth sharing
 SINGLE = 2  # right-hand sides that are solved for one by one, as LAPACK copies the factor

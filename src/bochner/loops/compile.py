@@ -22,11 +22,13 @@ def compiled(function: Callable, fastmath: frozenset[str] = frozenset({"contract
     """Compile with Numba: no GIL, IEEE arithmetic with fused multiply-add, kept on disk between processes.
 
     Where no folder can be written (a read-only installation and home), the loop is compiled again in each process.
+    References to arrays are counted only in loops that make arrays: to count them takes a sixth of a compilation.
     """
+    options = _options | {"fastmath": set(fastmath), "_nrt": "empty" in function.__code__.co_names}
     try:
-        loop = numba.njit(cache=True, fastmath=set(fastmath), **_options)(function)
+        loop = numba.njit(cache=True, **options)(function)
     except RuntimeError:
-        loop = numba.njit(fastmath=set(fastmath), **_options)(function)
+        loop = numba.njit(**options)(function)
     LOOPS.append(loop)
     return loop
 

@@ -16,67 +16,56 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 from bochner.loops.compile import compiled, use_wide_vectors
 
-_F = np.float32
-_HALVES32, _HALVES64 = _F(1.5 * 2**22), 1.5 * 2.0**51
 FAR = 2.0**20  # turns; the rounding holds up to twice as many in single precision, and beyond in double
-_S0, _S1, _S2, _S3, _S4 = map(_F, (6.2831852801544065, -41.341680613346515, 81.60247636892518, -76.58117264427872,
-                                   39.7598270853191))  # fmt: skip
-_C0, _C1, _C2, _C3, _C4, _C5 = map(_F, (0.999999999779154, -19.739208547715783, 64.93934647621015, -85.45356476099522,
-                                        60.143889560342147, -24.981434467891656))  # fmt: skip
+_HALVES = {32: 1.5 * 2**22, 64: 1.5 * 2.0**51}
+_COS = {
+    32: (0.999999999779154, -19.739208547715783, 64.93934647621015, -85.45356476099522, 60.143889560342147,
+         -24.981434467891656),
+    64: (1.0, -19.739208802178707069, 64.939394022663951992, -85.456817205980613975, 60.244641313160410601,
+         -26.426254066690256148, 7.9034624920850970551, -1.7132184107005932616, 0.27194584949998128413),
+}  # fmt: skip
+_SIN = {
+    32: (6.2831852801544065, -41.341680613346515, 81.60247636892518, -76.58117264427872, 39.7598270853191),
+    64: (6.2831853071795864756, -41.341702240399756862, 81.605249276073615183, -76.705859752824919209,
+         42.05869392542868225, -15.094641676117900093, 3.8199280942271642021, -0.71773379214134533133,
+         0.10089695501646811163),
+}  # fmt: skip
 
 
-def _negate(context, x, y):
-    """Return -x where the last bit of y is set, else x, of numbers of one precision."""
+def _cos_sin_of_turns(context: Any, t: Any, amplitude: Any) -> Any:
+    """Return the products of an amplitude and cos(2 pi t) and sin(2 pi t), t below FAR, of one precision.
 
-    def shift(context, builder, signature, arguments):
-        bits = ir.IntType(signature.return_type.bitwidth)
-        x, y = (builder.bitcast(argument, bits) for argument in arguments)
-        sign = builder.shl(y, ir.Constant(bits, bits.width - 1))
-        return builder.bitcast(builder.xor(x, sign), arguments[0].type)
+    The instructions are written as such: what LLVM gets is the same, and is made in a quarter of the time.
+    """
 
-    return x(x, y), shift
+    def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        t, amplitude = arguments
+        bits = signature.return_type.dtype.bitwidth
+        whole, halves = ir.IntType(bits), ir.Constant(t.type, _HALVES[bits])
 
+        def polynomial(coefficients: tuple[float, ...], u: Any) -> Any:
+            *lower, total = (ir.Constant(u.type, float(np.float32(c)) if bits == 32 else c) for c in coefficients)
+            for constant in reversed(lower):
+                total = builder.fadd(constant, builder.fmul(u, total))
+            return total
 
-_negate_by_last_bit: Any = intrinsic(_negate)
+        rounded = builder.fadd(t, halves)
+        r = builder.fsub(t, builder.fsub(rounded, halves))
+        sign = builder.shl(builder.bitcast(rounded, whole), ir.Constant(whole, bits - 1))
+        a = builder.bitcast(builder.xor(builder.bitcast(amplitude, whole), sign), t.type)
+        u = builder.fmul(r, r)
+        cosine = builder.fmul(a, polynomial(_COS[bits], u))
+        sine = builder.fmul(a, builder.fmul(r, polynomial(_SIN[bits], u)))
+        return context.make_tuple(builder, signature.return_type, (cosine, sine))
 
-
-def cos_sin_of_turns(t, amplitude):
-    """Return the products of an amplitude and cos(2 pi t) and sin(2 pi t), t below FAR."""
-    return amplitude * np.cos(2 * np.pi * t), amplitude * np.sin(2 * np.pi * t)
-
-
-def _cos_sin_of_turns32(t, amplitude):
-    rounded = t + _HALVES32
-    r = t - (rounded - _HALVES32)
-    a = _negate_by_last_bit(amplitude, rounded)
-    u = r * r
-    c = _C0 + u * (_C1 + u * (_C2 + u * (_C3 + u * (_C4 + u * _C5))))
-    s = _S0 + u * (_S1 + u * (_S2 + u * (_S3 + u * _S4)))
-    return a * c, a * (r * s)
-
-
-def _cos_sin_of_turns64(t, amplitude):
-    rounded = t + _HALVES64
-    r = t - (rounded - _HALVES64)
-    a = _negate_by_last_bit(amplitude, rounded)
-    u = r * r
-    c = -1.7132184107005932616 + u * 0.27194584949998128413
-    c = 60.244641313160410601 + u * (-26.426254066690256148 + u * (7.9034624920850970551 + u * c))
-    c = 1.0 + u * (-19.739208802178707069 + u * (64.939394022663951992 + u * (-85.456817205980613975 + u * c)))
-    s = -0.71773379214134533133 + u * 0.10089695501646811163
-    s = 42.05869392542868225 + u * (-15.094641676117900093 + u * (3.8199280942271642021 + u * s))
-    s = 81.605249276073615183 + u * (-76.705859752824919209 + u * s)
-    s = 6.2831853071795864756 + u * (-41.341702240399756862 + u * s)
-    return a * c, a * (r * s)
+    return types.UniTuple(t, 2)(t, t), write
 
 
-@overload(cos_sin_of_turns, inline="always")
-def _cos_sin_by_type(t, amplitude):
-    return _cos_sin_of_turns32 if t == types.float32 else _cos_sin_of_turns64
+cos_sin_of_turns: Any = intrinsic(_cos_sin_of_turns)
 
 
 @compiled

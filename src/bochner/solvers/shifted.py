@@ -79,39 +79,35 @@ class Tridiagonal:
         return U
 
     def factors(self, shift: float, rounding: float) -> tuple[NDArray, NDArray]:
-        """Pivots and ratios of T + shift I, with as much more on the diagonal as rounding makes necessary."""
-        from bochner.loops.vectors import factorise
+        """Pivots and ratios of T + shift I, with as much more on the diagonal as rounding makes necessary.
 
+        The first ratio is zero; the others stand beside the diagonal of L.
+        """
         diagonal, beside = self.diagonal.astype(np.float64), self.beside.astype(np.float64)
-        pivots, ratios = np.empty(len(diagonal)), np.empty(len(diagonal))
 
         def found(shift: float) -> tuple[NDArray, NDArray]:
-            if not factorise(diagonal, beside, shift, pivots, ratios):
-                raise np.linalg.LinAlgError
+            pivots, ratios = diagonal + shift, np.append(0.0, beside)
+            algebra.pttrf(pivots, ratios[1:])
             return pivots, ratios
 
         return with_least_shift(found, float(shift), rounding, self.bound())
 
     def solve(self, factors: tuple[NDArray, NDArray], U: NDArray) -> NDArray:
         """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double precision."""
-        from bochner.loops.vectors import solve
-
-        X = np.array(U.T, np.float64, order="C")
-        solve(*factors, X)
-        return X.T
+        X, (pivots, ratios) = np.array(U, np.float64, order="C"), factors
+        algebra.pttrs(pivots, ratios[1:], X.T)
+        return X
 
     def forms(self, factors: list[tuple[NDArray, NDArray]], U: NDArray) -> NDArray:
         """Return u'(T + shift I)^-1 u of the rows of U, for each of A shifts, shape (A, n)."""
         from bochner.loops.vectors import forms
 
-        result = np.empty((len(factors), len(U)))
+        result = np.zeros((len(factors), len(U)))
 
         def rows(start: int) -> None:
             part = np.array(U[start : start + COLUMNS].T, np.float64, order="C")
-            own = np.empty((2, part.shape[1]))
-            for a, (pivots, ratios) in enumerate(factors):
-                forms(pivots, ratios, part, *own)
-                result[a, start : start + COLUMNS] = own[1]
+            for (pivots, ratios), own in zip(factors, result[:, start : start + COLUMNS], strict=True):
+                forms(pivots, ratios, part, np.zeros(len(own)), own)
 
         in_threads(rows, range(0, len(U), COLUMNS))
         return result
