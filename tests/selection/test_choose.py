@@ -255,7 +255,7 @@ def test_there_are_six_candidates():
 def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     """Where neither part is clearly behind."""
     race = Race(problem_of(classes=True))
-    known = LearnedMetrics({"fourier": None}, ["scaled"], None, None, None, 50)
+    known = LearnedMetrics({"fourier": None}, [SimpleNamespace(learned=SimpleNamespace(n_mixed=0))], n_grids=50)
     rounds = candidates(race, known)
     assert HYBRID not in next(rounds)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(race.validator.weight_out))

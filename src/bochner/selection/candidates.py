@@ -23,12 +23,17 @@ from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import choose_n_components, within_limit
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
-from bochner.selection.lengthscale import choose_kernel
-from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn_full
+from bochner.selection.lengthscale import choose_kernel, share_unit
+from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn, learn_full
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem
 from bochner.selection.validation import ValidationResult, Validator
 from bochner.solvers.line_search import Tried, coarser_minimum, walk_downhill
+
+EXCLUDED = "the arguments exclude it"
+NO_TIME = "the time limit left no time for it"
+LOOKED = "Fourier features were clearly better in a first look"
+NO_BINS = "the columns keep their common unit, for which no bins are learned"
 
 
 @dataclass(frozen=True)
@@ -52,17 +57,21 @@ class SizedMetric:
         """The best ridge penalty of the trial."""
         return float(self.trial.penalty[0])
 
+    def predicted_size(self, other: LearnedMetric) -> float:
+        """Size that another metric is expected to have, by the sizes that blocks of near rows liked for both."""
+        return self.size + float(other.sizes[-1] - self.learned.sizes[-1]) / float(np.log(2))
+
 
 def search_size(
     problem: Problem, learned: LearnedMetric, start: float | None = None, share: float = 1.0
 ) -> SizedMetric:
-    """Find the size of a metric by trials with few grids, in steps of 2 and then of the root of 2.
+    """Find the size of a metric by trials with few grids, in steps of 2; of few rows then in steps of the root of 2.
 
     Between these it is where a parabola through the best size and its neighbours is least, or coarser by as much as
-    raises it by half a standard error of the paired losses: of sizes that are as good within the noise the coarser one
-    has fewer bins.
+    raises it by half a standard error of the paired losses, a quarter of it where steps are twice as long: of sizes
+    that are as good within the noise the coarser one has fewer bins.
     """
-    validator, step = problem.validator, POLICY.size_step
+    validator, step = problem.validator, 1.0
     U, V = learned.metric.coordinates(validator.X), learned.metric.coordinates(validator.X_out)
 
     def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
@@ -77,13 +86,14 @@ def search_size(
         return validator.average(tried[size].losses)
 
     best = float(round(learned.sizes[-1] / np.log(2))) if start is None else start
-    best = walk_downhill(loss, best, 1.0, POLICY.farthest_size)
+    best = walk_downhill(loss, best, step, POLICY.farthest_size)
     is_hasty = not problem.budget.has(POLICY.hasty_share)
-    if not is_hasty:
-        best = walk_downhill(loss, best, step, POLICY.farthest_size)
+    if not problem.is_fully_learned and not is_hasty:
+        best = walk_downhill(loss, best, step := POLICY.size_step, POLICY.farthest_size)
     if best - step in tried and best + step in tried:
-        noise = validator.standard_error(tried[best - step].losses - tried[best].losses)
-        best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), POLICY.clear * noise, step)
+        noise = POLICY.clear * validator.standard_error(tried[best - step].losses - tried[best].losses)
+        noise *= POLICY.size_step / step
+        best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), noise, step)
     nearest = min(tried, key=lambda size: abs(size - best))
     final = tried[nearest] if problem.is_large or is_hasty else at(best, POLICY.fine_alphas)
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
@@ -103,12 +113,26 @@ def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     return f"there are more than {POLICY.most_mixed} numeric columns" if n_mixed > POLICY.most_mixed else None
 
 
+def why_no_halves(problem: Problem) -> str | None:
+    """Reason why random halves of the columns are not tried; None if they are."""
+    if problem.space.metric == "full":
+        return EXCLUDED
+    least, fewest = POLICY.rows_for_full_learning, POLICY.fewest_halved
+    few = problem.n_rows < least or problem.n_columns < fewest
+    return f"it needs {least:,} rows of {fewest} columns or more" if few else None
+
+
 def with_linear_map(problem: Problem, sample: Block, plan: Schedule, base: SizedMetric) -> SizedMetric:
     """Learn a linear map on top of a metric, and search for its size."""
     task = MetricTask("laplacian", sample, problem.column_groups, plan, problem.seed + 1)
     learned = learn_full(task, base.learned, plan)
-    larger = (learned.sizes[-1] - base.learned.sizes[-1]) / np.log(2)
-    return search_size(problem, learned, base.size + round(2 * larger) / 2)
+    return search_size(problem, learned, base.predicted_size(learned))
+
+
+def with_second_start(problem: Problem, task: MetricTask, base: SizedMetric) -> SizedMetric:
+    """Learn a metric again from other blocks, and search for its size."""
+    learned = learn(task)
+    return search_size(problem, learned, base.predicted_size(learned))
 
 
 def grids(parts: Sequence[SizedMetric], n_grids: int, seed: int) -> Maps:
@@ -140,14 +164,17 @@ class LearnedMetrics:
         The kernel of columns that had better keep their common unit.
     n_grids : int
         Of bins at their final size.
+    fourier_leads : bool
+        Whether Fourier features were clearly better than bins in a first look, so that no more was learned for bins.
     """
 
     metrics: Mapping[str, LearnedMetric]
     scaled: list[SizedMetric]
-    mapped: SizedMetric | None
-    halves: SizedMetric | None
-    common_unit: Stationary | None
-    n_grids: int
+    mapped: SizedMetric | None = None
+    halves: SizedMetric | None = None
+    common_unit: Stationary | None = None
+    n_grids: int = 0
+    fourier_leads: bool = False
 
     @property
     def bins(self) -> list[SizedMetric]:
@@ -163,15 +190,15 @@ class CandidateKind(NamedTuple):
     name : str
     rank : int
         Simpler ones have lower ranks.
-    applies : callable (Race, LearnedMetrics) -> bool
-        Whether it is to be tried, by what is known and in the time that is left.
+    why_not : callable (Race, LearnedMetrics) -> str or None
+        Why it is not tried, by what is known and in the time that is left; None where it is.
     fit : callable (CandidateKind, Race, LearnedMetrics) -> CandidateResult
         Fits it at a small size.
     """
 
     name: str
     rank: int
-    applies: Callable[[Race, LearnedMetrics], bool]
+    why_not: Callable[[Race, LearnedMetrics], str | None]
     fit: Callable[[CandidateKind, Race, LearnedMetrics], CandidateResult]
 
 
@@ -293,77 +320,118 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
     return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
 
 
-def _bins_apply(race: Race, known: LearnedMetrics) -> bool:
-    return race.problem.space.features != "hybrid" and bool(known.scaled)
+def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
+    """Not for numbers if bins stand beside Fourier features anyway."""
+    if race.problem.space.features in ("fourier", "hybrid"):
+        return EXCLUDED
+    if not known.scaled:
+        return NO_BINS
+    beside = not race.validator.classes and race.problem.is_fully_learned and _why_not_hybrid(race, known) is None
+    return "its bins stand beside Fourier features in another" if beside else None
 
 
-def _scaled_bins_apply(race: Race, known: LearnedMetrics) -> bool:
+def _why_not_scaled(race: Race, known: LearnedMetrics) -> str | None:
     """Not if a linear map was requested and learned."""
     asked = race.problem.space.metric == "full" and known.mapped is not None
-    return not asked and _bins_apply(race, known)
+    return EXCLUDED if asked else _why_no_bins(race, known)
 
 
-def _fourier_applies(race: Race, known: LearnedMetrics) -> bool:
+def _why_not_mapped(race: Race, known: LearnedMetrics) -> str | None:
+    why = _why_no_bins(race, known)
+    if why or known.mapped is not None:
+        return why
+    if race.problem.space.metric == "ard":
+        return EXCLUDED
+    return why_no_map(race.problem, known.scaled[0].learned.n_mixed) or _why_unlearned(known)
+
+
+def _why_not_halves(race: Race, known: LearnedMetrics) -> str | None:
+    why = _why_no_bins(race, known)
+    if why or known.halves is not None:
+        return why
+    return why_no_halves(race.problem) or _why_unlearned(known)
+
+
+def _why_unlearned(known: LearnedMetrics) -> str:
+    return LOOKED if known.fourier_leads else NO_TIME
+
+
+def _why_not_fourier(race: Race, known: LearnedMetrics) -> str | None:
     """If bins apply too, only while enough time is left."""
-    wanted = race.problem.space.features in ("auto", "fourier")
-    return wanted and (not known.bins or race.problem.budget.has(POLICY.patient_share))
+    if race.problem.space.features not in ("auto", "fourier"):
+        return EXCLUDED
+    has_time = "fourier" in known.metrics and (not known.bins or race.problem.budget.has(POLICY.patient_share))
+    return None if has_time else NO_TIME
 
 
-def _hybrid_applies(race: Race, known: LearnedMetrics) -> bool:
+def _why_not_isotropic(race: Race, known: LearnedMetrics) -> str | None:
+    """Not of enough rows whose columns are in different units, if lengthscales were learned for them."""
+    problem = race.problem
+    if problem.space.metric != "auto":
+        return EXCLUDED
+    learned = "fourier" in known.metrics and known.common_unit is None and problem.is_fully_learned
+    if learned and not share_unit(problem.validator.fitted, problem.column_units):
+        return "the columns are in different units, and lengthscales of each were learned"
+    return _why_not_fourier(race, known)
+
+
+def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
     """If requested; or for few rows with time left, and for classes if neither part alone is clearly worse."""
     problem = race.problem
-    if problem.space.features == "hybrid":
-        return True
-    both = bool(known.bins) and "fourier" in known.metrics
-    wanted = problem.space.features == "auto" and both and problem.n_rows <= POLICY.hybrid_rows
-    if not wanted or not problem.budget.has(POLICY.patient_share) or not race.validator.classes:
-        return wanted and problem.budget.has(POLICY.patient_share)
+    if problem.space.features != "auto":
+        return None if problem.space.features == "hybrid" else EXCLUDED
+    if problem.n_rows > POLICY.hybrid_rows:
+        return f"there are more than {POLICY.hybrid_rows:,} rows"
+    if not known.bins and known.common_unit is not None:
+        return NO_BINS
+    if not known.bins or "fourier" not in known.metrics or not problem.budget.has(POLICY.patient_share):
+        return NO_TIME
     groups = [[one for one in race.entries if one.has_bins == binned] for binned in (False, True)]
+    if not race.validator.classes:
+        return None
     if not all(groups):
-        return False
+        return "one of both was not tried"
     one, other = (min(group, key=race.loss) for group in groups)
-    return not (race.better(one, other, POLICY.clear) or race.better(other, one, POLICY.clear))
+    clear = race.better(one.losses, other.losses, POLICY.clear) or race.better(other.losses, one.losses, POLICY.clear)
+    return "one of both is clearly better alone" if clear else None
 
 
+FOURIER = CandidateKind("Fourier features, learned lengthscales", 1, _why_not_fourier, fit_scaled)
 CANDIDATES = (
-    CandidateKind(
-        "Fourier features, learned lengthscales",
-        1,
-        lambda race, known: "fourier" in known.metrics and _fourier_applies(race, known),
-        fit_scaled,
-    ),
-    CandidateKind(
-        "Fourier features, one lengthscale",
-        0,
-        lambda race, known: race.problem.space.metric == "auto" and _fourier_applies(race, known),
-        fit_isotropic,
-    ),
+    FOURIER,
+    CandidateKind("Fourier features, one lengthscale", 0, _why_not_isotropic, fit_isotropic),
     CandidateKind(
         "random binning, learned lengthscales and linear map",
         3,
-        lambda race, known: known.mapped is not None and _bins_apply(race, known),
+        _why_not_mapped,
         partial(fit_bins, lambda known: known.bins),
     ),
     CandidateKind(
-        "random binning, learned lengthscales",  # in grids of two starts of the learning
+        "random binning, learned lengthscales",  # for classes in grids of two starts of the learning
         2,
-        _scaled_bins_apply,
+        _why_not_scaled,
         partial(fit_bins, lambda known: known.scaled),
     ),
     CandidateKind(
         "random binning, random halves of the columns",
         2,
-        lambda race, known: known.halves is not None and _bins_apply(race, known),
+        _why_not_halves,
         partial(fit_bins, lambda known: [known.halves] if known.halves else []),
     ),
 )
-HYBRID = CandidateKind("Fourier features and random binning", 4, _hybrid_applies, fit_hybrid)
+HYBRID = CandidateKind("Fourier features and random binning", 4, _why_not_hybrid, fit_hybrid)
 
 
 def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind]]:
-    """Candidates that apply, in two rounds for classes, whose hybrid depends on how the first round compares."""
+    """Candidates that are still to be fitted, in two rounds for classes, whose hybrid depends on the first one.
+
+    The race notes why others are not tried.
+    """
     for some in [CANDIDATES, (HYBRID,)] if race.validator.classes else [(HYBRID, *CANDIDATES)]:
-        yield [kind for kind in some if kind.applies(race, known)]
+        reasons = {kind.name: kind.why_not(race, known) for kind in some}
+        race.note_untried({name: why for name, why in reasons.items() if why and why != EXCLUDED})
+        fitted = [entry.name for entry in race.entries]
+        yield [kind for kind in some if reasons[kind.name] is None and kind.name not in fitted]
 
 
 def features_that_pay(race: Race, entry: CandidateResult) -> int:

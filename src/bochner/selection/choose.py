@@ -23,6 +23,7 @@ from bochner.features.leaves import leaves
 from bochner.kernels import Stationary
 from bochner.kernels.catalogue import SEPARABLE
 from bochner.selection.candidates import (
+    FOURIER,
     LearnedMetrics,
     SizedMetric,
     candidates,
@@ -30,8 +31,10 @@ from bochner.selection.candidates import (
     grids,
     isotropic,
     search_size,
+    why_no_halves,
     why_no_map,
     with_linear_map,
+    with_second_start,
 )
 from bochner.selection.comparison import CandidateResult, Race, concatenate
 from bochner.selection.metric_learning import (
@@ -103,11 +106,8 @@ def choose(problem: Problem) -> Choice:
     race, space = Race(problem), problem.space
     sample = learning_sample(problem.validator.fitted, problem.seed)
     common_unit = _common_unit(race)
-    tasks = _metric_tasks(problem, sample, common_unit)
     with race.stage("metric"):
-        first = list(tasks)[:2]
-        metrics = dict(zip(first, in_threads(learn, [tasks[name] for name in first]), strict=True))
-        known = _learn_metrics(race, sample, tasks, metrics, common_unit)
+        known = _learn_metrics(race, sample, common_unit)
     if problem.is_large and known.bins and space.features != "hybrid":
         model = _without_comparison(race, known)
     else:
@@ -143,11 +143,8 @@ def _metric_tasks(problem: Problem, sample: Block, common_unit: Stationary | Non
     space, groups, seed = problem.space, problem.column_groups, problem.seed
     parts, binned, dense = "value" if problem.sparse else "both", [], []
     if space.features != "fourier" and (common_unit is None or space.features != "auto"):
-        some = POLICY.rows_for_full_learning <= problem.n_rows <= POLICY.rows_for_bins_alone
-        some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
-        twice = some and not problem.budget.is_short and not problem.sparse and _mostly_numeric(sample.X)
-        binned = ["bins", SECOND_START] if twice else ["bins"]
-    one = problem.budget.is_short and problem.n_rows >= POLICY.rows_for_full_learning and common_unit is None
+        binned = ["bins", SECOND_START] if _starts_twice(problem, sample) else ["bins"]
+    one = problem.budget.is_short and problem.is_fully_learned and common_unit is None
     if space.features in ("fourier", "hybrid") or (space.features == "auto" and not problem.is_large and not one):
         dense = ["fourier"]
     plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
@@ -156,6 +153,14 @@ def _metric_tasks(problem: Problem, sample: Block, common_unit: Stationary | Non
         plans[1] = _limited(schedule(POLICY.rows_for_full_learning), problem, 2)
     tasks = {name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
     return tasks | {name: _fourier_task(problem, sample, plan, common_unit) for name in dense}
+
+
+def _starts_twice(problem: Problem, sample: Block) -> bool:
+    """Whether the metric for bins is learned from two starts: where bins may be the whole model, and time allows it."""
+    some = problem.is_fully_learned and problem.n_rows <= POLICY.rows_for_bins_alone
+    some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
+    timely = problem.allows_bins_alone and not problem.budget.is_short
+    return some and timely and not problem.sparse and _mostly_numeric(sample.X)
 
 
 def _fourier_task(problem: Problem, sample: Block, plan: Schedule, common_unit: Stationary | None) -> MetricTask:
@@ -186,39 +191,53 @@ def _mostly_numeric(X: NDArray) -> bool:
     return bool(2 * ((low < X) & (high > X)).any(axis=0).sum() >= (high > low).sum())
 
 
-def _learn_metrics(
-    race: Race,
-    sample: Block,
-    tasks: Mapping[str, MetricTask],
-    learned: Mapping[str, LearnedMetric],
-    common_unit: Stationary | None,
-) -> LearnedMetrics:
-    """Search the sizes of metrics for bins, learn the remaining metrics, and choose the number of grids."""
-    problem = race.problem
-    binned, later = [name for name in tasks if name != "fourier"], [name for name in tasks if name not in learned]
-    work: list[Callable[[], Any]] = [partial(search_size, problem, learned[name]) for name in binned]
-    found = in_threads(call, work + [partial(learn, tasks[name]) for name in later])
-    scaled: dict[str, SizedMetric] = dict(zip(binned, found[: len(binned)], strict=True))
-    metrics = {**learned, **dict(zip(later, found[len(binned) :], strict=True))}
-    more: dict[str, Callable[[], SizedMetric]] = {}
-    best = sorted(scaled.values(), key=lambda one: one.loss)
-    if best and problem.budget.has(POLICY.patient_share):
-        if problem.space.metric != "ard" and why_no_map(problem, best[0].learned.n_mixed) is None:
-            plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
-            more["linear map"] = partial(with_linear_map, problem, sample, plan, best[0])
-        if _halves_apply(problem):
-            more["random halves"] = partial(search_size, problem, best[0].learned, best[0].size + 1, 0.5)
-    others = dict(zip(more, in_threads(call, list(more.values())), strict=True))
-    for name, one in (scaled | others).items():
+def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) -> LearnedMetrics:
+    """Learn a metric for bins and one for Fourier features, look at both, and learn for bins what may still win."""
+    problem, tasks = race.problem, _metric_tasks(race.problem, sample, common_unit)
+    first = [name for name in tasks if name != SECOND_START]
+    metrics = dict(zip(first, in_threads(learn, [tasks[name] for name in first]), strict=True))
+    known = LearnedMetrics(metrics, [], common_unit=common_unit)
+    if "bins" not in metrics:
+        return known
+    base, leads = _look(race, known)
+    race.note_sizes("bins", base.tried)
+    others = {} if leads else _learn_more(problem, sample, tasks.get(SECOND_START), base)
+    for name, one in others.items():
         race.note_sizes(name, one.tried)
-    n_grids = problem.n_grids(best[0].seconds) if best else 0
-    return LearnedMetrics(metrics, best, others.get("linear map"), others.get("random halves"), common_unit, n_grids)
+    starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
+    scaled, n_grids = sorted(starts, key=lambda one: one.loss), problem.n_grids(base.seconds)
+    more = others.get("linear map"), others.get("random halves")
+    return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads)
 
 
-def _halves_apply(problem: Problem) -> bool:
-    """Whether random halves of the columns are tried: many rows, several columns, no linear map requested."""
-    many = problem.n_columns >= POLICY.fewest_halved and problem.n_rows >= POLICY.rows_for_full_learning
-    return many and not problem.is_large and problem.space.features != "hybrid" and problem.space.metric != "full"
+def _look(race: Race, known: LearnedMetrics) -> tuple[SizedMetric, bool]:
+    """Find the size of the metric for bins; whether Fourier features, fitted beside, are clearly better.
+
+    The fit of these enters the race. They lead only where more could be learned for bins that was not requested.
+    """
+    problem, space = race.problem, race.problem.space
+    work: list[Callable[[], Any]] = [partial(search_size, problem, known.metrics["bins"])]
+    if "fourier" in known.metrics and space.features == "auto" and problem.budget.has(POLICY.patient_share):
+        work.append(partial(FOURIER.fit, FOURIER, race, known))
+    base, *fourier = in_threads(call, work)
+    for entry in fourier:
+        race.add(entry)
+    open_to_more = problem.is_fully_learned and space.metric != "full"
+    return base, open_to_more and any(race.better(one.losses, base.trial.losses, POLICY.clear) for one in fourier)
+
+
+def _learn_more(problem: Problem, sample: Block, again: MetricTask | None, base: SizedMetric) -> dict[str, SizedMetric]:
+    """What else may be better for bins than a metric: another start, a linear map on top, random halves of columns."""
+    work: dict[str, Callable[[], SizedMetric]] = {}
+    if again is not None:
+        work[SECOND_START] = partial(with_second_start, problem, again, base)
+    if problem.budget.has(POLICY.patient_share):
+        if problem.space.metric != "ard" and why_no_map(problem, base.learned.n_mixed) is None:
+            plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
+            work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
+        if problem.allows_bins_alone and not problem.is_large and why_no_halves(problem) is None:
+            work["random halves"] = partial(search_size, problem, base.learned, base.size + 1, 0.5)
+    return dict(zip(work, in_threads(call, list(work.values())), strict=True))
 
 
 def _without_comparison(race: Race, known: LearnedMetrics) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,6 +79,7 @@ class Race:
         self.problem, self.validator = problem, problem.validator
         self.entries: list[CandidateResult] = []
         self.sizes: list[tuple[str, float, float]] = []
+        self.not_tried: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
 
     @contextmanager
@@ -91,6 +92,10 @@ class Race:
     def note_sizes(self, name: str, sizes: Sizes) -> None:
         """Record sizes that were tried, and their losses."""
         self.sizes += [(name, *one) for one in sizes]
+
+    def note_untried(self, reasons: Mapping[str, str]) -> None:
+        """Record why candidates are not tried."""
+        self.not_tried |= reasons
 
     @cached_property
     def screened(self) -> Validator:
@@ -107,8 +112,12 @@ class Race:
     def enter(self, candidates: Sequence[Callable[[], CandidateResult]]) -> None:
         """Fit candidates at a small size, side by side."""
         for entry in in_threads(call, candidates):
-            self.entries.append(entry)
-            self.note_sizes(entry.name, entry.sizes)
+            self.add(entry)
+
+    def add(self, entry: CandidateResult) -> None:
+        """Add a candidate that is fitted at a small size."""
+        self.entries.append(entry)
+        self.note_sizes(entry.name, entry.sizes)
 
     def enlarge(self, n_grids: int) -> None:
         """Fit those that may still win at their next size, side by side; bins have `n_grids` grids in the end."""
@@ -120,8 +129,12 @@ class Race:
     def _left(self) -> list[int]:
         """Indices of candidates that may still win; preferred ones may be further behind."""
         best = min(self.entries, key=self.loss)
-        kept = [POLICY.hopeless if self._preferred(entry, best) else POLICY.clear for entry in self.entries]
-        return [k for k, entry in enumerate(self.entries) if entry is best or not self.better(best, entry, kept[k])]
+        left = []
+        for k, entry in enumerate(self.entries):
+            clear = POLICY.hopeless if self._preferred(entry, best) else POLICY.clear
+            if entry is best or not self.better(best.losses, entry.losses, clear):
+                left.append(k)
+        return left
 
     def _larger(self, entry: CandidateResult, n_grids: int) -> CandidateResult:
         """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
@@ -148,7 +161,7 @@ class Race:
         """
         best = min(self.entries, key=self.loss)
         preferred = sorted(self.entries, key=lambda entry: entry.rank if self.validator.classes else -entry.rank)
-        chosen = next(entry for entry in preferred if not self.better(best, entry, POLICY.clear))
+        chosen = next(entry for entry in preferred if not self.better(best.losses, entry.losses, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, "the only candidate that the arguments allow"
         if chosen is best:
@@ -159,9 +172,9 @@ class Race:
         """Whether one candidate is preferred to another that is as good."""
         return one.rank < other.rank if self.validator.classes else one.rank > other.rank
 
-    def better(self, one: CandidateResult, other: CandidateResult, clear: float) -> bool:
-        """Whether a candidate's validation losses are lower than another's by so many standard errors."""
-        gain = other.losses - one.losses
+    def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
+        """Whether the validation losses of one candidate are lower than another's by so many standard errors."""
+        gain = other - one
         return self.validator.average(gain) > clear * self.validator.standard_error(gain)
 
     def report(self, chosen: str, reason: str) -> Report:
@@ -173,4 +186,5 @@ class Race:
             )
             for one in self.entries
         ]
-        return Report(criterion, len(self.validator.weight_out), candidates, chosen, reason, self.sizes, self.seconds)
+        held_out = len(self.validator.weight_out)
+        return Report(criterion, held_out, candidates, chosen, reason, self.sizes, self.seconds, self.not_tried)

@@ -295,7 +295,7 @@ def choose_for_few(
     ways = {SCALED: np.ones(len(spread))}  # the first is preferred
     if column_units is not None:
         common = {COMMON_UNIT: common_unit_lengths(column_units, spread)}
-        ways = common | ways if _alike(spread / common[COMMON_UNIT]) else ways | common
+        ways = common | ways if _are_alike(spread / common[COMMON_UNIT], POLICY.few_alike) else ways | common
     kernel = "gaussian" if name == "auto" else name
     found = {way: LengthscaleSearch(rows, kernel, way, lengths, spread, alphas) for way, lengths in ways.items()}
     return _decide(found, clock)
@@ -356,10 +356,18 @@ def _cross_chosen(trials: Sequence[LengthscaleTrial], rows: Block) -> HeldOutPre
     return HeldOutPredictions(scores[best[fold], np.arange(len(y))], y, weight)
 
 
-def _alike(spread: NDArray) -> bool:
-    """Whether many columns matter in their common unit, as if they were of one kind."""
+def _are_alike(spread: NDArray, share: float) -> bool:
+    """Whether so many of the columns matter in their common unit, as if they were of one kind."""
     squares = np.square(spread[spread > 0] / spread.max())
-    return bool(squares.sum() ** 2 > POLICY.few_alike * len(squares) * np.square(squares).sum())
+    return bool(squares.sum() ** 2 > share * len(squares) * np.square(squares).sum())
+
+
+def share_unit(source: ArraySource, column_units: NDArray | None) -> bool:
+    """Whether all columns are numbers that may have one unit, as pixels have."""
+    spread = np.zeros(1) if column_units is None else deviations(source.X, source.weights)
+    if column_units is None or not spread.any():
+        return False
+    return _are_alike(spread / common_unit_lengths(column_units, spread), POLICY.alike)
 
 
 def _clearly_better(one: LengthscaleTrial, other: LengthscaleTrial, weight: NDArray) -> bool:

@@ -44,6 +44,7 @@ class Policy:
     rows_for_map: Range = (2_000, 200_000)  # of bins with a linear map
     most_mixed: int = 128  # numeric columns of such a map
     wide: int = 100  # columns, beyond which a common unit may have a meaning of its own, as of pixels
+    alike: float = 0.3  # of the columns, that must count in their common unit for it to be tried beside learned ones
     fewest_halved: int = 4  # columns of which random halves are taken
 
     # A time limit.
@@ -119,7 +120,7 @@ class Policy:
     trial_steps: int = 8  # iterations of a trial
     final_steps: int = 24  # iterations of a candidate at its final size, the best of which is taken
     farthest_size: float = 20.0  # powers of 2
-    size_step: float = 0.5  # the last one of the search, in powers of 2
+    size_step: float = 0.5  # the last one of the search of few rows, in powers of 2
 
     # Fourier features.
     screened_rows: Range = (5_000, 50_000)  # on which they are compared

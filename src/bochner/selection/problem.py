@@ -87,6 +87,17 @@ class Problem:
         return self.n_rows > POLICY.rows_for_bins_alone
 
     @property
+    def is_fully_learned(self) -> bool:
+        """Whether there are enough rows for metrics that tell more than one lengthscale or few grids can."""
+        return self.n_rows >= POLICY.rows_for_full_learning
+
+    @property
+    def allows_bins_alone(self) -> bool:
+        """Whether bins may be the whole model; for numbers Fourier features stand beside them, up to 50,000 rows."""
+        alone = self.validator.classes or self.n_rows > POLICY.hybrid_rows
+        return self.space.features == "binning" or (self.space.features == "auto" and alone)
+
+    @property
     def alphas(self) -> NDArray | None:
         """The ridge penalties that are given, in the weights of the trials; None where they are to be chosen."""
         given = self.space.alphas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bochner.markup import Markup, number, table, tag
+from bochner.markup import Markup, joined, number, table, tag
 
 
 @dataclass
@@ -58,6 +58,8 @@ class Report:
         The search for the size: the candidate, the base-2 logarithm of the factor on its coordinates, and the loss.
     seconds : dict of str to float
         Seconds of each stage.
+    not_tried : dict of str to str
+        Why further candidates that the arguments allow were not tried.
 
     Examples
     --------
@@ -77,6 +79,7 @@ class Report:
     reason: str = ""
     sizes: list[tuple[str, float, float]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    not_tried: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{self.chosen}: {self.reason}."] if self.chosen else []
@@ -86,6 +89,7 @@ class Report:
                 f"{mark} {candidate.name}: {self.criterion} {candidate.loss:.4g} (standard error "
                 f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s"
             )
+        lines += [f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -101,4 +105,5 @@ class Report:
             for one in sorted(self.candidates, key=lambda one: one.loss)
         ]
         reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
-        return reason + table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows)
+        left_out = [tag("p", f"{name}: not tried, as {why}.") for name, why in self.not_tried.items()]
+        return joined([reason, table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows), *left_out])
