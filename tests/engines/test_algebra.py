@@ -207,7 +207,7 @@ def test_tridiagonal_factors():
         algebra.pttrf(pivots, ratios)
         lower = np.eye(n) + np.diag(ratios, -1)
         np.testing.assert_allclose(lower @ np.diag(pivots) @ lower.T, matrix, atol=1e-14)
-        X = np.asfortranarray(B)
+        X = B.copy(order="F")
         algebra.pttrs(pivots, ratios, X)
         np.testing.assert_allclose(X, np.linalg.solve(matrix, B), rtol=1e-12)
     for diagonal in ([1.0, 1.0], [np.nan, 1.0], [1.0, np.nan]):
