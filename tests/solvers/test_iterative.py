@@ -272,7 +272,7 @@ class TestRounded:
     def test_refinement_of_several_outputs_of_which_one_is_zero(self, rows, rounded):
         X, y = rows
         Y = np.column_stack([y, np.zeros(N), 1e-3 * X[:, 0]])
-        coef, intercept = solved(ridge_on(FOURIER, X, Y), 1e-6, refined=True)
+        coef, intercept = solved(ridge_on(FOURIER, X, Y), 1e-6)
         expected, _ = exact.ridge(FOURIER.rows(X), Y, ALPHA)
         np.testing.assert_array_equal(coef[:, 1], 0)
         assert intercept[1] == 0
@@ -283,7 +283,7 @@ class TestRounded:
     def test_refinement_that_cannot_reach_the_tolerance_says_so(self, rows, rounded):
         X, y = rows
         ridge = ridge_on(FOURIER, X, y)
-        solution, _ = ridge.fit(np.array([ALPHA]), 1e-30, 500, refined=True)
+        solution, _ = ridge.fit(np.array([ALPHA]), 1e-30, 500)
         assert not solution.converged
         assert solution.error > 1e-30
         assert solution.n_iter >= MOST_REFINEMENTS
@@ -291,7 +291,7 @@ class TestRounded:
     def test_of_mixed_maps_only_the_dense_are_rounded(self, rows, rounded):
         X, y = rows
         ridge = ridge_on(MIXED, X, y)
-        coef, _ = solved(ridge, 1e-8, refined=True)
+        coef, _ = solved(ridge, 1e-8)
         expected, _ = exact.ridge(dense(clone(MIXED).fit(X).transform(X)), y[:, None], ALPHA)
         # Of 1e-8 in the norm of the matrix, times the root of its condition number, with weights up to 100.
         bound = 1e-8 * np.sqrt(N * 300 / ALPHA) * np.linalg.norm(expected)

@@ -147,6 +147,15 @@ class ArraySource:
             X.astype(dtype, copy=False), self.y, self.weights, targets=self.targets, content=self.content
         )
 
+    def labelled(self) -> ArraySource | None:
+        """Return the same rows with the numbers of their classes for targets; None where these are no signs of such."""
+        numbers = getattr(self.targets, "numbers", None)
+        return numbers and self.aimed_at(numbers)
+
+    def aimed_at(self, targets: Callable[[NDArray], NDArray]) -> ArraySource:
+        """Return the same rows with targets that are made otherwise."""
+        return ArraySource(self.X, self.y, self.weights, self.encode, targets, self.content)
+
     def weighted(self, factors: NDArray) -> ArraySource:
         """Return the same rows, their weights times these factors."""
         return ArraySource(self.X, self.y, self.weights * factors, self.encode, self.targets, self.content)

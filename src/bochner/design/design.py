@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bochner.data.array_source import Block
+from bochner.data.array_source import ArraySource, Block
 from bochner.data.table_input import finite_predictions
 from bochner.design.device_moments import DeviceMoments, block_rows, moments_bytes
 from bochner.design.moments import Moments
@@ -34,6 +34,7 @@ from bochner.features.device_features import DeviceFeatures, on_device
 from bochner.features.stored import StoredRows
 
 STORED_BYTES = 1 << 30
+MANY_OUTPUTS = 64  # whose products with one another are not taken
 STORED_SHARE = 0.5
 GROUP_BYTES, HELD_SHARE = 1 << 26, 0.5  # of a block of a worker; of its memory, as it may come to hold two groups
 LEARNED = 4  # times fewer rows at once where a map numbers their bins, which takes several times the memory of these
@@ -183,8 +184,13 @@ class Design:
             blocks = min(4 * rows * (D + K + 1) * self.dtype.itemsize, 2 * limited(Blocks.most_bytes))
             n_sums = 1 if shared else len(spans).bit_length()
             require_factor_memory(factor_bytes(D, D, K, self.dtype, binned, n_sums, blocks), D)
-            work = sum_of_moments(D, K, self.dtype, min(rows, BINNED_ROWS) if binned else rows, binned, shared)
-            found = self.reduce(work, self.features if binned else self.dense, spans, shared or binned, journal)
+            block = min(rows, BINNED_ROWS) if binned else rows
+            many = K > MANY_OUTPUTS and not binned
+            labelled = self.source.labelled() if many and isinstance(self.source, ArraySource) else None
+            targets = "labels" if labelled is not None else "apart" if many else "whole"
+            work = sum_of_moments(D, K, self.dtype, block, binned, shared, targets)
+            over = self if labelled is None else self._with(source=labelled)
+            found = over.reduce(work, self.features if binned else self.dense, spans, shared or binned, journal)
         if type(found) is Moments and not self.engine.is_remote:
             return found
         return Moments.holding(np.require(found.matrix, None, "W"), found.n_rows, found.n_outputs, found.dtype)

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.array_source import Block
 from bochner.data.weights import are_one, are_unit, unit_weights
-from bochner.engines.algebra import copy_triangle, gram
+from bochner.engines.algebra import copy_triangle, gram, product
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import in_threads
 from bochner.features.base import DenseFeatures
@@ -47,10 +47,21 @@ class Moments:
         Precision of the blocks.
     shared : bool, default=False
         Whether all threads make one block's product, in panels, which takes a tenth more operations.
+    targets : {"whole", "apart", "labels"}
+        "apart" leaves the products of different columns of Y, for which regression has no use, at zero. With "labels"
+        so too; Y are the signs of classes then, and blocks have the numbers of these in their place, of shape (b, 1).
     """
 
-    def __init__(self, n_features: int, n_outputs: int, dtype: DTypeLike = np.float32, shared: bool = False) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int,
+        dtype: DTypeLike = np.float32,
+        shared: bool = False,
+        targets: str = "whole",
+    ) -> None:
         self.n_features, self.n_outputs, self.dtype, self.shared = n_features, n_outputs, np.dtype(dtype), shared
+        self.targets = targets
         self.n_columns = n_features + n_outputs + 1
         self.matrix = np.zeros((self.n_columns, self.n_columns))
         self.n_rows = 0
@@ -65,7 +76,7 @@ class Moments:
 
     def workspace(self, rows: int) -> NDArray:
         """Return an empty array for a block of A; its first `n_features` columns are for the features."""
-        return np.empty((rows, self.n_columns), self.dtype)
+        return np.empty((rows, self.n_features + 1 if self.targets == "labels" else self.n_columns), self.dtype)
 
     def add(self, features: Any, blocks: Iterable[Block]) -> None:
         """Add rows seen through a map.
@@ -104,15 +115,55 @@ class Moments:
         y : array of shape (b, K)
         weight : array of shape (b,)
         """
-        A[:, self.n_features : -1] = y
+        if self.targets != "labels":
+            A[:, self.n_features : -1] = y
         A[:, -1] = 1
         if not are_unit(weight):
             A *= np.sqrt(weight, dtype=self.dtype)[:, np.newaxis]
-        if self._product is None:
-            self._product = np.empty(self.matrix.shape, self.dtype)
         with single_threaded_blas():
-            self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
+            if self.targets == "labels":
+                self._add_labelled(A, y[:, 0].astype(np.intp))
+            elif self.targets == "apart":
+                self._add_apart(A)
+            else:
+                if self._product is None:
+                    self._product = np.empty(self.matrix.shape, self.dtype)
+                self.matrix += gram(A, self._product) if self.shared else np.matmul(A.T, A, out=self._product)
         self.n_rows += int(np.count_nonzero(weight))
+
+    def _add_features(self, Z: NDArray, cross: NDArray) -> None:
+        """Add the products of the features with themselves, and those with all other columns, which are given."""
+        D = self.n_features
+        self.matrix[:D, :D] += gram(Z, np.empty((D, D), Z.dtype)) if self.shared else Z.T @ Z
+        self.matrix[:D, D:] += cross
+        self.matrix[D:, :D] += cross.T
+
+    def _add_labelled(self, A: NDArray, label: NDArray[np.intp]) -> None:
+        """Add rows by the sums of their classes: a sign is twice whether a row is of the class, less one."""
+        D, root = self.n_features, A[:, -1]
+        order = np.argsort(label, kind="stable")
+        classes, first = np.unique(label[order], return_index=True)
+        of_classes = np.add.reduceat((A * root[:, np.newaxis])[order], first, axis=0)
+        total = of_classes.sum(axis=0, dtype=np.float64)
+        signs = np.repeat(-total[:, np.newaxis], self.n_outputs + 1, axis=1)  # of [Z, 1] with [Y, 1]
+        signs[:, classes] += 2 * of_classes.T
+        signs[:, -1] = total
+        self._add_features(A[:, :D], signs[:D])
+        own = np.arange(D, self.n_columns - 1)
+        self.matrix[own, own] += total[-1]
+        self.matrix[-1, D:] += signs[-1]
+        self.matrix[D:-1, -1] += signs[-1, :-1]
+
+    def _add_apart(self, A: NDArray) -> None:
+        """Add the products of the features with all columns, and those of the targets with themselves and ones."""
+        D, times = self.n_features, product if self.shared else np.matmul
+        Z, T = A[:, :D], A[:, D:]
+        self._add_features(Z, times(Z.T, T))
+        own = np.arange(D, self.n_columns - 1)
+        self.matrix[own, own] += np.einsum("nk,nk->k", T[:, :-1], T[:, :-1], dtype=np.float64)
+        sums = T[:, -1] @ T
+        self.matrix[-1, D:] += sums
+        self.matrix[D:-1, -1] += sums[:-1]
 
     def trim(self) -> Moments:
         """Free what only further blocks need."""

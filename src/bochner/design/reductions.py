@@ -94,17 +94,24 @@ class SumOverRows:
 
 
 def sum_of_moments(
-    n_features: int, n_outputs: int, dtype: np.dtype, rows: int, binned: bool = False, shared: bool = False
+    n_features: int,
+    n_outputs: int,
+    dtype: np.dtype,
+    rows: int,
+    binned: bool = False,
+    shared: bool = False,
+    targets: str = "whole",
 ) -> SumOverRows:
     """The work that sums `Moments` in blocks of so many rows: of dense features, or of hashed bins in float64.
 
-    With `shared` all threads make each product of dense features, so that shards follow on one another.
+    With `shared` all threads make each product of dense features, so that shards follow on one another; `targets`
+    is as of `Moments`.
     """
     columns, size = n_features + n_outputs + 1, dtype.itemsize
     if binned:
         empty, n_bytes = partial(Moments, n_features, n_outputs, np.float64), 8 * columns**2 + 2 * Blocks.most_bytes
     else:
-        empty = partial(Moments, n_features, n_outputs, dtype, shared)
+        empty = partial(Moments, n_features, n_outputs, dtype, shared, targets)
         n_bytes = columns**2 * (8 + size) + rows * columns * size
     return SumOverRows(empty, rows, n_bytes + Blocks.reading_bytes, dtype)
 

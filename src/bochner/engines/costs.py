@@ -57,6 +57,14 @@ class Costs:
     factor_entry: float = 1.5e-10
     gradient_step: float = 1e-3
 
+    def direct(self, n_rows: int, n_columns: int, n_features: float, n_outputs: int) -> float:
+        """Seconds of a direct solution in double precision: features, sums, the path of solutions and its errors."""
+        D, seen = n_features, min(n_rows, 1 << 12)
+        features = n_rows * D * (self.feature + max(n_columns - 16, 0) / 2 * self.product)
+        sums = n_rows * D * (D * self.gram + n_outputs * self.product)
+        path = 4 / 3 * D**3 * self.reduction + D * (D + seen) * (n_outputs + 2 * D) * self.product
+        return self.double * (features + sums + path)
+
     def gram_work(self, seconds: float) -> float:
         """The n D^2 for which there are so many seconds."""
         return seconds / self.gram

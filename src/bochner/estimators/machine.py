@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.data.array_source import ArraySource
+from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.checkpoint import Checkpoint
 from bochner.data.table import TableEncoder
 from bochner.design.design import Design
@@ -45,6 +46,7 @@ from bochner.features.device_features import current_device, device_for_fit
 from bochner.features.leaves import fixed, is_dense, resized, seeded
 from bochner.inputs.checks import checked_rows, threads_of
 from bochner.inputs.estimator import BaseKernelEstimator
+from bochner.inputs.targets import Signs
 from bochner.inputs.training import (
     CheckedRows,
     Stream,
@@ -67,6 +69,7 @@ from bochner.selection.choose import Choice, choose
 from bochner.selection.lengthscale import choose_kernel
 from bochner.selection.policy import POLICY
 from bochner.selection.problem import Problem, SearchSpace, prepare
+from bochner.selection.validation import mixture
 from bochner.settings import current
 from bochner.sources.base import Batch
 from bochner.sources.scan import TableSummary, scan
@@ -254,18 +257,21 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit rows of any kind: in memory where they fit, else in passes."""
         self._begin()
+        budget = Budget(self.time_limit)
         X, y, sample_weight, stream = given(X, y, sample_weight)
         if stream is not None:
-            if (few := self._fit_stream(stream)) is None:
+            if (few := self._fit_stream(stream, budget)) is None:
                 return self
             X, y, sample_weight = few
         X = self._rows(X, reset=True)
         target = self._checked_target(X, y, sample_weight)
         if (stream := self._large(X, target)) is not None:
-            self._fit_stream(stream)
+            self._fit_stream(stream, budget)
             return self
         target = self._with_class_weights(X, target)
-        rows, _ = self._encode(CheckedRows(X, target.y, target.weight), self._learn_target(target), "whole")
+        targets = self._learn_target(target)
+        X, target = self._some_rows(X, target, budget)
+        rows, _ = self._encode(CheckedRows(X, target.y, target.weight), targets, "whole", budget)
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
         crossed = self._cross_fit(X, target, rows.source, rows.seed, rows.budget)
@@ -273,13 +279,24 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             problem = replace(problem, needs=Needs())
         with self._progress(rows) as advance:
             solution = solve(self.solver_, design.telling(advance), problem)
-            found = self._by_loss(design, solution, problem, rows, target)
+            found = self._by_loss(design, solution, replace(problem, budget=rows.budget), rows, target)
         if crossed is not None:
             solution = replace(solution, **crossed._asdict())
         self._store(solution, choice, found, rows, design)
         return self
 
-    def _fit_stream(self, stream: Stream) -> Batch | None:
+    def _some_rows(self, X: Any, target: Target, budget: Budget) -> tuple[Any, Target]:
+        """The rows, or as many of them as a time limit allows."""
+        n_rows, held = X.shape[0], X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
+        most = budget.n_fitted(held)
+        if n_rows <= most:
+            return X, target
+        some = np.sort(np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False))
+        log(f"The time limit leaves time for {len(some):,} of {n_rows:,} rows.", bool(self.verbose))
+        weight = None if target.weight is None else target.weight[some]
+        return rows_of(X, some), target._replace(y=target.y[some], weight=weight)
+
+    def _fit_stream(self, stream: Stream, budget: Budget) -> Batch | None:
         """Look at all rows once, choose on a sample of them, and solve for all in passes; few rows are returned."""
         if self._request.needs_all is not None and stream.is_small:
             return stream.gather()
@@ -288,7 +305,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         overview = self._scan(stream)
         if stream.table.sample is None and overview.n_rows == overview.sample.X.shape[0]:
             return overview.sample
-        rows, source = self._open_stream(stream, overview, "streamed")
+        rows, source = self._open_stream(stream, overview, "streamed", budget)
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
         keep = self._checkpoint_of(stream)
@@ -356,12 +373,13 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             if classes is not None:
                 named = dict.fromkeys(np.unique(classes).tolist(), 0.0) | (overview.classes or {})
                 overview = replace(overview, classes=named)
-            rows, _ = self._open_stream(stream, overview, "summed")
+            rows, _ = self._open_stream(stream, overview, "summed", Budget(self.time_limit))
         else:
             X = self._rows(X, reset=True)
             target = self._with_class_weights(X, self._checked_target(X, y, sample_weight))
             targets = self._learn_target(target, classes)
-            rows, _ = self._encode(CheckedRows(X, target.y, target.weight), targets, "summed")
+            checked = CheckedRows(X, target.y, target.weight)
+            rows, _ = self._encode(checked, targets, "summed", Budget(self.time_limit))
         self._request.refuse_unsummed()
         choice = self._choose(rows)
         if choice is not None and not is_dense(choice.model.features):
@@ -440,9 +458,9 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     # From rows to a solution
 
-    def _encode(self, rows: CheckedRows, targets: Targets, way: str) -> tuple[Prepared, Any]:
+    def _encode(self, rows: CheckedRows, targets: Targets, way: str, budget: Budget) -> tuple[Prepared, Any]:
         """Learn the encoding of the columns; the rows from which all else is learned, and all rows."""
-        seed, budget = self._seed(), Budget(self.time_limit)
+        seed = self._seed()
         self.encoder_ = rows.encoder(self._request.is_named)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(rows.n_rows or many, rows.weight if rows.stream is None else None)
@@ -454,11 +472,13 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Look at all rows once."""
         return stream.scan(self._seed(), is_classifier(self), self.verbose)
 
-    def _open_stream(self, stream: Stream, overview: TableSummary, way: str) -> tuple[Prepared, StreamSource]:
+    def _open_stream(
+        self, stream: Stream, overview: TableSummary, way: str, budget: Budget
+    ) -> tuple[Prepared, StreamSource]:
         """A sample of the rows, from which all is learned, and all of them in passes."""
         rows = self._stream_with_class_weights(stream, overview)
         validate_data(self, rows.X, reset=True, skip_check_array=True)
-        return self._encode(rows, self._learn_target_of(overview), way)
+        return self._encode(rows, self._learn_target_of(overview), way, budget)
 
     def _choose(self, rows: Prepared) -> Choice | None:
         """The model learned from the data; None where the arguments or the number of rows leave nothing to learn."""
@@ -467,6 +487,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             return None
         columns, n_rows = self.encoder_.n_features_out_, rows.source.n_rows
         fewest, choice = self._request.fewest_rows(features), None
+        features = str(self._request.of_outputs(features, rows.n_rows, rows.source.n_outputs))
         if self._request.may_learn(features, n_rows, columns):
             with progress("Selecting the model", None, bool(self.verbose)):
                 problem = self._problem(rows, features, fewest)
@@ -491,16 +512,21 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         n_components = None if isinstance(self.n_components, str) else int(self.n_components)
         alphas = given_alphas(self.alpha)
         n_rows = rows.n_rows if rows.way == "streamed" else 0
-        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest, n_rows)
-        encoded, groups = rows.source.encoded(np.float32), self.encoder_.column_groups()
-        return prepare(encoded, groups, column_units(self.encoder_), space, is_classifier(self), rows.seed, rows.budget)
+        K, labels = rows.source.n_outputs, is_classifier(self)
+        space = SearchSpace(features, self.metric, self.kernel, n_components, alphas, fewest, n_rows, K)
+        encoded, units = rows.source.encoded(np.float32), column_units(self.encoder_)
+        if features == "fourier" and POLICY.mixed_outputs < K and isinstance(encoded.targets, Signs):
+            encoded, labels = encoded.aimed_at(encoded.targets.mixed(mixture(K, POLICY.mixtures))), False
+        groups, budget = self.encoder_.column_groups(), rows.budget.part(self._request.solved_share)
+        return prepare(encoded, groups, units, space, labels, rows.seed, budget)
 
     def _features(self, rows: Prepared) -> FeatureMap:
         """The map as it is given, or with a kernel that is, or with one lengthscale for all columns."""
         if not isinstance(self.features, str):
             return seeded(self.features, rows.seed)
         kernel = self.kernel if isinstance(self.kernel, Kernel) else self._choose_kernel(rows)
-        size = self._request.size(rows.n_rows, rows.source.weights if rows.n_rows == rows.source.n_rows else None)
+        weights = rows.source.weights if rows.n_rows == rows.source.n_rows else None
+        size = self._request.size(rows.n_rows, weights, self.encoder_.n_features_out_, rows.source.n_outputs)
         features = MAPS[self.features](kernel, size, random_state=rows.seed)
         if rows.way == "summed" and not features.is_dense:
             return hashed(features, hashed_columns(rows.n_rows))
@@ -509,7 +535,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     def _choose_kernel(self, rows: Prepared) -> Kernel:
         with progress("Selecting the kernel", None, bool(self.verbose)):
             alphas, binned = given_alphas(self.alpha), self.features == "binning"
-            units, quick = column_units(self.encoder_), rows.budget.limit is not None
+            units, quick = column_units(self.encoder_), None if rows.budget.limit is None else rows.budget
             return choose_kernel(rows.source, self.kernel, units, alphas, rows.seed, binned, quick)
 
     def _draw_and_plan(self, rows: Prepared, choice: Choice | None) -> tuple[Design, RidgeProblem]:
@@ -530,7 +556,8 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         self.solver_, self.solver_reason_ = chooser(self._request.solver_for(features), features, size)
         needs = Needs(self._request.needs_unseen, not is_classifier(self), self._request.wants("intervals"))
         merges = self.loss not in NUMBER_LOSSES
-        problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges)
+        budget = rows.budget.part(self._request.solved_share)
+        problem = RidgeProblem(alpha, self.tol, seed, held_out, None, needs, chosen, merges, budget)
         if choice is not None and choice.model.alpha is not None:
             dtype, self.solver_, self.solver_reason_ = np.dtype(np.float32), "cg", "taken over from the selection"
             problem = replace(problem, alpha=choice.model.alpha, stopping=choice.outcome, penalty_selected=False)

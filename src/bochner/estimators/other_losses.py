@@ -8,8 +8,8 @@ given, or where it is clearly better for the rows held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -24,6 +24,7 @@ from bochner.features import LinearFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median
 from bochner.features.stored import StoredRows
+from bochner.selection.budget import Budget
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut, average, mean_and_error, sets_held_out
@@ -103,6 +104,8 @@ class LossProblem:
         Relative error at which to stop; zero where rows held out tell the steps.
     relative : array of shape (K, 1) or float
         Factors on the ridge penalties, for each output.
+    budget : Budget
+        Of the time for it: steps and trials end with it.
     """
 
     ridge: IterativeRidge
@@ -110,6 +113,7 @@ class LossProblem:
     loss: Loss
     tol: float = 0.0
     relative: NDArray | float = 1.0
+    budget: Budget = field(default_factory=Budget)
 
     def at_ridge(
         self,
@@ -146,7 +150,7 @@ class LossProblem:
         alone = IterativeRidge(Design(source.take(rows), ridge.maps[-1], ridge.design.dtype), ridge.seed)
         points = []
         for blocks in (alone.blocks, *(Without(alone.blocks, ~mask[rows]) for mask in self.masks)):
-            of_columns, offset = linear_minimum(alone, blocks, self.loss, tol)
+            of_columns, offset = linear_minimum(alone, blocks, self.loss, tol, is_late=self.late(POLICY.begun_share))
             coef = np.zeros((len(of_columns), int(ridge.edges[-1])))
             coef[:, ridge.edges[-2] :] = of_columns / ridge.scales[-1]
             points.append((coef, ridge.centred(coef, alone.uncentred(of_columns, offset))))
@@ -169,8 +173,7 @@ class LossProblem:
         """
         ridge, start, alpha, predictions = self.ridge, starts[0], alphas[0], None
         if self.masks and n_steps is None and (validated or not self.tol):
-            trials = [self._try(one, alpha) for one in starts for alpha in alphas]
-            best = min(trials, key=lambda trial: trial.loss)
+            best = min(self._trials(starts, alphas), key=lambda trial: trial.loss)
             start, alpha, n_steps = best[:3]
             predictions = self.predictions(best.fitted)
         if self.tol or n_steps is None:
@@ -202,13 +205,27 @@ class LossProblem:
         X = self.ridge.design.source.take(rows).whole().X
         return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
 
+    def late(self, share: float) -> Callable[[], bool]:
+        """Whether a share of the time that is left now is over."""
+        budget = self.budget.part(share)
+        return lambda: budget.is_over
+
+    def _trials(self, starts: list[WarmStart], alphas: Sequence[float]) -> list[_Trial]:
+        """One of each start and ridge penalty, as far as there is time."""
+        pairs, trials = [(start, alpha) for start in starts for alpha in alphas], list[_Trial]()
+        whole = replace(self, budget=self.budget.part(POLICY.traced_share))
+        for k, (start, alpha) in enumerate(pairs):
+            if not trials or not whole.budget.is_over:
+                trials.append(replace(whole, budget=whole.budget.part(1 / (len(pairs) - k)))._try(start, alpha))
+        return trials
+
     def _try(self, start: WarmStart, alpha: float) -> _Trial:
         """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
         traces = []
-        for mask, point in zip(self.masks, start.points[1:], strict=True):
-            problem = self._problem(point, alpha, mask)
+        for k, (mask, point) in enumerate(zip(self.masks, start.points[1:], strict=True)):
+            problem, own = self._problem(point, alpha, mask), self.budget.part(1 / (len(self.masks) - k))
             traces.append(_Trace(problem, self, mask))
-            self._minimise(problem, POLICY.newton_steps, traces[-1])
+            replace(self, budget=own)._minimise(problem, POLICY.newton_steps, traces[-1])
         length = max(len(trace.losses) for trace in traces)
         curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
         mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
@@ -227,8 +244,9 @@ class LossProblem:
         inverse = partial(precondition, self.ridge)
         if not self.tol:
             look = trace or (lambda problem, n_steps: False)
-            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look)
-        found = minimise(problem, inverse, self.tol, POLICY.most_iterations, POLICY.most_iterations)
+            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, self.late(1.0))
+        most = POLICY.most_iterations
+        found = minimise(problem, inverse, self.tol, most, most, is_late=self.late(1.0))
         if trace is not None:
             trace(problem, found.n_steps)
         return found
@@ -292,12 +310,13 @@ def linear_minimum(
     tol: float,
     most_steps: int = POLICY.most_iterations,
     most: int = POLICY.most_iterations,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> Point:
     """The minimum for standardised columns, on some of the rows, by so many steps of so many iterations at the most."""
     K = ridge.design.source.n_outputs
     none, penalty = np.zeros((K, int(ridge.edges[-1]))), np.full((K, 1), POLICY.linear_penalty)
     problem = Reweighted(blocks, loss, penalty, none, np.zeros(K), ridge.dtype)
-    found = minimise(problem, partial(precondition, ridge), tol, most_steps, most)
+    found = minimise(problem, partial(precondition, ridge), tol, most_steps, most, is_late=is_late)
     return found.coef, found.offset
 
 
@@ -361,6 +380,7 @@ def fit_numbers(
     """
     stored, loss = stored_problem(design, fitted, task), number_loss(name, quantile, fitted)
     problem, mean = _of_numbers(stored, loss, y, stored.masks)
+    problem = replace(problem, budget=task.budget)
     begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
     if given is not None:
         return replace(problem, tol=task.tol, relative=1.0).fit([begun], tuple(given))
@@ -520,8 +540,8 @@ def _why_not(design: Design, task: RidgeProblem, squared: ClassFit) -> str | Non
     ridge = IterativeRidge(Design(some.source, _linear_part(some, task.seed), design.dtype), task.seed)
     if not isinstance(ridge.blocks, list):
         return "the columns do not fit in memory"
-    problem = LossProblem(ridge, masks, class_loss("logistic", some.source.n_outputs))
-    limits = POLICY.newton_steps, POLICY.traced_iterations
+    problem = LossProblem(ridge, masks, class_loss("logistic", some.source.n_outputs), budget=task.budget)
+    limits = POLICY.newton_steps, POLICY.traced_iterations, problem.late(POLICY.begun_share)
     point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), problem.loss, task.tol, *limits)
     alone = problem.predictions_at(WarmStart("columns", [point, point]))
     link = fit_temperature(*by_class(alone))
@@ -556,7 +576,8 @@ def _by_loss(
     linear = alphas is None and fitted.features.n_features_in_ <= POLICY.most_linear
     if linear:
         ridge = ridge.beside(_linear_part(design, task.seed), penalties[0] / POLICY.linear_penalty)
-    problem = LossProblem(ridge, masks, class_loss(name, K), 0.0 if alphas is None else task.tol)
+    tol = 0.0 if alphas is None else task.tol
+    problem = LossProblem(ridge, masks, class_loss(name, K), tol, budget=task.budget)
     starts, before = [problem.at_ridge(fitted, without, slope)], None
     if masks:
         begun = problem.predictions_at(starts[0])

@@ -18,6 +18,8 @@ from bochner.estimators.ridge.error_scale import Observations, observation_hashe
 from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.leaves import leaves
 from bochner.features.nystroem import LandmarkFeatures, PriorFunctions, has_exact_kernel
+from bochner.selection.budget import Budget
+from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.posterior_variance import (
     LinearPosterior,
@@ -202,7 +204,9 @@ class Errors(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
-def fit_posterior(design: Design, fitted: RidgeSolution, seed: int, scale: ScaleMap) -> Posterior:
+def fit_posterior(
+    design: Design, fitted: RidgeSolution, seed: int, scale: ScaleMap, budget: Budget | None = None
+) -> Posterior:
     """The posterior of a model that was fitted to the rows of a design.
 
     Parameters
@@ -215,13 +219,17 @@ def fit_posterior(design: Design, fitted: RidgeSolution, seed: int, scale: Scale
         Of landmarks and samples of rows.
     scale : callable (rows whose targets are roots of errors) -> FeatureMap
         Chooses the map of the size of errors.
+    budget : Budget, optional
+        Where little of it is left there are fewer landmarks and rows.
     """
     features, rng = fitted.features, np.random.default_rng(seed)
-    source, share = _summed(design.source, rng)
-    summed = _sum(design, source, share, _basis(features, source, rng), features, fitted.alpha)
+    sizes = N_LANDMARKS, SUMMED_ROWS, SCALE_ROWS
+    n_landmarks, n_rows, n_errors = (budget or Budget()).shrunk(sizes, POLICY.posterior_seconds, 3)
+    source, share = _summed(design.source, rng, n_rows)
+    summed = _sum(design, source, share, _basis(features, source, rng, n_landmarks), features, fitted.alpha)
     found = fitted.held_out_predictions
-    own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng)
-    many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, source.n_rows / 2)
+    own = None if found is None or found.rows is None else _own_errors(summed, found, found.rows, rng, n_errors)
+    many = own is not None and len(own.errors) >= min(FEWEST_ERRORS, n_errors, source.n_rows / 2)
     learned = own if own is not None and many else _leave_one_out(summed, source)
     return Posterior(summed.basis, summed.linear, fitted.alpha, *_noise(learned, own or learned, rng, scale))
 
@@ -269,10 +277,10 @@ def _sum(
     return Summed(basis, Z, weight * share, moments, posterior_of(moments, alpha), alpha, True)
 
 
-def _summed(source: ArraySource, rng: np.random.Generator) -> tuple[ArraySource, float]:
+def _summed(source: ArraySource, rng: np.random.Generator, most: int = SUMMED_ROWS) -> tuple[ArraySource, float]:
     """Observations, dense and in double precision; of many a share, with weights that keep their sum."""
     observations = Observations.of(source)
-    rows, factors = draw_rows(observations.weight, SUMMED_ROWS, rng)
+    rows, factors = draw_rows(observations.weight, most, rng)
     X, y, weight = observations.source(source, rows).whole()
     weight = weight if factors is None else weight * factors
     weight = weight * (source.total_weight / weight.sum())
@@ -283,13 +291,15 @@ def _wide(X: Rows) -> NDArray[np.float64]:
     return (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
 
 
-def _basis(features: FeatureMap, source: ArraySource, rng: np.random.Generator) -> DenseFeatures:
+def _basis(
+    features: FeatureMap, source: ArraySource, rng: np.random.Generator, n_landmarks: int = N_LANDMARKS
+) -> DenseFeatures:
     """Features of landmarks; those of the map itself where no kernel stands behind them, and they are not too many."""
     own = features.dense
     if own is not None and own.n_features_out <= OWN_FEATURES and not any(map(has_exact_kernel, leaves(features))):
         return own
     X, _, weight = source.distinct().whole()
-    rows, _ = draw_rows(weight, N_LANDMARKS, rng)
+    rows, _ = draw_rows(weight, n_landmarks, rng)
     return LandmarkFeatures(features, X[rows])
 
 
@@ -311,9 +321,11 @@ def _leave_one_out(summed: Summed, source: ArraySource) -> Errors:
     return Errors(errors, X, forms, weight, observation_hashes(row_hashes(X), y))
 
 
-def _own_errors(summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rng: np.random.Generator) -> Errors:
+def _own_errors(
+    summed: Summed, found: HeldOutPredictions, left_out: LeftOut, rng: np.random.Generator, most: int
+) -> Errors:
     """Errors of the model itself for rows that it has not seen; h as it was without these, where all are summed."""
-    kept, _ = draw_rows(found.weight, SCALE_ROWS, rng)
+    kept, _ = draw_rows(found.weight, most, rng)
     X, own, linear = _wide(left_out.X[kept]), left_out.weight[kept], summed.linear
     Z = summed.basis.rows(X)
     if not summed.whole:

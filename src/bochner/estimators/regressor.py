@@ -438,7 +438,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         budget = Budget() if rows is None else rows.budget
         self.spread_ = self._fit_error_scale(solution.calibration, budget)
         if rows is not None and design is not None and self._request.wants("std"):
-            self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget))
+            self.posterior_ = fit_posterior(design, solution, rows.seed, self._scale_map(budget), budget)
         self.coef_ = solution.coef if found is None else self._store_loss(solution, found)
 
     def _store_loss(self, solution: RidgeSolution, found: LossFit) -> NDArray:

@@ -36,9 +36,35 @@ class Signs:
 
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, K)."""
-        K = len(self.classes)
-        place = np.minimum(np.searchsorted(self.classes, y), K - 1)
+        K, place = len(self.classes), self._places(y)
+        if K == 2:
+            return np.where(place[:, np.newaxis] == 1, 1.0, -1.0)
+        signs = np.full((len(place), K), -1.0)
+        signs[np.arange(len(place)), place] = 1.0
+        return signs
+
+    def numbers(self, y: NDArray) -> NDArray[np.float64]:
+        """Numbers of the classes of some rows, shape (b, 1)."""
+        return self._places(y).astype(np.float64)[:, np.newaxis]
+
+    def mixed(self, mix: NDArray) -> MixedSigns:
+        """Combinations of the columns, (K, M), in their place."""
+        return MixedSigns(self.classes, 2 * mix - mix.sum(axis=0))
+
+    def _places(self, y: NDArray) -> NDArray[np.intp]:
+        """Position of the class of each row, shape (b,)."""
+        place = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         if (other := self.classes[place] != y).any():
             raise ValueError(f"some labels are not in the first rows, such as {y[other][0]!r}: name all classes.")
-        members = place[:, np.newaxis] == np.arange(K)
-        return np.where(members[:, 1:] if K == 2 else members, 1.0, -1.0)
+        return place
+
+
+@dataclass(frozen=True)
+class MixedSigns(Signs):
+    """Combinations of the signs of many classes, (K, M) for each class, of which no array with K columns is made."""
+
+    values: NDArray
+
+    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+        """Targets of some rows, shape (b, M)."""
+        return self.values[self._places(y)]

@@ -500,7 +500,8 @@ def draw(features: FeatureMap, encoder: TableEncoder, source: ArraySource, seed:
     """Draw a map for the encoded columns, and show it some rows; these."""
     _check_lengthscales(features, encoder)
     features.draw(encoder.n_features_out_)
-    X, _, weight = source.sample(features.sample_rows, np.random.default_rng(seed)).whole()
+    sample = source.sample(features.sample_rows, np.random.default_rng(seed))
+    X, _, weight = ArraySource(sample.X, np.empty((sample.n_rows, 0)), sample.weights, sample.encode).whole()
     features.fit_sample(X, weight)
     return X
 

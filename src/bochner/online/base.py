@@ -41,6 +41,7 @@ from bochner.inputs.training import (
 )
 from bochner.kernels import Kernel
 from bochner.notices import warn
+from bochner.selection.budget import Budget
 from bochner.selection.lengthscale import choose_kernel
 from bochner.solvers.factors import PrimalFactor
 from bochner.sources.rows import PartChecksum, joined, part_rows, rebatch
@@ -301,7 +302,7 @@ class OnlineKernelMachine(IgnoresColumns, BaseKernelEstimator):
             units, alphas = column_units(encoder), np.array([float(self.alpha)])
             if self._forgetting < 1:  # rows of other times would blur the function
                 source = source.take(slice(0, max(FIRST_ROWS, round(1 / (1 - self._forgetting)))))
-            kernel = choose_kernel(source, kernel, units, alphas, seed, quick=True)
+            kernel = choose_kernel(source, kernel, units, alphas, seed, budget=Budget())
         return FourierFeatures(kernel, self.n_components, random_state=seed)
 
     def _mapped(self, X: Any) -> NDArray[np.float64]:

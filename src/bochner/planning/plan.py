@@ -549,7 +549,7 @@ class Planner:
         request, table = self.request, self.table
         if not isinstance(request.features, str):
             return _given(request.features, table.n_columns), False, ""
-        wanted = request.learnable()
+        wanted = request.of_outputs(request.learnable(), table.n_rows, table.n_outputs)
         learned = wanted is not None and request.may_learn(wanted, self.sample, table.n_columns)
         wanted = wanted if learned else request.features
         many = self.sample > POLICY.rows_for_bins_alone

@@ -15,7 +15,7 @@ from bochner.features.binning import require_hashed
 from bochner.features.leaves import is_dense
 from bochner.features.transformer import as_map
 from bochner.kernels import Kernel
-from bochner.selection.budget import choose_n_components, choose_n_grids
+from bochner.selection.budget import Budget, choose_n_components, choose_n_grids
 from bochner.selection.policy import POLICY
 
 SINGLE_TOL, SINGLE_TOL_A_ROW = 5e-3, 1e-8  # ten times the error that bins were left with: 2e-4 of 300,000 rows
@@ -68,6 +68,13 @@ class FitRequest:
         """Whether the fit needs predictions for rows that it has not seen."""
         return self.classes or bool(self.uncertainty) or self.loss != "squared"
 
+    @property
+    def solved_share(self) -> float:
+        """Share of a time limit for the choice of the model and its solution by the squared loss."""
+        if self.loss not in ("auto", "squared"):
+            return POLICY.another_share
+        return POLICY.deviations_share if self.wants("std") else POLICY.intervals_share if self.uncertainty else 1.0
+
     def wants(self, kind: str) -> bool:
         """Whether the fit is to keep what deviations ("std") or "intervals" need."""
         return self.uncertainty in (True, kind)
@@ -106,6 +113,15 @@ class FitRequest:
             return self.features if self.kernel in ("auto", "laplacian") and not direct else None
         return "fourier" if direct or summed or self.kernel != "auto" or self.features == "fourier" else "auto"
 
+    def of_outputs(self, wanted: str | None, n_rows: int, n_outputs: int) -> str | None:
+        """The maps that may be learned for so many targets: bins would have too many coefficients for many of them."""
+        limit, least = np.inf if self.time_limit is None else self.time_limit, POLICY.final_grids[0]
+        if self.time_limit is not None:
+            least = POLICY.timed_grids[0]
+        most = min(POLICY.most_coefficients, POLICY.timed_coefficients * limit)
+        many = n_outputs > 1 and min(n_rows, POLICY.binned_rows) * least * n_outputs > most
+        return "fourier" if wanted == "auto" and many else wanted
+
     def must_learn(self, features: str) -> bool:
         """Whether the parameters leave no other choice than a learned map."""
         return self.metric != "auto" or features == "hybrid"
@@ -116,15 +132,17 @@ class FitRequest:
 
     def may_learn(self, features: str, n_rows: int, n_columns: int) -> bool:
         """Whether a map is learned by so many rows of so many columns, if they differ."""
-        return n_columns <= POLICY.most_learned_columns and n_rows >= self.fewest_rows(features)
+        seconds = np.inf if self.time_limit is None or self.must_learn(features) else self.time_limit
+        timely = n_columns * POLICY.column_seconds <= POLICY.learning_share * seconds
+        return timely and n_columns <= POLICY.most_learned_columns and n_rows >= self.fewest_rows(features)
 
-    def size(self, n_rows: int, weight: NDArray | None = None) -> int:
+    def size(self, n_rows: int, weight: NDArray | None = None, n_columns: int = 16, n_outputs: int = 1) -> int:
         """Number of features, or of grids, where no map is learned."""
         if not isinstance(self.n_components, str):
             return int(self.n_components)
         if self.time_limit is not None and self.features != "binning":
-            affordable = int(np.sqrt(COSTS.gram_work(POLICY.direct_share * self.time_limit) / n_rows))
-            return min(choose_n_components(n_rows, weight), max(affordable, POLICY.n_components[0]))
+            timely = Budget(self.time_limit).n_components(POLICY.direct_share, n_rows, n_columns, n_outputs)
+            return int(min(choose_n_components(n_rows, weight), timely))
         return int(choose_n_grids(n_rows) if self.features == "binning" else choose_n_components(n_rows, weight))
 
     def dtype(self, n_rows: int, weight: NDArray | None = None) -> np.dtype:

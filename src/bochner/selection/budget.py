@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,10 +20,24 @@ class Budget:
     Parameters
     ----------
     limit : float or None, default=None
+        Seconds from the start on.
+    start : float, optional
+        Of the clock; by default now.
     """
 
-    def __init__(self, limit: float | None = None) -> None:
-        self.limit, self.start = limit, CLOCK.seconds()
+    def __init__(self, limit: float | None = None, start: float | None = None) -> None:
+        self.limit, self.start = limit, CLOCK.seconds() if start is None else start
+
+    def part(self, share: float) -> Budget:
+        """The budget of a step that may take a share of the time left."""
+        if self.limit is None or share >= 1:
+            return self
+        return Budget(self.elapsed + share * self.left, self.start)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return self.left <= 0
 
     @property
     def elapsed(self) -> float:
@@ -42,6 +58,28 @@ class Budget:
     def n_rows(self) -> float:
         """Most rows for learning and for trials; infinite without a limit."""
         return np.inf if self.limit is None else max(POLICY.timed_rows * self.limit, POLICY.rows_for_full_learning)
+
+    def n_components(self, share: float, n_rows: int, n_columns: int, n_outputs: int) -> float:
+        """Features whose direct solution takes a share of the time left, 128 at least; infinite without a limit."""
+        if self.limit is None:
+            return np.inf
+        least, size = POLICY.n_components[0], float(POLICY.most_features)
+        seconds = share * max(self.left, POLICY.last_share * self.limit)
+        while size > least and COSTS.direct(n_rows, n_columns, size, n_outputs) > seconds:
+            size /= 1.1
+        return max(2 * int(size / 2), least)
+
+    def n_fitted(self, n_columns: float) -> float:
+        """Most rows of a fit: 2,000 at least, infinite without a limit."""
+        if self.limit is None:
+            return np.inf
+        each = POLICY.row_seconds + POLICY.cell_seconds * n_columns
+        return max(POLICY.read_share * self.left / each, POLICY.rows_for_full_learning)
+
+    def shrunk(self, sizes: Sequence[int], seconds: float, power: float = 1.0) -> list[int]:
+        """Sizes of work whose seconds grow with their power, smaller where less time is left than it takes."""
+        factor = min(self.left / seconds, 1.0) ** (1 / power)
+        return [max(int(factor * size), POLICY.least_size) for size in sizes]
 
     def has(self, share: float) -> bool:
         """Whether more than a share of the limit is left."""

@@ -229,15 +229,17 @@ def fit_bins(
 def isotropic(problem: Problem) -> Stationary:
     """The kernel with one lengthscale for all columns, or for all in their common unit."""
     space, fitted = problem.space, problem.validator.fitted
-    return choose_kernel(fitted, space.kernel, problem.column_units, space.alphas, problem.seed, quick=True)
+    way = space.kernel, problem.column_units, space.alphas, problem.seed
+    return choose_kernel(fitted, *way, budget=problem.budget)
 
 
 def n_features(problem: Problem) -> int:
     """Number of Fourier features: as given, or one a row (128 to 2,048), within the memory limit."""
     if problem.space.n_components is not None:
         return problem.space.n_components
-    usual = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2)
-    return within_limit(usual, problem.validator.targets.shape[1])
+    usual, outputs = choose_n_components(min(problem.n_rows, POLICY.screened_rows[1]) // 2), problem.n_outputs
+    timely = problem.budget.n_components(POLICY.direct_share, problem.n_rows, problem.n_columns, outputs)
+    return within_limit(int(min(usual, timely)), outputs)
 
 
 def fit_fourier(
@@ -437,7 +439,7 @@ def candidates(race: Race, known: LearnedMetrics) -> Iterator[list[CandidateKind
 def features_that_pay(race: Race, entry: CandidateResult) -> int:
     """Number of Fourier features of the final model: two or four times as many if doubling them paid.
 
-    A time limit makes them fewer, but not fewer than 512.
+    A time limit makes them fewer.
     """
     problem, validator, D = race.problem, race.screened, n_features(race.problem)
     if problem.space.n_components is not None or problem.n_rows < POLICY.rows_a_feature * D:
@@ -447,9 +449,9 @@ def features_that_pay(race: Race, entry: CandidateResult) -> int:
     before, after = validator.average(trial.losses), race.loss(entry)
     unnoticed = POLICY.unnoticed * validator.standard_error(entry.losses)
     if (before - after) / 2 < unnoticed:  # errors fall as one over the size
-        return entry.size
+        return max(entry.size, D // 2)
     factor = 2 ** sum(after <= pays * before for pays in POLICY.pays)
-    timed = problem.budget.limit is not None
-    work = COSTS.gram_work(POLICY.grown_share * problem.budget.left if timed else POLICY.grown_seconds)
-    most = max(int(np.sqrt(work / problem.n_rows)), POLICY.fewest_affordable if timed else D)
-    return within_limit(min(D * factor, POLICY.most_features, most), validator.targets.shape[1])
+    most = max(int(np.sqrt(COSTS.gram_work(POLICY.grown_seconds) / problem.n_rows)), D)
+    size = problem.n_rows, problem.n_columns, problem.n_outputs
+    timed = problem.budget.n_components(POLICY.grown_share, *size)
+    return within_limit(int(min(D * factor, POLICY.most_features, most, timed)), problem.n_outputs)

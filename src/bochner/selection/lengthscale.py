@@ -56,7 +56,14 @@ class KernelScores:
     """
 
     def __init__(
-        self, source: ArraySource, n_rows: int, n_components: int, alphas: NDArray | None, seed: int, binned: bool
+        self,
+        source: ArraySource,
+        n_rows: int,
+        n_components: int,
+        alphas: NDArray | None,
+        seed: int,
+        binned: bool,
+        budget: Budget,
     ) -> None:
         sample = source.sample(n_rows, np.random.default_rng(seed))
         self.alphas = alphas if alphas is None else alphas * sample.n_rows / max(source.n_counted, 1)
@@ -64,12 +71,19 @@ class KernelScores:
         X, _, weight = sample.whole()
         self.source = sample.encoded(np.float64)
         self.n_components, self.seed, self.spread = n_components, seed, deviations(X, weight)
-        self.scores: Tried[Stationary, float] = Tried(self._held_out if binned else self._left_out)
+        self.budget, self.binned = budget, binned
+        self.scores: Tried[Stationary, float] = Tried(self._score)
 
     def best(self, kernels: Sequence[Stationary]) -> int:
         """Index of the kernel with the least score, the first of several."""
         self.scores.compute(kernels)
         return min(range(len(kernels)), key=lambda i: self.scores[kernels[i]])
+
+    def _score(self, kernel: Stationary) -> float:
+        """Error of a kernel; infinite where there is no time for more of them."""
+        if self.scores and self.budget.is_over:
+            return np.inf
+        return self._held_out(kernel) if self.binned else self._left_out(kernel)
 
     def _left_out(self, kernel: Stationary) -> float:
         """Leave-one-out error of Fourier features at the best alpha."""
@@ -108,7 +122,7 @@ def choose_kernel(
     alphas: NDArray | None,
     seed: int,
     binned: bool = False,
-    quick: bool = False,
+    budget: Budget | None = None,
 ) -> Stationary:
     """Choose the lengthscale of a named kernel, or the kernel too.
 
@@ -125,15 +139,16 @@ def choose_kernel(
     seed : int
     binned : bool, default=False
         Whether the kernel is for random binning features, by which it is then chosen; "auto" is Laplacian.
-    quick : bool, default=False
-        Whether a look at fewer rows with fewer features is enough.
+    budget : Budget, optional
+        Where a look at fewer rows with fewer features is enough; a share of the time left may be taken.
     """
     names = (name,) if name != "auto" else AUTO[1:] if binned else AUTO
     for candidate in names if binned else ():
         NAMED[candidate]().pitch_measure()  # refused where there is none
-    n_components = choose_n_components(source.n_rows, source.weights)
+    n_components, quick = choose_n_components(source.n_rows, source.weights), budget is not None
+    budget = (budget or Budget()).part(POLICY.kernel_share)
     n_rows, most = POLICY.quick_round if quick else POLICY.rounds[0]
-    trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned)
+    trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned, budget)
     one = np.ones(len(trials.spread))
     if trials.source.n_rows < POLICY.fewest_distinct or not trials.spread.any():
         return trials.kernel(names[0], one, 0) if trials.spread.any() else NAMED[names[0]]()
@@ -143,7 +158,7 @@ def choose_kernel(
     best = names[trials.best([trials.kernel(candidate, lengths, powers[candidate]) for candidate in names])]
     if not quick and source.n_rows >= POLICY.rounds[1][0]:
         n_rows, most = POLICY.rounds[1]
-        trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned)
+        trials = KernelScores(source, n_rows, min(n_components, most), alphas, seed, binned, budget)
         powers[best] = trials.search(best, lengths, [powers[best]])
     return trials.kernel(best, lengths, powers[best])
 

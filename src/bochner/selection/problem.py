@@ -31,6 +31,8 @@ class SearchSpace:
         Distinct rows without which nothing is learned.
     n_rows : int
         Rows that the model is fitted to at last, where those at hand are a sample of them.
+    n_outputs : int
+        Targets that it is fitted to at last, where those at hand are combinations of them.
     """
 
     features: str = "auto"
@@ -40,6 +42,7 @@ class SearchSpace:
     alphas: NDArray | None = None
     fewest_rows: int = POLICY.fewest_rows
     n_rows: int = 0
+    n_outputs: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,11 @@ class Problem:
     def n_columns(self) -> int:
         """Encoded columns."""
         return self.validator.X.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """Targets."""
+        return self.space.n_outputs or self.validator.targets.shape[1]
 
     @property
     def sparse(self) -> bool:
@@ -154,5 +162,6 @@ def prepare(
     rows = split(source, space.fewest_rows, seed, budget.n_rows)
     if rows is None:
         return None
-    validator = Validator(rows.fit.whole(), rows.out.whole(), classes, seed)
+    trials = budget.part(POLICY.chosen_share)
+    validator = Validator(rows.fit.whole(), rows.out.whole(), classes, seed, trials)
     return Problem(rows, validator, column_groups, column_units, space, budget, seed) if validator.y.any() else None

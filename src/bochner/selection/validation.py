@@ -77,6 +77,11 @@ def has_plateaued_for_long(least: NDArray) -> bool:
     return enough and bool((last[1:] >= last[:-1] * (1 - POLICY.worthwhile)).all())
 
 
+def in_time(budget: Budget, has_plateaued: Plateau) -> Plateau:
+    """The same, or whether no time is left."""
+    return lambda least: has_plateaued(least) or budget.is_over
+
+
 class Trace:
     """Mean losses of candidates after each iteration, and the predictions of the best candidate when it was best.
 
@@ -214,6 +219,8 @@ class Validator:
     classes : bool
         Whether the targets are -1 and 1, which a logistic loss suits.
     seed : int
+    budget : Budget, optional
+        Of all trials: iterations end with it.
 
     Attributes
     ----------
@@ -221,9 +228,9 @@ class Validator:
         Standardised targets, or four combinations of more than 16.
     """
 
-    def __init__(self, fit: Any, out: Any, classes: bool, seed: int) -> None:
+    def __init__(self, fit: Any, out: Any, classes: bool, seed: int, budget: Budget | None = None) -> None:
         (self.X, y, self.weight), (self.X_out, targets, self.weight_out) = fit, out
-        self.seed, self.classes, self.targets = seed, classes, targets
+        self.seed, self.classes, self.targets, self.budget = seed, classes, targets, budget or Budget()
         self.mean, deviation = standardise(y, self.weight)
         self.deviation = np.ones(len(deviation)) if classes else deviation
         self.y, self.y_out = (y - self.mean) / self.deviation, (targets - self.mean) / self.deviation
@@ -278,7 +285,7 @@ class Validator:
         ridge = IterativeRidge(Design(ArraySource(X, self.y, self.weight), features, np.float32), self.seed)
         rows = StoredRows(ridge.store(X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
-        trace.run(ridge, penalties, 0.0, has_plateaued_for_long)
+        trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued_for_long))
         penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
         return ValidationResult(trace.losses, penalty, n_iter, trace.predicted.T, clock.elapsed)
 
@@ -387,6 +394,8 @@ class HeldOut:
     seed : int
     rows : bool array of shape (n,), optional
         These ones instead.
+    budget : Budget, optional
+        Of what is asked of them, which ends with it.
 
     Attributes
     ----------
@@ -394,8 +403,11 @@ class HeldOut:
         The rows that are held out at a time; empty where all rows are equal.
     """
 
-    def __init__(self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None) -> None:
-        self.ridge, self._has_plateaued = ridge, never if ridge.is_dense else has_plateaued
+    def __init__(
+        self, ridge: IterativeRidge, seed: int, rows: NDArray | None = None, budget: Budget | None = None
+    ) -> None:
+        self.ridge, self.budget = ridge, budget or Budget()
+        self._has_plateaued = never if ridge.is_dense else has_plateaued
         self.folds = sets_held_out(ridge.design, seed, rows)
         self._rows = [self._stored(mask) for mask in self.folds]
 
@@ -435,9 +447,10 @@ class HeldOut:
         K, most = self.ridge.design.source.n_outputs, POLICY.traced_outputs
         mix = mixture(K, most) * np.sqrt(K / most) if most < K else None
         weights, curves = [rows.weight.sum() for rows in self._rows], []
+        stops = in_time(self.budget.part(POLICY.scored_share), self._has_plateaued)
         for k in range(len(self.folds)):
             trace = self._trace(k, len(penalties), POLICY.traced_iterations, mix)
-            curves.append(trace.run(self.ridge, penalties, 1e-3, self._has_plateaued).curves)
+            curves.append(trace.run(self.ridge, penalties, 1e-3, stops).curves)
         return np.average(curves, axis=0, weights=weights).min(axis=0)
 
     def trace(self, penalty: NDArray, tol: float, losses: Losses | None = None, steps: int | None = None) -> HeldOutRun:
@@ -454,9 +467,10 @@ class HeldOut:
         steps : int, optional
             Iterations to do, instead of those until the losses stall.
         """
+        stops = in_time(self.budget.part(POLICY.traced_share), never if steps else self._has_plateaued)
         traces = [self._trace(k, 1, steps or self._most_traced, losses=losses) for k in range(len(self.folds))]
         for trace in traces:
-            trace.run(self.ridge, penalty[np.newaxis], tol, never if steps else self._has_plateaued)
+            trace.run(self.ridge, penalty[np.newaxis], tol, stops)
         n_iter = max(1, round(float(np.median([trace.n_iter for trace in traces]))))
         predictions = self._predictions([trace.predicted for trace in traces])
         return HeldOutRun(n_iter, predictions, [trace.coef for trace in traces], n_done=traces[0].n_done)
@@ -472,10 +486,13 @@ class HeldOut:
         settled : bool, default=False
             Stop before where the predictions have settled.
         """
-        coefs, predicted, errors = [], [], []
+        coefs, predicted, errors, budget = [], [], [], self.budget.part(POLICY.traced_share)
         for k in range(len(self.folds)):
             trace = self._trace(k, 1, 1)
-            visit = trace.has_settled if settled else lambda coef, n_iter: False
+
+            def visit(coef: NDArray, n_iter: int, trace: Trace = trace) -> bool:
+                return budget.is_over or (settled and trace.has_settled(coef, n_iter))
+
             columns = np.tile(penalty, (len(trace.rhs), 1))
             found = self.ridge.solve(trace.equations, columns, tol, POLICY.most_iterations, visit=visit)
             coefs.append(found.coef)

@@ -344,12 +344,18 @@ class KeptState:
 
 
 def resumed_iterations(
-    system: System, rhs: NDArray, tol: float, max_iter: int, start: NDArray | None, keeper: Keeper | None
+    system: System,
+    rhs: NDArray,
+    tol: float,
+    max_iter: int,
+    start: NDArray | None,
+    keeper: Keeper | None,
+    visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
 ) -> Solution:
     """Conjugate gradients that go on from the state that a keeper holds, which takes note of each iteration."""
     if keeper is None:
-        return conjugate_gradients(system, rhs, tol, max_iter, start=start)
+        return conjugate_gradients(system, rhs, tol, max_iter, visit, start)
     kept = KeptState(keeper)
     with kept.keeping():
         begin = start if kept.start is None else kept.start
-        return conjugate_gradients(system, rhs, tol, max_iter, start=begin, keep=kept.keep)
+        return conjugate_gradients(system, rhs, tol, max_iter, visit, begin, kept.keep)

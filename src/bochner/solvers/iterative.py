@@ -184,31 +184,31 @@ class IterativeRidge:
         penalty: NDArray,
         tol: float,
         max_iter: int,
-        refined: bool = False,
         start: NDArray | None = None,
         equations: NormalEquations | None = None,
         keeper: Keeper | None = None,
+        visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
     ) -> RidgeFit:
-        """Solve for all outputs on all rows.
+        """Solve for all outputs on all rows; to a small tolerance the rounding of the features is corrected for.
 
         Parameters
         ----------
         penalty : array of shape (M,)
             Ridge penalties of the maps.
-        refined : bool, default=False
-            Correct for the rounding of the features, where they are rounded.
         start : array of shape (K, D), optional
             First coefficients, zero by default.
         equations : NormalEquations, optional
             Those of all rows, where they are known already.
         keeper : Keeper, optional
             Keeps the state of the iterations.
+        visit
+            See `conjugate_gradients`.
         """
         equations = self.equations() if equations is None else equations
         system = self.system(equations, np.tile(penalty, (equations.shape[0], 1)))
-        refined = refined and self.packed
+        refined = 0 < tol < ROUNDING_ERROR and self.packed
         first_tol = max(tol, ROUNDING_ERROR) if refined else tol
-        solution = resumed_iterations(system, equations.rhs, first_tol, max_iter, start, keeper)
+        solution = resumed_iterations(system, equations.rhs, first_tol, max_iter, start, keeper, visit)
         if refined:
             equations, solution = self._refine(system, solution, tol, max_iter)
         return RidgeFit(solution, self.intercept(equations, solution.coef))

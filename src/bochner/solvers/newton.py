@@ -229,6 +229,7 @@ def minimise(
     max_steps: int,
     max_iter: int,
     visit: Callable[[Reweighted, int], bool] = lambda problem, n_steps: False,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> NewtonSolution:
     """Minimise a penalised loss.
 
@@ -247,6 +248,8 @@ def minimise(
         Iterations of conjugate gradients for each of them.
     visit : callable (problem, n_steps) -> bool, optional
         Called after every step; a true value ends them.
+    is_late : callable () -> bool, optional
+        Asked after every iteration and step; a true value ends them.
     """
     K, coupled = len(problem.coef), problem.loss.coupled
     shape = (1, -1) if coupled else problem.coef.shape
@@ -257,12 +260,13 @@ def minimise(
         inverse = precondition(problem)
         penalty = np.broadcast_to(problem.penalty, problem.coef.shape).reshape(shape) if coupled else problem.penalty
         system = System(problem.operator, penalty, _flat(inverse, K) if coupled else inverse)
-        found = conjugate_gradients(system, problem.rhs.reshape(shape), forcing, max_iter)
+        rhs = problem.rhs.reshape(shape)
+        found = conjugate_gradients(system, rhs, forcing, max_iter, lambda coef, n_iter: is_late())
         squared, gained = problem.move(found.coef.reshape(problem.coef.shape))
         n_steps, n_iter = n_steps + 1, n_iter + found.n_iter
         error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
         forcing = float(np.clip(error, STRICT, FORCING))
-        if visit(problem, n_steps) or not gained:
+        if visit(problem, n_steps) or is_late() or not gained:
             break
     return NewtonSolution(problem.coef, problem.offset, n_steps, n_iter, error, error <= tol)
 

@@ -36,7 +36,7 @@ from bochner.selection.validation import (
     choose_penalty,
     compared,
 )
-from bochner.solvers.iterative import ROUNDING_ERROR, IterativeRidge
+from bochner.solvers.iterative import IterativeRidge
 
 USUAL_TOL = 1e-2  # for which there are 500 iterations; a smaller one has more, in proportion to its logarithm
 SCALE_FOLDS = 2  # of the rows that the scale of errors is learned from; more change nothing
@@ -73,23 +73,25 @@ class Stop(NamedTuple):
 
 def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
     """Solve by conjugate gradients; what the problem leaves open is chosen on validation rows."""
-    features, source, needs = design.features, design.source, problem.needs
+    features, source, needs, visit = design.features, design.source, problem.needs, problem.ends
+    if needs.error_scale:
+        problem = replace(problem, budget=problem.budget.part(POLICY.spread_share))
     searched = not isinstance(problem.stopping, ValidationOutcome) and (problem.is_open or features.learns_weights)
     smaller = compared(design, problem.seed) if searched else None
     design, mask, number = merged(design, problem)
     ridge = IterativeRidge(design, problem.seed)
     held_out = None
     if searched or needs.out_of_sample or _goes_on(problem):
-        held_out = HeldOut(ridge, problem.seed, mask)
-    compared_on = held_out if smaller is None else HeldOut(IterativeRidge(smaller, problem.seed), problem.seed)
+        held_out = HeldOut(ridge, problem.seed, mask, problem.budget)
+    compared_on = held_out
+    if smaller is not None:
+        compared_on = HeldOut(IterativeRidge(smaller, problem.seed), problem.seed, budget=problem.budget)
     penalty = _penalty(ridge, compared_on, problem, searched)
     if _by_leverage(ridge, penalty, problem):
         ridge.draw_by_leverage(float(penalty.of_maps[0]))
     stop = stop_of(problem, held_out, penalty.of_maps)
-    solution, intercept = ridge.fit(
-        penalty.of_maps, stop.tol, stop.n_iter, 0 < stop.tol < ROUNDING_ERROR, start=stop.start
-    )
-    if stop.tol:
+    solution, intercept = ridge.fit(penalty.of_maps, stop.tol, stop.n_iter, start=stop.start, visit=problem.ends)
+    if stop.tol and not problem.budget.is_over:
         solution.warn(stop.tol)
     least, run = float(penalty.of_maps.min()), stop.run
     n_iter = (run.n_done if run is not None and stop.start is not None else 0) or solution.n_iter
@@ -104,7 +106,7 @@ def solve_iteratively(design: Design, problem: RidgeProblem) -> RidgeSolution:
         if needs.error_scale:
             if run is None and held_out.folds:
                 run = held_out.trace(penalty.of_maps, 0.0, steps=n_iter)
-            calibration = calibrate_iteratively(ridge, features, penalty.of_maps, rows, own, held_out.folds, run)
+            calibration = calibrate_iteratively(held_out, features, penalty.of_maps, rows, own, run, visit)
     coef = _of_map(solution.coef.T, ridge, features)
     stored = _stored_problem(ridge, features, held_out, stop.run)
     path = least, penalty.alphas, penalty.scores, predictions
@@ -231,13 +233,13 @@ def _of_map(coef: NDArray, ridge: IterativeRidge, features: FeatureMap) -> NDArr
 
 
 def calibrate_iteratively(
-    ridge: IterativeRidge,
+    held_out: HeldOut,
     features: FeatureMap,
     penalty: NDArray,
     rows: CalibrationRows,
     number: NDArray[np.intp],
-    folds: list[NDArray[np.bool_]],
     run: HeldOutRun | None,
+    visit: Callable[[NDArray, int], bool],
 ) -> CalibrationRows:
     """Out-of-sample predictions of calibration rows, and of rows from which the error scale is learned.
 
@@ -245,16 +247,19 @@ def calibrate_iteratively(
 
     Parameters
     ----------
+    held_out : HeldOut
+        Rows of the design that were held out in turn: all, where they are few, or a fold that nothing was learned from.
     features : FeatureMap
         Of which the coefficients of that machine are.
     penalty : array of shape (M,)
     number : int array of shape (m,)
         The row of the design that each observation is part of.
-    folds : list of bool arrays of shape (n,)
-        Rows of the design that were held out in turn: all, where they are few, or a fold that nothing was learned from.
     run : HeldOutRun or None
         The machines without them; None where there are no folds.
+    visit
+        See `conjugate_gradients`.
     """
+    ridge, folds = held_out.ridge, held_out.folds
     source = ridge.design.source
     counted = source.weights > 0
     predicted = np.full((source.n_rows, source.n_outputs), np.nan)
@@ -268,12 +273,19 @@ def calibrate_iteratively(
     equations = ridge.equations(others)
     predicted[calibrating] = ridge.predict(equations, run.coef)[calibrating]
     if not rows.few:
-        _predict_folds(ridge, penalty, others, predicted, rows.seed)
+        _predict_folds(ridge, penalty, others, predicted, rows.seed, visit)
     centre = LinearPredictor(_of_map(run.coef.T, ridge, features), ridge.intercept(equations, run.coef))
     return rows.with_predictions(predicted[number], centre)
 
 
-def _predict_folds(ridge: IterativeRidge, penalty: NDArray, others: NDArray, predicted: NDArray, seed: int) -> None:
+def _predict_folds(
+    ridge: IterativeRidge,
+    penalty: NDArray,
+    others: NDArray,
+    predicted: NDArray,
+    seed: int,
+    visit: Callable[[NDArray, int], bool],
+) -> None:
     """Predict rows of the design by machines without their fold and those that calibrate, as many as are enough."""
     fold = (SCALE_FOLDS * uniform(ridge.design.row_hashes, seed + 1)).astype(int)
     wanted = min(SCALE_FOLDS, -(-SCALE_FOLDS * LEARNED_ROWS // int(np.count_nonzero(others))))
@@ -282,7 +294,7 @@ def _predict_folds(ridge: IterativeRidge, penalty: NDArray, others: NDArray, pre
         left = others & (fold == k)
         if left.any() and (others & ~left).any():
             equations = ridge.equations(others & ~left)
-            coef = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), tol, most).coef
+            coef = ridge.solve(equations, np.tile(penalty, (equations.shape[0], 1)), tol, most, visit=visit).coef
             predicted[left] = ridge.predict(equations, coef)[left]
 
 
@@ -350,7 +362,7 @@ def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, sto
     assert stop.start is not None
     with keep(digest_of(stop.start.T)) as keeper:
         penalty = np.full(len(ridge.maps), alpha)
-        solution, intercept = ridge.fit(penalty, stop.tol, stop.n_iter, False, stop.start, equations, keeper)
+        solution, intercept = ridge.fit(penalty, stop.tol, stop.n_iter, stop.start, equations, keeper)
     if stop.tol:
         solution.warn(stop.tol)
     coef = np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype))

@@ -36,6 +36,7 @@ from bochner.solvers.kernel_matrix import ExactSolution, centred_kernel, solve_e
 from bochner.solvers.line_search import Score
 
 CALIBRATING_ROWS, SCORED_WORK = (2_048, 10_000), 1 << 35  # rows that are scored, and their number times that of pairs
+SCORED_VALUES, FEWEST_SCORED = 1 << 20, 512  # scores of all outputs, beyond which fewer rows are scored
 SKETCH, LARGEST_LEVERAGE = 32, 0.9
 EXACT_ROWS = 2048  # of an exact machine, whose leave-one-out errors choose the ridge penalty
 
@@ -105,7 +106,8 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
     source, held_out = design.source, problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    size = source.n_rows if problem.criterion == "loo" else SCORED_ROWS
+    few = max(min(SCORED_ROWS, SCORED_VALUES // source.n_outputs), FEWEST_SCORED)
+    size = source.n_rows if problem.criterion == "loo" else few
     rows, factors = draw_rows(source.weights, size, np.random.default_rng(problem.seed))
     counts = np.zeros(source.n_rows)
     counts[rows] = source.weights[rows] * (1.0 if factors is None else factors)

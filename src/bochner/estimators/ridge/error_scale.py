@@ -130,7 +130,7 @@ def scale_map(rows: ArraySource, column_groups: NDArray, seed: int, budget: Budg
     if d <= POLICY.most_learned_columns and budget.has(POLICY.patient_share):
         problem = prepare(rows.encoded(np.float32), column_groups, None, space, False, seed, budget)
     if problem is None:
-        kernel = choose_kernel(rows, "gaussian", None, None, seed, quick=True)
+        kernel = choose_kernel(rows, "gaussian", None, None, seed, budget=budget)
         features: FeatureMap = FourierFeatures(kernel, POLICY.scale_features, random_state=seed)
     else:
         features = choose(problem).model.features
@@ -284,23 +284,24 @@ def fit_error_scale(
     if len(learned) < FEWEST_ROWS:
         scores = in_order(errors[calibrating], rows.weight[calibrating])
         return ErrorScale(rows.centre, None, np.ones((2, errors.shape[1])), limits, scores, rows.seed)
-    drawn, factors = draw_rows(rows.weight[learned], LEARNED_ROWS, np.random.default_rng(rows.seed))
+    n_learned, n_scored = budget.shrunk((LEARNED_ROWS, SCORED_ROWS), POLICY.scale_seconds)
+    drawn, factors = draw_rows(rows.weight[learned], n_learned, np.random.default_rng(rows.seed))
     learned = learned[drawn]
     some = rows.rows_of(learned)
     some = some if factors is None else some.weighted(factors)
     roots, bounds = roots_of(errors[learned], some.weights)
     some = ArraySource(some.X, roots, some.weights)
     features = features or scale_map(some, column_groups, rows.seed, budget)
-    found = _regression(Design(some, features, np.float64), rows.seed)
+    found = _regression(Design(some, features, np.float64), rows.seed, n_scored)
     predicted = Design(rows.rows_of(calibrating), features, np.float64).predict(found.coef, found.intercept)
     scores = in_order(errors[calibrating] / scale_of(predicted, bounds), rows.weight[calibrating])
     return ErrorScale(rows.centre, found, bounds, limits, scores, rows.seed, features)
 
 
-def _regression(design: Design, seed: int) -> LinearPredictor:
+def _regression(design: Design, seed: int, n_scored: int) -> LinearPredictor:
     """Ridge regression with the penalty of the least leave-one-out error of some of the rows."""
     factor, source = factorise(design, 2), design.source
-    rows, factors = draw_rows(source.weights, SCORED_ROWS, np.random.default_rng(seed))
+    rows, factors = draw_rows(source.weights, n_scored, np.random.default_rng(seed))
     scored = design.of(source.take(rows))
     counts = scored.source.weights if factors is None else scored.source.weights * factors
     alpha = choose_alpha(factor, leave_one_out(factor, lambda: scored, counts))[0]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bochner.estimators.ridge.error_scale import CalibrationRows
 from bochner.features.base import FeatureMap
 from bochner.planning.request import given_alphas
+from bochner.selection.budget import Budget
 from bochner.selection.choose import ValidationOutcome
 from bochner.selection.validation import HeldOutPredictions
 from bochner.solvers.factors import Factor
@@ -78,6 +79,8 @@ class RidgeProblem:
         Whether the single alpha was chosen before, by validation rows.
     merges : bool
         Whether equal rows may be one, of their mean target; another loss of numbers asks for that of each.
+    budget : Budget
+        Of the time for it: iterations end with it.
     """
 
     alpha: object
@@ -88,6 +91,7 @@ class RidgeProblem:
     needs: Needs = field(default_factory=Needs)
     penalty_selected: bool = False
     merges: bool = True
+    budget: Budget = field(default_factory=Budget)
 
     @property
     def alphas(self) -> NDArray | None:
@@ -98,6 +102,10 @@ class RidgeProblem:
     def criterion(self) -> str | None:
         """By what the ridge penalty is chosen; None where some are given."""
         return self.alpha if isinstance(self.alpha, str) else None
+
+    def ends(self, coef: NDArray, n_iter: int) -> bool:
+        """Whether iterations end for want of time."""
+        return self.budget.is_over
 
     @property
     def is_open(self) -> bool:
