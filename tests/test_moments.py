@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import exact
+from bochner import FourierFeatures
+from bochner.data.array_source import ArraySource
+from bochner.design.design import Design
 from bochner.design.moments import Moments
+from bochner.inputs.targets import Signs
+from bochner.kernels import Gaussian
 
 D, K, N = 7, 2, 60
 EPS = np.finfo(float).eps
@@ -166,3 +171,30 @@ def test_moments_without_some_rows():
     _, size = augmented(Z, Y, weight)
     rest = moments_of(Z, Y, weight) - moments_of(Z[20:], Y[20:], weight[20:])
     assert_same(rest, moments_of(Z[:20], Y[:20], weight[:20]), size)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_classes_are_summed_class_by_class(dtype, weighted):
+    """As their signs are, products of different ones apart, of which no regression asks."""
+    rng, labels = np.random.default_rng(0), np.arange(70)
+    X, y = rng.standard_normal((900, 3)).astype(dtype), rng.integers(0, 70, 900)
+    weight = rng.uniform(0.1, 3, 900) if weighted else None
+    features = FourierFeatures(Gaussian(2.0), 24, random_state=0).draw(3)
+    signs = np.where(y[:, np.newaxis] == labels, 1.0, -1.0)
+    expected = Moments(24, 70, np.float64)
+    block = expected.workspace(900)
+    features.rows(X.astype(np.float64), out=block[:, :24])
+    expected.add_block(block, signs, np.ones(900) if weight is None else weight)
+    for source in (ArraySource(X, y, weight, targets=Signs(labels)), ArraySource(X, signs, weight)):
+        found = Design(source, features, dtype).moments()
+        for own, other in zip(found.centred(), expected.centred(), strict=True):
+            tol = (1e-12 if dtype == np.float64 else 1e-5) * 900
+            np.testing.assert_allclose(own, other, rtol=0, atol=tol)
+        assert found.n_rows == expected.n_rows
+
+
+def test_combinations_of_signs_are_those_of_all_columns():
+    classes, mix = np.array(["a", "b", "c"]), np.random.default_rng(0).standard_normal((3, 2))
+    y = np.array(["b", "a", "c", "c"])
+    np.testing.assert_allclose(Signs(classes).mixed(mix)(y), Signs(classes)(y) @ mix)
