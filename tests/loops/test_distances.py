@@ -75,9 +75,9 @@ def test_kernels_of_distances(dtype):
     d = np.concatenate([[-1e-6, 0.0], np.geomspace(1e-7, 1e4, 500)]).astype(dtype)
     K = d[:, np.newaxis].copy()
     kernel_rows(np.empty((0, len(d)), dtype), K, np.empty((1, 1), dtype), dtype(0))
-    expected, least = np.exp(-np.maximum(d.astype(float), 0)), 2.0**-64 if dtype == np.float32 else 0.0
-    tolerance = (4 + np.abs(np.log(np.maximum(expected, least)))) * np.finfo(dtype).eps if least else 1e-15
-    assert np.all(np.abs(K[:, 0] - np.maximum(expected, least)) <= tolerance * np.maximum(expected, least))
+    expected = np.exp(-np.maximum(d.astype(float), 0))
+    tolerance = (4 - np.log(np.maximum(expected, 2.0**-64))) * np.finfo(dtype).eps
+    assert np.all(np.abs(K[:, 0] - np.maximum(expected, 2.0**-64)) <= tolerance * np.maximum(expected, 2.0**-64))
 
 
 def test_loops_read_what_is_frozen(frozen):

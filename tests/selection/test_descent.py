@@ -208,6 +208,26 @@ class TestCourse:
             assert len(self.steps(300, lambda step: np.nan)) == 192
 
 
+@pytest.mark.parametrize(("kernel", "early"), [("laplacian", 24), ("gaussian", 60)])
+def test_blocks_grow_when_steps_become_shorter(kernel, early, monkeypatch):
+    """Those of the L1 distance, for scales and for a map."""
+    X, seen = normal(300, 4), []
+    for name in ("diagonal_loss", "linear_loss"):
+        loss = getattr(metric_learning, name)
+
+        def spy(kernel, block, space, *parameters, loss=loss):
+            seen.append(len(block.y))
+            assert len(space.K) == len(block.y)
+            assert space.n_fit == 0.75 * len(block.y)
+            return loss(kernel, block, space, *parameters)
+
+        monkeypatch.setattr(metric_learning, name, spy)
+    blocks = MinibatchSampler(X, X[:, :1].astype(float), Schedule(20, 60, early_block=24), 0)
+    learn_scales(kernel, blocks, np.zeros(4), np.arange(4))
+    learn_map(kernel, blocks, 3, np.zeros(3))
+    assert seen == 2 * (10 * [early] + 10 * [60])
+
+
 def test_pairs_are_never_binary():
     """A numeric column whose ranks, or whose values in the sample, are only two."""
     Z = normal(100, 2)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import LinAlgError
+from scipy.linalg import LinAlgError, get_blas_funcs
 
 from bochner.engines import algebra
 
@@ -111,8 +111,9 @@ class _Squares(NamedTuple):
         n_fit = W.shape[1]
         if not len(self.X):
             return np.empty(0)
+        one = np.ones(len(W), W.dtype)
         products = ((self.L @ W) * self.X[:, :n_fit]).sum(axis=1)
-        sums: NDArray = self.S @ W.sum(axis=1) + self.S[:, :n_fit] @ W.sum(axis=0) - 2 * products
+        sums: NDArray = self.S @ (W @ one[:n_fit]) + self.S[:, :n_fit] @ (one @ W) - 2 * products
         return sums
 
 
@@ -123,7 +124,9 @@ def _squares(X: NDArray) -> _Squares:
 
 def _flags(T: NDArray) -> _Squares:
     """The L1 distances of columns of 0 and one other number each."""
-    tops = T.max(axis=1, keepdims=True) if len(T) else T[:, :1]
+    if not len(T):
+        return _Squares(T, T, T, 1.0)
+    tops = T.max(axis=1, keepdims=True)
     return _Squares(T, T / np.where(tops > 0, tops, T.dtype.type(1)), T, 1.0)
 
 
@@ -151,7 +154,7 @@ def diagonal_loss(
         loose, flags = np.delete(X, binary, axis=0) if len(binary) else X, _flags(X[binary])
         columns = np.concatenate([loose[:q] + loose[q : 2 * q], loose[2 * q :]])
         loss, sums, log_noise_gradient = _weigh(flags, columns, loose, block.y, space, log_noise)
-        own = np.insert(sums, binary - np.arange(len(binary)), flags.weighted(space.K))
+        own = sums if not len(binary) else np.insert(sums, binary - np.arange(len(binary)), flags.weighted(space.K))
     return BlockGradient(loss, -own.astype(np.float64), log_noise_gradient)
 
 
@@ -213,14 +216,24 @@ def _weigh(
     except LinAlgError:
         K[:] = 0
         return np.nan, sums[:n_loose], 0.0
-    y, out = y.astype(dtype), K[n_fit:]
-    a = algebra.solve_cholesky(F, y[:n_fit])
+    y, out = y.astype(dtype, copy=False), K[n_fit:]
+    a = _solve(F, y[:n_fit])
     e = out @ a + a.sum(axis=0) - y[n_fit:]
     u = e * dtype.type(2 / len(e))
-    b = algebra.solve_cholesky(F, out.T @ u + u.sum(axis=0))
+    b = _solve(F, out.T @ u + u.sum(axis=0))
     P, A = (np.ascontiguousarray(np.concatenate(both).T) for both in ([-b, u], [a, np.zeros_like(u)]))
     weigh_rows(K, P, A, loose, sums, space.factor)
     return float(np.square(e).sum() / len(e)), sums[:n_loose], float(-noise * np.vdot(b, a))
+
+
+def _solve(lower: NDArray, B: NDArray) -> NDArray:
+    """Solve L L'X = B; one column by SciPy's function, as `algebra` would take as long to call BLAS as that works."""
+    if B.shape[1] > 1:
+        return algebra.solve_cholesky(lower, B)
+    trsv = get_blas_funcs("trsv", dtype=lower.dtype)
+    forward = trsv(lower.T, B[:, 0], trans=1)
+    X: NDArray = trsv(lower.T, forward, overwrite_x=1)[:, np.newaxis]
+    return X
 
 
 def _even(X: NDArray) -> NDArray:

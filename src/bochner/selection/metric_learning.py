@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_X_y
 
@@ -154,6 +154,8 @@ class Schedule:
         The most.
     window : int
         Blocks, whose losses tell whether the learning goes on.
+    early_block : int, optional
+        Rows of a block of the L1 distance as long as steps have their full length.
     """
 
     steps: int
@@ -161,6 +163,7 @@ class Schedule:
     kinds: tuple[str, ...] = ("uniform", "wide", "near")
     seconds: float | None = None
     window: int = POLICY.window
+    early_block: int | None = None
 
 
 class MinibatchSampler:
@@ -185,10 +188,15 @@ class MinibatchSampler:
         self.rows, self.binary = _from_zero(rows, 2 * n_pairs)
         self._ends = None if weight is None or np.ptp(weight) == 0 else np.cumsum(weight)
         self.rng = np.random.default_rng(seed)
-        self.size = min(schedule.block, len(rows))
-        n_fit = max(1, min(round(POLICY.fit_share * self.size), self.size - 1))
-        self.space = Workspace(self.size, n_fit, rows.dtype)
+        sizes = schedule.block, schedule.early_block or schedule.block
+        self._spaces = [_workspace(min(size, len(rows)), rows.dtype) for size in sizes]
         self._distances = np.empty(len(rows), rows.dtype)
+        self.resize()
+
+    def resize(self, early: bool = False) -> None:
+        """Draw blocks of the early size from now on, or of the final one."""
+        self.space = self._spaces[early]
+        self.size = len(self.space.K)
 
     def draw(self, kind: str, scales: NDArray) -> Minibatch:
         """Draw a block.
@@ -234,6 +242,11 @@ class MinibatchSampler:
         if len(near) <= space:
             return np.argpartition(D, space)[:space]
         return near[np.argpartition(D[near], space)[:space]]
+
+
+def _workspace(size: int, dtype: DTypeLike) -> Workspace:
+    """Arrays of a block of so many rows."""
+    return Workspace(size, max(1, min(round(POLICY.fit_share * size), size - 1)), dtype)
 
 
 def _from_zero(rows: NDArray, first: int) -> tuple[NDArray, NDArray[np.intp]]:
@@ -364,6 +377,7 @@ def learn_scales(
     steps = EarlyStopping(blocks.schedule)
     for step in steps:
         q = step % Q
+        blocks.resize(early=kernel == "laplacian" and steps.left > 1)
         log_scales = x[column_groups]
         block, varies = blocks.draw(kinds[q], np.exp(log_scales)).varying()
         gradient = np.zeros_like(x)
@@ -398,6 +412,7 @@ def learn_map(kernel: str, blocks: MinibatchSampler, n_mixed: int, sizes: NDArra
     free, steps = _adam(start, (Q, POLICY.log_sizes), (Q, POLICY.log_noises)), EarlyStopping(blocks.schedule)
     for step in steps:
         k = step % Q
+        blocks.resize(early=kernel == "laplacian" and steps.left > 1)
         block = blocks.draw(kinds[k], ones)
         A, size, noise = entries.x.reshape(q, q), float(np.exp(free.x[k])), free.x[Q + k]
         own = linear_loss(kernel, block, blocks.space, A, size, noise)
@@ -463,7 +478,7 @@ def schedule(n_rows: int) -> Schedule:
     if n_rows >= POLICY.rows_for_shorter_learning:
         return Schedule(300, 512, ("wide", "near"))
     if n_rows >= POLICY.rows_for_full_learning:
-        return Schedule(450, 512)
+        return Schedule(450, 512, early_block=POLICY.early_block)
     return Schedule(225, 256, window=POLICY.window // 2)
 
 
@@ -539,8 +554,8 @@ def learn_metric(
 ) -> Metric:
     """Learn a distance between rows that suits a kernel machine on these data.
 
-    It minimises the validation loss of exact kernel ridge regression by stochastic gradient descent, on blocks of 384
-    or 512 rows. Some blocks are drawn at random, some are of rows near one another. At most 100,000 rows are used.
+    It minimises the validation loss of exact kernel ridge regression by stochastic gradient descent, on blocks of 224
+    to 512 rows. Some blocks are drawn at random, some are of rows near one another. At most 100,000 rows are used.
 
     Parameters
     ----------

@@ -87,6 +87,7 @@ class Policy:
     window: int = 48  # blocks, whose losses tell whether the learning goes on
     falling: float = 0.02  # by what share they must fall from one window to the next
     map_steps: int = 300  # of a linear map, which begins at a metric that is learned already
+    early_block: int = 224  # rows; those of the second half of the steps, which are averaged, are 512
     gaussian_block: int = 384  # rows; smooth kernels need fewer
     fit_share: float = 0.75  # of a block, the rest of which validates
     wide_neighbours: int = 8  # blocks among whose nearest rows one is drawn
