@@ -36,7 +36,9 @@ from bochner.kernels import (
     StudentT,
     Subspace,
 )
+from bochner.loops import compile
 
+compile.COMPILATIONS.printed = True  # lest tests of standard error find a line more where the cache is empty
 ROOT = Path(__file__).parents[1]
 
 

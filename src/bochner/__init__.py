@@ -8,6 +8,7 @@ from bochner.settings import settings  # at once, lest the module of that name b
 if TYPE_CHECKING:
     from bochner.data.table import TableEncoder
     from bochner.estimators import KernelMachineClassifier, KernelMachineRegressor
+    from bochner.estimators.loop_cache import warmup
     from bochner.estimators.machine import merge
     from bochner.features import (
         AnchorFeatures,
@@ -58,6 +59,7 @@ __all__ = [
     "save",
     "settings",
     "two_sample_test",
+    "warmup",
 ]
 _HOMES = {
     "AnchorFeatures": "bochner.features",
@@ -87,6 +89,7 @@ _HOMES = {
     "open_source": "bochner.sources.opening",
     "save": "bochner.persistence",
     "two_sample_test": "bochner.hypotheses",
+    "warmup": "bochner.estimators.loop_cache",
 }
 
 

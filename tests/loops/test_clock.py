@@ -1,6 +1,7 @@
 """The clock of work, what is said while loops are compiled, and that nothing is compiled after `bochner warmup`."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -129,8 +130,34 @@ def test_compilation_is_said_on_a_terminal_once(tmp_path):
     assert str(tmp_path).encode() in said
 
 
-def test_compilation_is_not_said_in_a_pipe(tmp_path):
+def test_a_short_compilation_is_not_said_in_a_pipe(tmp_path):
     assert in_process(BUCKETS, tmp_path, stderr=subprocess.STDOUT) == ""
+
+
+def test_a_long_compilation_is_said_once_where_nobody_watches(tmp_path):
+    """In a notebook, whose standard error is no terminal, and in a pipe."""
+    code = "\n    from bochner.loops import compile\n    compile.PATIENCE = 0.0" + BUCKETS
+    code += "    bucket(np.arange(3), np.int32(7), np.empty(3, np.int32))\n"
+    said = in_process(code, tmp_path, stderr=subprocess.STDOUT)
+    assert re.fullmatch(r"Compiling inner loops \(once; .*\n", said)
+    assert str(tmp_path) in said
+
+
+def test_compilation_is_logged(tmp_path):
+    """Once, at the level INFO, whether it takes long or not."""
+    code = "\n    import logging, sys\n    logging.basicConfig(level=logging.INFO, stream=sys.stdout)" + BUCKETS
+    assert re.fullmatch(r"INFO:bochner:Compiling inner loops \(once; .*\n", in_process(code, tmp_path))
+    assert in_process(code, tmp_path) == ""
+
+
+def test_warmup_says_what_it_did():
+    import bochner
+
+    bochner.warmup()
+    done = bochner.warmup()
+    assert done.compiled == 0
+    assert done.kept_before > 50
+    assert os.path.isdir(done.folder)
 
 
 SIGNATURES = """
@@ -141,7 +168,7 @@ SIGNATURES = """
 WARMUP = """
     import importlib, pkgutil
     import bochner.loops
-    from bochner.cli.installation import warmup
+    from bochner import warmup
 
     warmup()
     for module in pkgutil.iter_modules(bochner.loops.__path__):

@@ -104,9 +104,9 @@ def warmup() -> dict[str, Any]:
     Example, in an image of a container:
       NUMBA_CACHE_DIR=/opt/loops bochner warmup
     """
-    from bochner.cli.installation import warmup as run
+    from bochner import warmup as run
 
-    return run()
+    return run()._asdict() | {"notes": []}
 
 
 @_command

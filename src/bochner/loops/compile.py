@@ -1,7 +1,9 @@
 """How every loop of this package is compiled."""
 
 import gc
+import logging
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ with CLOCK:
 
 Loop = Any  # a dispatcher of Numba
 LOOPS: list[Loop] = []  # that have been imported
+PATIENCE = 2.0  # seconds of compilation that need not be explained where nobody watches
 _options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
@@ -65,39 +68,50 @@ def compiled_inside(function: Callable) -> Loop:
 
 
 class _Compilations(event.Listener):
-    """Stops the clock of work while a loop is compiled, and says on a terminal that this happens, once.
+    """Stops the clock of work while a loop is compiled, and says once that this happens.
+
+    It is logged at once, and printed at once on a terminal; elsewhere, as in a notebook or a pipe, where it takes long.
 
     Garbage is not collected meanwhile either: most objects of a compilation live to its end, and to look through them
     and all modules again and again takes a sixth of its time. Numba compiles one loop at a time, in whatever thread.
     """
 
-    said, collecting_after = False, None
+    outermost, collects = None, False
+    logged, printed = False, False
+    began, seconds = 0.0, 0.0
 
     def on_start(self, event: event.Event) -> None:
         CLOCK.__enter__()
         loop = event.data["dispatcher"]
-        if not loop.py_func.__module__.startswith("bochner."):
+        if self.outermost is not None or not loop.py_func.__module__.startswith("bochner."):
             return
-        if gc.isenabled():
-            gc.disable()
-            self.collecting_after = loop
-        if not self.said:
-            self.said = True
-            _say(loop)
+        self.outermost, self.began, self.collects = loop, time.perf_counter(), gc.isenabled()
+        gc.disable()
+        self._say(loop)
 
     def on_end(self, event: event.Event) -> None:
         CLOCK.__exit__()
-        if event.data["dispatcher"] is self.collecting_after:
-            self.collecting_after = None
-            gc.enable()
+        if event.data["dispatcher"] is self.outermost:
+            self.seconds += time.perf_counter() - self.began
+            if self.collects:
+                gc.enable()
+            self._say(self.outermost)
+            self.outermost = None
 
-
-def _say(loop: Loop) -> None:
-    """Print a line on standard error; silent where that is no terminal."""
-    folder = loop.stats.cache_path
-    if sys.stderr.isatty():
+    def _say(self, loop: Loop) -> None:
+        prints = not self.printed and (sys.stderr.isatty() or self.seconds > PATIENCE)
+        if self.logged and not prints:
+            return
+        folder = loop.stats.cache_path
         kept = "not cached, as no folder is writable" if folder is None else f"cached in {folder}"
-        print(f"Compiling inner loops (once; takes some seconds), {kept}.", file=sys.stderr)
+        text = f"Compiling inner loops (once; takes some seconds), {kept}."
+        if not self.logged:
+            self.logged = True
+            logging.getLogger("bochner").info(text)
+        if prints:
+            self.printed = True
+            print(text, file=sys.stderr)
 
 
-event.register("numba:compile", _Compilations())
+COMPILATIONS = _Compilations()
+event.register("numba:compile", COMPILATIONS)
