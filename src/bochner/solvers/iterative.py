@@ -28,6 +28,7 @@ from bochner.solvers.preconditioners import (
 )
 
 GRAM_LIMIT, FEWEST_SAMPLED, MOST_SAMPLED = 2048, 4096, 8192
+CENTRED = 512  # rows whose mean features are taken from all: within a twentieth of a deviation of the mean of these
 PACKED_ENTRIES = 1 << 28
 ROUNDING_ERROR, CORRECTED = 5e-3, 0.1
 MOST_REFINEMENTS = 8
@@ -94,7 +95,7 @@ class IterativeRidge:
         self.dtype = np.dtype(np.float64) if features.is_dense else design.dtype
         packs = design.n_rows * sum(part.n_features_out for part in self.maps if part.is_dense) > PACKED_ENTRIES
         if centres is None:
-            X, _, weight = self._sample(FEWEST_SAMPLED, np.random.default_rng(seed))
+            X, _, weight = self._sample(CENTRED)
             centres = features.centres(X, weight)
         self.centres, self._samples = centres, samples
         self.blocks = design.store(packs, centres) if blocks is None else blocks
@@ -115,7 +116,7 @@ class IterativeRidge:
     def beside(self, part: DenseFeatureMap, weight: float) -> IterativeRidge:
         """The same rows with another fitted map of dense features beside, of the given weight; features are shared."""
         source, features = self.design.source, ConcatenatedFeatures.beside(self.design.features, part, weight)
-        X, _, own = self._sample(FEWEST_SAMPLED, np.random.default_rng(self.seed))
+        X, _, own = self._sample(CENTRED)
         centres = [*self.centres, *part.centres(X, own)]
         D, scale = int(self.edges[-1]), features.scales[-1]
         edges, scales = np.array([0, D, D + part.n_features_out]), np.array([1.0, scale])
@@ -135,9 +136,9 @@ class IterativeRidge:
     def _design_of(self, features: FeatureMap) -> Design:
         return Design(self.design.source, features, self.design.dtype, self.design.advance)
 
-    def _sample(self, size: int, rng: np.random.Generator) -> Block:
+    def _sample(self, size: int) -> Block:
         """Some of the rows."""
-        X, y, weight = self.design.source.sample(size, rng).whole()
+        X, y, weight = self.design.source.sample(size, np.random.default_rng(self.seed)).whole()
         return Block(X.astype(self.design.dtype, copy=False), y, weight)
 
     def store(self, X: Rows, packed: bool = False) -> Stored:
@@ -323,9 +324,8 @@ class IterativeRidge:
         D = part.n_features_out
         small = D <= GRAM_LIMIT
         size = max(4 * D, FEWEST_SAMPLED) if small else sampled_rows(D) + TAIL_ROWS
-        rng = np.random.default_rng(self.seed)
-        X, _, weight = self._sample(size, rng)
-        order = np.arange(len(weight)) if small else rng.permutation(len(weight))
+        X, _, weight = self._sample(size)
+        order = np.arange(len(weight)) if small else np.random.default_rng(self.seed + 1).permutation(len(weight))
         Z, weight = part.rows(X[order]), weight[order] / weight.mean()
         Z -= (weight @ Z / len(Z)).astype(Z.dtype)
         Z *= (scale * np.sqrt(weight))[:, np.newaxis].astype(Z.dtype)
