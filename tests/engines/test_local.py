@@ -155,14 +155,65 @@ class TestFold:
 class TestManyCallers:
     """Callers share the threads of the process, and none waits for another one."""
 
-    def test_work_inside_of_work_stays_in_its_thread(self):
-        found = []
+    def test_work_inside_of_work_stays_in_its_thread_while_all_have_work(self):
+        found, begun, done = [], threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
+
+        def work(item):
+            begun.wait()
+            for_rows(lambda start, stop: found.append((start, stop)), 1000)
+            done.wait()
+
+        in_threads(work, [0, 1])
+        assert found == [(0, 1000)] * 2
+
+    @pytest.mark.parametrize("long", [0, 1])
+    def test_threads_without_work_help_with_that_inside(self, long):
+        """Two of them compute what is inside of the last item, in whatever thread that is; and never more than two."""
+        together, most, active, lock = threading.Barrier(2, timeout=30), [0], [0], threading.Lock()
+        begun = threading.Barrier(2, timeout=30)
 
         def inner(start, stop):
-            found.append((threading.get_ident(), start, stop))
+            with lock:
+                active[0] += 1
+                most[0] = max(most[0], active[0])
+            together.wait()
+            with lock:
+                active[0] -= 1
 
-        in_threads(lambda item: (threading.get_ident(), for_rows(inner, 1000)), [0, 1])
-        assert [(start, stop) for _, start, stop in found] == [(0, 1000)] * 2
+        def work(item):
+            begun.wait()
+            if item != long:
+                return item
+            while local._allowed() < 2:  # until the other one has left
+                threading.Event().wait(1e-3)
+            for _ in range(20):
+                for_rows(inner, 1000)
+            return item
+
+        assert in_threads(work, [0, 1]) == [0, 1]
+        assert most == [2]
+
+    def test_a_failure_ends_the_work_inside_of_others(self):
+        begun, left = threading.Event(), threading.Event()
+
+        def inner(item):
+            begun.set()
+            while True:
+                pause()
+
+        def work(item):
+            if item == 0:
+                begun.wait(30)
+                raise KeyError("no such row")
+            try:
+                in_threads(inner, range(4))
+            finally:
+                left.set()
+
+        with pytest.raises(KeyError, match="no such row"):
+            in_threads(work, [0, 1])
+        assert left.is_set()
+        pause()
 
     @pytest.mark.parametrize("callers", [2, 8])
     def test_nested_work_of_many_callers_ends(self, callers):

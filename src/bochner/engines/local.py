@@ -141,28 +141,30 @@ def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int | None =
     """Return ``[work(item) for item in items]``, computed by the caller and as many threads as are free.
 
     Each takes the next item when it has done its last one. Nobody waits for a thread that has not begun, and work
-    inside of such work stays in its thread, so that any number of callers come to an end. BLAS runs on one thread
-    inside. The work must release the GIL to gain. After a failure no further items are taken. The caller's settings
-    hold in all threads.
+    inside of such work gets the threads that have nothing left to do, so that any number of callers come to an end and
+    no processor waits for the longest item. BLAS runs on one thread inside. The work must release the GIL to gain.
+    After a failure no further items are taken. The caller's settings hold in all threads.
 
     Parameters
     ----------
     threads : int, optional
         The most to use; with one the work itself may use several.
     """
-    threads = min(_allowed() if threads is None else threads, _allowed(), len(items))
+    free, outer = _allowed(), _mine.tasks
+    threads = min(free if threads is None else threads, free, len(items))
     with single_threaded_blas():
-        if _mine.tasks is not None or threads < 2:
+        if threads < 2:
             return [work(item) for item in items]
-        tasks = _Tasks(work, items)
-        futures = [_pool.submit(copy_context().run, tasks.drain) for _ in range(threads - 1)]
+        tasks = _Tasks(work, items, outer, _Crew(free) if outer is None else outer.crew)
+        futures = [_pool.submit(copy_context().run, tasks.help) for _ in range(threads - 1)]
         try:
             tasks.drain()
         except BaseException:  # an interrupt between two items
             tasks.stop()
             raise
         finally:
-            _finish(tasks, futures)
+            with tasks.crew.resting():
+                _finish(tasks, futures)
     return tasks.outcome()
 
 
@@ -184,8 +186,9 @@ def at_most(threads: int | None) -> Iterator[None]:
 
 
 def _allowed() -> int:
-    """Threads that the calling thread may use."""
-    return n_threads() if _mine.most is None else min(_mine.most, n_threads())
+    """Threads that the calling thread may use: inside of work itself, and those that have nothing left to do."""
+    most = n_threads() if _mine.most is None else min(_mine.most, n_threads())
+    return most if _mine.tasks is None else min(most, 1 + _mine.tasks.crew.n_free)
 
 
 class _Mine(local):
@@ -195,16 +198,59 @@ class _Mine(local):
     most: int | None = None
 
 
-class _Tasks(Generic[T, R]):
-    """Items that threads take one after the other."""
+class _Crew:
+    """The threads that work for one caller, itself among them, at most so many at a time."""
 
-    def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
+    def __init__(self, size: int) -> None:
+        self.size, self.active, self.lock = size, 1, Lock()
+
+    @property
+    def n_free(self) -> int:
+        """Threads that may begin."""
+        return max(self.size - self.active, 0)
+
+    def enter(self) -> bool:
+        """Begin to work, unless there are enough who do."""
+        with self.lock:
+            begins = self.active < self.size
+            self.active += begins
+            return begins
+
+    def leave(self) -> None:
+        """Have no work left."""
+        with self.lock:
+            self.active -= 1
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Let another one work while the block waits."""
+        self.leave()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.active += 1
+
+
+class _Tasks(Generic[T, R]):
+    """Items that threads of a crew take one after the other; inside of work on an item of other tasks, or of none."""
+
+    def __init__(self, work: Callable[[T], R], items: Sequence[T], outer: _Tasks | None, crew: _Crew) -> None:
         self.work, self.items, self.results = work, items, [None] * len(items)
+        self.outer, self.crew = outer, crew
         self.lock, self.taken, self.failures = Lock(), 0, dict[int, BaseException]()
+
+    def help(self) -> None:
+        """Take items, unless enough others work for the same caller."""
+        if self.crew.enter():
+            try:
+                self.drain()
+            finally:
+                self.crew.leave()
 
     def drain(self) -> None:
         """Take items until none are left, or one has failed."""
-        _mine.tasks = self
+        former, _mine.tasks = _mine.tasks, self
         try:
             with single_threaded_blas():
                 while (k := self._next()) is not None:
@@ -215,12 +261,13 @@ class _Tasks(Generic[T, R]):
                     except BaseException as failure:
                         self.failures[k] = failure
         finally:
-            _mine.tasks = None
+            _mine.tasks = former
 
     @property
     def failed(self) -> bool:
-        """Whether an item has failed, or no more are wanted."""
-        return bool(self.failures) or self.taken > len(self.items)
+        """Whether an item has failed, or no more are wanted, here or where this is inside of."""
+        own = bool(self.failures) or self.taken > len(self.items)
+        return own or (self.outer is not None and self.outer.failed)
 
     def _next(self) -> int | None:
         with self.lock:
@@ -239,6 +286,8 @@ class _Tasks(Generic[T, R]):
         if self.failures:
             interrupts = [k for k, failure in self.failures.items() if not isinstance(failure, Exception)]
             raise self.failures[min(interrupts or self.failures)]
+        if self.failed:
+            raise Abandoned
         return self.results
 
 
@@ -274,7 +323,7 @@ def for_rows(work: Callable[[int, int], object], n_rows: int, step: int = STEP, 
     thin products of feature maps this is 1.4 times as fast as one product on all threads.
     """
     units = -(-n_rows // step)
-    pieces = min(1 if _mine.tasks else _allowed(), units, max(n_rows // least, 1))
+    pieces = min(_allowed(), units, max(n_rows // least, 1))
     if pieces < 2:
         with single_threaded_blas():
             work(0, n_rows)
