@@ -15,10 +15,12 @@ from bochner.data.array_source import ArraySource
 from bochner.data.hashes import row_hashes
 from bochner.features.leaves import leaves
 from bochner.selection import candidates as candidates_module
+from bochner.selection import choose as choose_module
 from bochner.selection.budget import Budget
 from bochner.selection.candidates import HYBRID, LearnedMetrics, candidates, fit_bins
 from bochner.selection.choose import choose
 from bochner.selection.comparison import CandidateResult, Race
+from bochner.selection.metric_learning import learning_sample
 from bochner.selection.policy import POLICY, Policy
 from bochner.selection.problem import SearchSpace, prepare
 from bochner.selection.split import rows_held_out, split
@@ -261,6 +263,55 @@ def test_bins_and_fourier_features_side_by_side_for_classes(dense, applies):
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, len(race.validator.weight_out))
     race.entries += [entry("bins", 2, 1 + noise), entry("waves", 0, dense - noise, n_iter=0)]
     assert next(rounds) == [HYBRID] * applies
+
+
+@pytest.mark.parametrize(
+    ("classes", "clear", "courses", "more"),
+    [
+        (True, {}, [7, 450], ["linear map", "bins, second start"]),
+        (True, {"bins": True}, [7], ["linear map", "bins, second start"]),
+        (True, {"fourier": True}, [7, 450], []),
+        (False, {}, [450], ["linear map"]),
+        (False, {"fourier": True}, [450], []),
+    ],
+)
+def test_only_what_may_win_is_learned(policy, monkeypatch, classes, clear, courses, more):
+    """By a look at bins and Fourier features, for classes with a metric of few steps first."""
+    policy(rows_for_full_learning=300, look_steps=7, fewest_halved=4, rows_for_map=(300, 400))
+    race, learn, learned = Race(problem_of(classes)), choose_module.learn, []
+
+    def learn_briefly(task):
+        if task.kernel == "gaussian":
+            learned.append(task.schedule.steps)
+        return learn(dataclasses.replace(task, schedule=dataclasses.replace(task.schedule, steps=6)))
+
+    monkeypatch.setattr(choose_module, "learn", learn_briefly)
+    monkeypatch.setattr(candidates_module, "learn", learn_briefly)
+    leader = "bins" if clear.get("bins") else "fourier"
+    levels = {POLICY.hopeless: "bins", POLICY.clear: "fourier"}
+    monkeypatch.setattr(race, "better", lambda one, other, noise: levels[noise] == leader and bool(clear))
+    sample = learning_sample(race.validator.fitted, 0)
+    known = choose_module._learn_metrics(race, sample, None)
+    assert learned == courses
+    found = {name for name, *_ in race.sizes} & {"linear map", "bins, second start", "random halves"}
+    assert found == set(more)
+    assert known.fourier_leads == (clear == {"fourier": True})
+    assert (known.mapped is not None) == ("linear map" in more)
+    assert bool(race.entries) == (courses[-1] != 450 or not classes)
+
+
+def test_the_report_says_why_a_candidate_was_not_tried():
+    race = Race(problem_of(classes=True))
+    base = SimpleNamespace(learned=SimpleNamespace(n_mixed=0))
+    list(candidates(race, LearnedMetrics({"fourier": None}, [base], n_grids=50)))
+    report = race.report("bins", "why")
+    name = "random binning, learned lengthscales and linear map"
+    assert report.not_tried[name] == "for bins it needs 2,000 to 200,000 rows, and there are 400"
+    assert f"  {name}: not tried, as for bins it needs" in str(report)
+    assert f"{name}: not tried, as for bins" in report._repr_html_()
+    other = Race(problem_of(classes=True, features="fourier"))
+    list(candidates(other, LearnedMetrics({"fourier": None}, [], n_grids=50)))
+    assert not other.not_tried  # for what the arguments exclude is no news
 
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])

@@ -192,17 +192,29 @@ def _mostly_numeric(X: NDArray) -> bool:
 
 
 def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) -> LearnedMetrics:
-    """Learn a metric for bins and one for Fourier features, look at both, and learn for bins what may still win."""
+    """Learn a metric for bins and one for Fourier features, look at both, and learn what may still win.
+
+    For classes, few steps tell whether Fourier features are hopeless: if not, their metric is learned again with all.
+    """
     problem, tasks = race.problem, _metric_tasks(race.problem, sample, common_unit)
-    first = [name for name in tasks if name != SECOND_START]
-    metrics = dict(zip(first, in_threads(learn, [tasks[name] for name in first]), strict=True))
+    first = {name: task for name, task in tasks.items() if name != SECOND_START}
+    tried = first | {"fourier": _shortened(first["fourier"])} if _look_is_short(problem, first) else first
+    metrics = dict(zip(tried, in_threads(learn, list(tried.values())), strict=True))
     known = LearnedMetrics(metrics, [], common_unit=common_unit)
     if "bins" not in metrics:
         return known
-    base, leads = _look(race, known)
-    race.note_sizes("bins", base.tried)
-    others = {} if leads else _learn_more(problem, sample, tasks.get(SECOND_START), base)
-    for name, one in others.items():
+    base, fourier = _look(race, known)
+    leads = fourier is not None and race.better(fourier.losses, base.trial.losses, POLICY.clear)
+    leads &= problem.is_fully_learned and problem.space.metric != "full"  # more is open, and was not requested
+    work: dict[str, Callable[[], Any]] = {} if leads else _more_for_bins(problem, sample, tasks.get(SECOND_START), base)
+    hopeless = fourier is not None and race.better(base.trial.losses, fourier.losses, POLICY.hopeless)
+    if tried is not first and not hopeless:
+        work["fourier"] = partial(learn, tasks["fourier"])
+    elif fourier is not None:
+        race.add(fourier)
+    others = dict(zip(work, in_threads(call, list(work.values())), strict=True))
+    metrics |= {"fourier": others.pop("fourier")} if "fourier" in others else {}
+    for name, one in {"bins": base, **others}.items():
         race.note_sizes(name, one.tried)
     starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
     scaled, n_grids = sorted(starts, key=lambda one: one.loss), problem.n_grids(base.seconds)
@@ -210,25 +222,33 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads)
 
 
-def _look(race: Race, known: LearnedMetrics) -> tuple[SizedMetric, bool]:
-    """Find the size of the metric for bins; whether Fourier features, fitted beside, are clearly better.
+def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:
+    """Whether a metric of few steps tells if Fourier features may win: for classes, where bins stand against them."""
+    both = "bins" in tasks and "fourier" in tasks and problem.space.features == "auto"
+    plain = problem.space.metric != "full" and problem.budget.limit is None
+    return both and plain and problem.validator.classes and problem.is_fully_learned
 
-    The fit of these enters the race. They lead only where more could be learned for bins that was not requested.
-    """
-    problem, space = race.problem, race.problem.space
+
+def _shortened(task: MetricTask) -> MetricTask:
+    """The same metric, to be learned in few steps."""
+    return replace(task, schedule=replace(task.schedule, steps=min(task.schedule.steps, POLICY.look_steps)))
+
+
+def _look(race: Race, known: LearnedMetrics) -> tuple[SizedMetric, CandidateResult | None]:
+    """Find the size of the metric for bins, and fit Fourier features beside, where they apply and there is time."""
+    problem = race.problem
     work: list[Callable[[], Any]] = [partial(search_size, problem, known.metrics["bins"])]
-    if "fourier" in known.metrics and space.features == "auto" and problem.budget.has(POLICY.patient_share):
+    if "fourier" in known.metrics and problem.space.features == "auto" and problem.budget.has(POLICY.patient_share):
         work.append(partial(FOURIER.fit, FOURIER, race, known))
     base, *fourier = in_threads(call, work)
-    for entry in fourier:
-        race.add(entry)
-    open_to_more = problem.is_fully_learned and space.metric != "full"
-    return base, open_to_more and any(race.better(one.losses, base.trial.losses, POLICY.clear) for one in fourier)
+    return base, fourier[0] if fourier else None
 
 
-def _learn_more(problem: Problem, sample: Block, again: MetricTask | None, base: SizedMetric) -> dict[str, SizedMetric]:
+def _more_for_bins(
+    problem: Problem, sample: Block, again: MetricTask | None, base: SizedMetric
+) -> dict[str, Callable[[], Any]]:
     """What else may be better for bins than a metric: another start, a linear map on top, random halves of columns."""
-    work: dict[str, Callable[[], SizedMetric]] = {}
+    work: dict[str, Callable[[], Any]] = {}
     if again is not None:
         work[SECOND_START] = partial(with_second_start, problem, again, base)
     if problem.budget.has(POLICY.patient_share):
@@ -237,7 +257,7 @@ def _learn_more(problem: Problem, sample: Block, again: MetricTask | None, base:
             work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
         if problem.allows_bins_alone and not problem.is_large and why_no_halves(problem) is None:
             work["random halves"] = partial(search_size, problem, base.learned, base.size + 1, 0.5)
-    return dict(zip(work, in_threads(call, list(work.values())), strict=True))
+    return work
 
 
 def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
