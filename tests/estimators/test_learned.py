@@ -337,9 +337,9 @@ def test_no_time_left_leaves_as_many_features_as_trials_have(monkeypatch, policy
     monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
     model = KernelMachineRegressor(features="fourier", random_state=0, time_limit=0.5).fit(*smooth())
     assert model.features_.n_features_out >= 128
-    plain = KernelMachineRegressor(features="fourier", metric="isotropic", random_state=0, time_limit=1e-9).fit(
-        *smooth()
-    )
+    plain = KernelMachineRegressor(features="fourier", metric="isotropic", random_state=0, time_limit=1e-9)
+    with pytest.warns(UserWarning, match="too short for this table: the fit takes .* seconds at least"):
+        plain.fit(*smooth())
     assert plain.features_.n_features_out >= 128
 
 
@@ -409,3 +409,61 @@ def test_full_metric_that_is_none_says_why(options, rows, why):
         model = KernelMachineRegressor(metric="full", **options, **QUICK).fit(X, y)
     assert caught[0].filename == __file__
     assert not any(part.metric.linear_.size for part in model.features_.parts)
+
+
+def test_a_budget_is_divided_into_parts(monkeypatch):
+    """By a clock that is set: parts end when their share of the time left is over, and what has no limit never."""
+    from bochner.loops.clock import WorkClock
+    from bochner.selection.budget import Budget
+
+    now = [100.0]
+    monkeypatch.setattr(WorkClock, "seconds", lambda self: now[0])
+    whole = Budget(10.0)
+    now[0] += 2
+    half = whole.part(0.5)
+    assert (whole.left, half.left, half.is_over, whole.part(1.0)) == (8.0, 4.0, False, whole)
+    now[0] += 4
+    assert (whole.left, half.left, half.is_over) == (4.0, 0.0, True)
+    assert Budget().part(0.1).left == np.inf
+    assert not Budget().is_over
+    assert whole.shrunk((1024, 8192), 32.0, 3) == [512, 4096]
+    assert Budget().shrunk((1024,), 32.0) == [1024]
+
+
+def test_iterations_end_with_the_time(monkeypatch):
+    """Where none is left each run has one iteration, and another loss no more than a step of a trial and of the fit."""
+    from bochner.selection.budget import Budget
+
+    X, y = make_friedman1(700, random_state=0)
+    monkeypatch.setattr(Budget, "left", property(lambda self: np.inf if self.limit is None else 0.0))
+    model = KernelMachineRegressor(features="binning", random_state=0, time_limit=5.0).fit(X, y)
+    assert model.n_iter_ <= 1
+    other = KernelMachineRegressor(features="binning", loss="huber", random_state=0, time_limit=5.0).fit(X, y)
+    assert other.n_steps_ <= 1
+
+
+def test_a_limit_fits_a_sample_of_many_rows(policy):
+    """Of the classes of all rows, those also that the sample may lack."""
+    policy(row_seconds=0.01, rows_for_full_learning=300)
+    X, y = make_friedman1(900, random_state=0)
+    y = np.where(y > np.median(y), "high", "low").astype(object)
+    y[0] = "only"
+    model = KernelMachineClassifier(metric="isotropic", features="fourier", random_state=0, time_limit=8.0)
+    model.fit(X, y)
+    assert model.classes_.tolist() == ["high", "low", "only"]
+    assert model.score(X, y) > 0.6
+
+
+def test_bins_of_too_many_classes_are_not_tried(policy):
+    policy(most_coefficients=10_000.0)
+    X, y = make_friedman1(400, random_state=0)
+    model = KernelMachineClassifier(random_state=0).fit(X, np.argsort(np.argsort(y)) * 20 // 400)
+    assert model.features_.is_dense
+    assert all("binning" not in candidate.name for candidate in model.report_.candidates)
+    assert np.abs(model.predict(X) - np.argsort(np.argsort(y)) * 20 // 400).mean() < 3
+
+
+def test_many_numbers_as_classes_are_told_of_regression():
+    X, y = make_friedman1(240, random_state=0)
+    with pytest.warns(UserWarning, match="120 different numbers.*use regression"):
+        KernelMachineClassifier(random_state=0).fit(X, np.argsort(np.argsort(y)) // 2)

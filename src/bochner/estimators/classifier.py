@@ -33,7 +33,7 @@ from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.nystroem import KernelRows
-from bochner.inputs.checks import caution_unlabelled, require_target
+from bochner.inputs.checks import caution_numbers, caution_unlabelled, require_target
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import CheckedRows, ClassWeighted, Stream, column_units
 from bochner.kernels import Kernel
@@ -428,6 +428,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """Keep the classes; ValueError where each row has its own."""
         self.classes_ = classes
         caution_unlabelled(classes)
+        caution_numbers(classes)
         if len(classes) == n_rows > FEW_ROWS:
             raise ValueError(
                 f"The target has a different label in each of the {n_rows} rows: it looks like an identifier."

@@ -288,7 +288,11 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     def _some_rows(self, X: Any, target: Target, budget: Budget) -> tuple[Any, Target]:
         """The rows, or as many of them as a time limit allows."""
         n_rows, held = X.shape[0], X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
-        most = budget.n_fitted(held)
+        most, least = budget.n_fitted(held), budget.least(n_rows, held)
+        if budget.limit is not None and budget.limit < least:
+            warn(
+                f"time_limit={budget.limit:g} is too short for this table: the fit takes {least:.1g} seconds at least."
+            )
         if n_rows <= most:
             return X, target
         some = np.sort(np.random.default_rng(self._seed()).choice(n_rows, int(most), replace=False))

@@ -214,7 +214,7 @@ class Metric:
         return MetricDisplay.from_metric(self, feature_names, n_warps).plot(ax, sharey=sharey, **kwargs)
 
 
-PAIRS = 8192
+PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and entries of these
 
 
 def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
@@ -228,7 +228,8 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     seed : int
     """
     rng = np.random.default_rng(seed)
-    a, b = (X[rng.integers(len(X), size=min(PAIRS, 4 * len(X)))] for _ in range(2))
+    size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
+    a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
     moved = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
     q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)

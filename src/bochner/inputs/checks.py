@@ -16,6 +16,8 @@ from bochner.data.columns import first_row, missing_targets
 from bochner.data.table_input import check_frame, checked_sparse, is_frame, refuse_text, require_finite
 from bochner.notices import warn
 
+MOST_NUMBERS = 100  # that may be classes without a word about it
+
 
 def refuse_lazy(X: Any) -> None:
     """Raise TypeError where X is a lazy frame."""
@@ -46,6 +48,15 @@ def caution_unlabelled(classes: NDArray) -> None:
         warn(
             "The label -1 counts as a class of its own. If it marks rows without a label, drop these rows, or learn "
             "from them too with SemiSupervisedClassifier."
+        )
+
+
+def caution_numbers(classes: NDArray) -> None:
+    """Warn where so many different numbers are classes that they are likely to be a quantity."""
+    if len(classes) > MOST_NUMBERS and classes.dtype.kind in "iuf":
+        warn(
+            f"The target has {len(classes):,} different numbers, each of which is a class of its own. If it is a "
+            "quantity, use regression: KernelMachineRegressor, or --task regression in the command."
         )
 
 

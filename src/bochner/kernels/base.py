@@ -82,6 +82,8 @@ def _names(cls: type) -> list[str]:
 
 
 def _hashable(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf":
+        return tuple(value.tolist())
     if isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim):
         return tuple(_hashable(item) for item in value)
     return value.item() if isinstance(value, np.generic | np.ndarray) else value

@@ -76,6 +76,11 @@ class Budget:
         each = POLICY.row_seconds + POLICY.cell_seconds * n_columns
         return max(POLICY.read_share * self.left / each, POLICY.rows_for_full_learning)
 
+    def least(self, n_rows: int, n_columns: float) -> float:
+        """Fewest seconds of a fit: those that are gone, and the work on 2,000 of the rows."""
+        each = POLICY.row_seconds + POLICY.cell_seconds * n_columns
+        return self.elapsed + min(n_rows, POLICY.rows_for_full_learning) * each / POLICY.read_share
+
     def shrunk(self, sizes: Sequence[int], seconds: float, power: float = 1.0) -> list[int]:
         """Sizes of work whose seconds grow with their power, smaller where less time is left than it takes."""
         factor = min(self.left / seconds, 1.0) ** (1 / power)
