@@ -16,6 +16,7 @@ from bochner import (
     KernelMachineRegressor,
     LinearFeatures,
 )
+from bochner.data.table import TableEncoder
 from bochner.engines import local
 from bochner.features import Metric, MetricFeatures
 from bochner.features.metric import DenseOfCoordinates
@@ -142,3 +143,39 @@ def test_rows_of_files(method, tmp_path):
         model = KernelMachineClassifier(features="fourier", random_state=0).fit(frame, Y[:, 0] > 0)
     found = getattr(model, method)
     assert_allclose(found(tmp_path / "rows.parquet"), found(frame), rtol=1e-6)
+
+
+@pytest.mark.parametrize("features", ["fourier", "binning", "hybrid", "auto"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_a_few_rows_are_predicted_as_any(features, dtype):
+    """To the bit as a list of lists, which takes the general way; missing values take it too."""
+    rng = np.random.default_rng(0)
+    X = (10 * rng.standard_normal((300, 4))).astype(dtype)
+    y = np.sin(X[:, 0] / 5) + X[:, 1] / 10
+    for model, target in ((KernelMachineRegressor, y), (KernelMachineClassifier, y > 0)):
+        fitted = model(features=features, random_state=0).fit(X, target)
+        names = ["predict"] if model is KernelMachineRegressor else ["predict", "predict_proba", "decision_function"]
+        for method in (getattr(fitted, name) for name in names):
+            for rows in (X[:1], X[5:12], X[200:]):
+                np.testing.assert_array_equal(method(rows), method(rows.tolist()))
+            np.testing.assert_array_equal(method(X[:1], n_jobs=1), method(X[:1]))
+
+
+def test_a_row_that_is_wrong_is_refused_as_many_are(monkeypatch):
+    """With the same texts as the general way has, also after a right one."""
+    X = np.random.default_rng(0).standard_normal((120, 3))
+    model = KernelMachineRegressor(features="fourier", n_components=20, random_state=0).fit(X, X[:, 0])
+    model.predict(X[:1])
+    row, text = X[:1], np.array([["a", "b", "c"]])
+    bad = [row[:, :2], X[0], X[:0], row.astype(complex), text, row * np.nan, row * np.inf, row * 1e300, row > 0]
+
+    def answer(rows):
+        try:
+            return model.predict(rows).tolist()
+        except ValueError as error:
+            return str(error)
+
+    found = [answer(rows) for rows in bad]
+    assert "X has 2 features, but KernelMachineRegressor is expecting 3" in found[0]
+    monkeypatch.setattr(TableEncoder, "encode_few", lambda *arguments: None)
+    assert found == [answer(rows) for rows in bad]

@@ -20,6 +20,8 @@ from bochner.data.weights import checked_weight
 
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
+FEW_ROWS = 100  # that are no work for threads, and are checked at once
+
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode a table as a float32 matrix, so that distances between rows are meaningful.
@@ -163,6 +165,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._encoded(self._validated(X, reset=False), np.float32)
+
+    def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
+        """Encode like `encode` a few rows of finite numbers, an array of the expected width.
+
+        None for all else, and where columns have names: these rows are checked at once, in a tenth of the time.
+        """
+        plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
+        if not plain or not 0 < len(X) <= FEW_ROWS or X.shape[1] != self.n_features_in_:
+            return None
+        numbers = len(self.columns_) == 1 and isinstance(self.columns_[0], NumberColumns)
+        if not numbers or hasattr(self, "feature_names_in_") or not np.isfinite(X).all():
+            return None
+        return self._encoded(X, dtype)
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bochner.data.array_source import ArraySource, rows_of
 from bochner.data.checkpoint import Checkpoint
 from bochner.data.table import TableEncoder
+from bochner.data.table_input import finite_predictions
 from bochner.design.design import Design
 from bochner.design.reductions import factor_bytes, require_factor_memory
 from bochner.devices.conversion import any_arrays
@@ -72,6 +73,7 @@ from bochner.selection.problem import Problem, SearchSpace, prepare
 from bochner.selection.validation import mixture
 from bochner.settings import current
 from bochner.sources.base import Batch
+from bochner.sources.rowwise import require_fitted
 from bochner.sources.scan import TableSummary, scan
 from bochner.sources.stream import StreamSource
 
@@ -714,14 +716,19 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         features : FeatureMap, optional
             In the place of the fitted one.
         """
-        check_is_fitted(self)
+        require_fitted(self)
         coef, intercept = (self.coef_, self.intercept_) if function is None else (function.coef, function.intercept)
-        threads = threads_of(n_jobs)
+        threads, dtype = threads_of(n_jobs), self.coef_.dtype
+        Z = self.encoder_.encode_few(X, dtype) if current().device is None else None
+        if Z is not None:
+            with at_most(1):
+                scores = (features or self.features_).dot(Z, coef.astype(dtype, copy=False))
+            return finite_predictions(scores.astype(np.float64) + intercept)
         X = self._rows(X, reset=False)
-        source = rows_to_map(self.encoder_, X, self.coef_.dtype)
+        source = rows_to_map(self.encoder_, X, dtype)
         with at_most(threads):
             own = features or self.features_
-            return Design(source, own, self.coef_.dtype, place=current_device()).predict(coef, intercept)
+            return Design(source, own, dtype, place=current_device()).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """X as a data frame or as a finite array or CSR matrix of real numbers, its columns checked."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
@@ -39,6 +40,16 @@ from bochner.sources.writing import write_table
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Columns = Callable[[Any], Mapping[str, Any]]
+
+
+PLAIN = (bool, int, float, str, NoneType)
+
+
+def require_fitted(model: Any) -> None:
+    """Raise NotFittedError where scikit-learn does, whose own check takes as long as a prediction for a row."""
+    known = getattr(model, "__sklearn_is_fitted__", None)
+    if known is None or not known():
+        check_is_fitted(model)
 
 
 def rowwise(
@@ -76,8 +87,11 @@ def rowwise(
 
         @wraps(in_memory)
         def call(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
-            check_is_fitted(self)
+            require_fitted(self)
             out = named.pop("out", None) if has_out else None
+            given = *arguments, *named.values()
+            if out is None and type(X) is np.ndarray and all(isinstance(one, PLAIN) for one in given):
+                return method(self, X, *arguments, **named)  # to look for other kinds takes longer than to answer
             is_away = is_streamed(X) if takes_files else is_collection(X)
             if out is None and not is_away:
                 return in_memory(self, X, *arguments, **named)
