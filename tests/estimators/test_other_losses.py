@@ -81,22 +81,62 @@ def test_weights_and_class_weights():
 
 class TestAuto:
     def test_rare_class(self):
-        """No worse than a logistic regression on the same columns, which squared errors are by far."""
+        """No worse than a logistic regression on the same columns, which squared errors are by far; median of 3 seeds.
+
+        That is the truth here, and a hundred rows of the rare class among those that validate tell little apart.
+        """
         (X, y), (X_test, y_test) = rare(8_000), rare(20_000, seed=1)
         Z = pd.get_dummies(pd.concat([X, X_test])).astype(float)
         linear = LogisticRegression(max_iter=500).fit(Z[: len(y)], y).predict_proba(Z[len(y) :])[:, 1]
-        ours, squared = (
-            KernelMachineClassifier(loss=loss, random_state=0).fit(X, y).predict_proba(X_test)[:, 1]
-            for loss in ("auto", "squared")
-        )
-        assert log_loss(y_test, ours) < 1.02 * log_loss(y_test, linear) < 0.95 * log_loss(y_test, squared)
-        assert roc_auc_score(y_test, ours) > roc_auc_score(y_test, linear) - 0.005
 
-    def test_squared_where_columns_alone_tell_nothing(self):
-        X = np.random.default_rng(0).uniform(size=(2000, 2))
-        model = KernelMachineClassifier(random_state=0).fit(X, np.floor(4 * X).sum(axis=1) % 2)
+        def probabilities(loss):
+            models = [KernelMachineClassifier(loss=loss, random_state=seed).fit(X, y) for seed in range(3)]
+            return [model.predict_proba(X_test)[:, 1] for model in models]
+
+        ours = probabilities("auto")
+        losses, squared = ([log_loss(y_test, p) for p in own] for own in (ours, probabilities("squared")))
+        assert np.median(losses) < 1.02 * log_loss(y_test, linear) < 0.95 * np.median(squared)
+        assert max(losses) < 1.06 * log_loss(y_test, linear)
+        assert np.median([roc_auc_score(y_test, p) for p in ours]) > roc_auc_score(y_test, linear) - 0.005
+
+    def test_squared_where_nothing_is_better(self):
+        """Classes at random."""
+        rng = np.random.default_rng(0)
+        model = KernelMachineClassifier(random_state=0).fit(rng.uniform(size=(2000, 2)), rng.integers(2, size=2000))
         assert model.loss_ == "squared"
-        assert "columns alone" in model.loss_reason_
+        assert "log loss" in model.loss_reason_
+
+    @pytest.mark.parametrize("n_classes", [2, 4])
+    def test_stack(self, n_classes, tmp_path):
+        """Integer codes of categories, each with an effect of its own on the odds, and a chessboard of two columns."""
+        rng = np.random.default_rng(0)
+        effects = rng.standard_normal((12, 9, n_classes))
+        X = rng.integers(0, 9, (6000, 12))
+        odds = effects[np.arange(12), X].sum(axis=1)
+        odds[:, 0] += 6 * ((X[:, 0] + X[:, 1]) % 2)
+        y = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
+        models = {
+            loss: KernelMachineClassifier(loss=loss, random_state=0).fit(X[:3000], y[:3000])
+            for loss in ("auto", "squared")
+        }
+        losses = {loss: log_loss(y[3000:], model.predict_proba(X[3000:])) for loss, model in models.items()}
+        assert losses["auto"] < 0.96 * losses["squared"]
+        assert models["auto"].score(X[3000:], y[3000:]) > models["squared"].score(X[3000:], y[3000:])
+        stacked = models["auto"]
+        assert stacked.loss_ == "stacked"
+        Z = stacked.features_.transform(stacked.encoder_.transform(X[:50]))
+        scores = Z @ stacked.coef_ + stacked.intercept_
+        f, g = np.split(np.hstack([-scores, scores])[:, [0, 2, 1, 3]] / 2 if n_classes == 2 else scores, 2, axis=1)
+        f = np.clip(f, -2, 2)
+        a, b, c = stacked.stack_
+        h = a * f + b * f**3 + c * g
+        expected = h[:, 1] - h[:, 0] if n_classes == 2 else h
+        np.testing.assert_allclose(stacked.decision_function(X[:50]), expected, rtol=0, atol=1e-4)
+        save(stacked, tmp_path / "model.safetensors")
+        again = load(tmp_path / "model.safetensors")
+        np.testing.assert_array_equal(again.predict_proba(X), stacked.predict_proba(X))
+        again.refit(X[:3000], y[:3000])
+        np.testing.assert_allclose(again.predict_proba(X), stacked.predict_proba(X), atol=0.02)
 
     def test_squared_where_alpha_is_given(self):
         X, y = rare(1000)

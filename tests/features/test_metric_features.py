@@ -89,6 +89,15 @@ class TestMetric:
         whole = np.arange(8).reshape(2, 4)
         np.testing.assert_array_equal(metric.transform(whole), metric.transform(whole.astype(float)))
 
+    def test_rescaled(self, name):
+        """The coordinates before the linear map, each times a factor; those of factor zero are left out."""
+        factors = np.array([2.0, 0.5, 0.0, 3.0, 1.0])
+        X, unmixed = normal(50, D), "plain" if "plain" in name else "warped"
+        expected = (coordinates(unmixed, X) * factors)[:, factors > 0]
+        np.testing.assert_allclose(METRICS[unmixed].rescaled(factors).transform(X), expected, rtol=1e-12, atol=1e-12)
+        if len(METRICS[name].source_) == len(factors):
+            np.testing.assert_allclose(METRICS[name].rescaled(factors).transform(X), expected, rtol=1e-12, atol=1e-12)
+
     @PRECISIONS
     @pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array])
     def test_sparse_rows(self, form, dtype):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance
 
@@ -65,3 +66,12 @@ def test_mean_targets():
     for loss in (Logistic(), SquaredHinge()):
         both = loss.value(np.array([[1.0]]), F) + loss.value(np.array([[-1.0]]), F)
         np.testing.assert_allclose(2 * loss.value(np.array([[0.0]]), F), both, rtol=1e-12)
+
+
+def test_scores_of_mean_targets():
+    """Where the loss of rows of a mean target is least, by SciPy."""
+    for loss, y in ((Logistic(), np.array([-0.4])), (SquaredHinge(), np.array([0.3])), (Logistic(), np.array([0.9]))):
+        found = minimize_scalar(lambda f, loss=loss, y=y: loss.value(y[:, np.newaxis], np.array([[f]]))[0])
+        np.testing.assert_allclose(loss.scores_of(y), found.x, rtol=0, atol=1e-6)
+    shares = np.array([0.2, 0.5, 0.3])
+    np.testing.assert_allclose(softmax(Multinomial().scores_of(2 * shares - 1)), shares, rtol=1e-12)

@@ -132,6 +132,40 @@ def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArr
     return np.array([np.exp(found.x), 0.0])
 
 
+def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> NDArray[np.float64]:
+    """Fit p = softmax(a f + b f^3 + c g), f and g scores of the same rows by two losses, by maximum likelihood.
+
+    Parameters
+    ----------
+    squared, logistic : HeldOutPredictions
+        By models that have not seen the rows.
+
+    Returns
+    -------
+    array of shape (3,)
+        a, b and c, none negative: 0 where a loss adds nothing.
+    """
+    scores, targets, weight = by_class(squared)
+    share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
+    f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
+    basis = np.stack([f, f**3, per_class(logistic.predicted)])
+
+    def loss(stack: NDArray) -> tuple[float, NDArray]:
+        log_p = log_softmax(np.tensordot(stack, basis, 1), axis=1)
+        gradient = np.tensordot(basis, (np.exp(log_p) - target) * share, 2)
+        return float(-(target * log_p * share).sum()), gradient
+
+    return minimize(loss, [1.0, 0.3, 0.5], jac=True, method="L-BFGS-B", bounds=[(0.0, 50.0)] * 3).x
+
+
+def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:
+    """Log-odds scores, shape (n, K), of the scores by both losses side by side, shape (n, 2K); see `fit_stack`."""
+    squared, logistic = np.split(both.astype(np.float64), 2, axis=1)
+    unit = 2 if squared.shape[1] == 1 else 1  # one score of two classes is the difference of theirs
+    f = np.clip(squared / unit, -LARGEST_SCORE, LARGEST_SCORE)
+    return unit * (stack[0] * f + stack[1] * f**3) + stack[2] * logistic
+
+
 def _doubted(targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
     """Shares of the classes in each row, (n, K), one row's worth of which is shared by all classes."""
     doubt = 1 / (max(weight.sum(), np.count_nonzero(weight)) + 2)

@@ -1,14 +1,14 @@
 """Other losses than the squared one: Newton's method on the features of a ridge regression.
 
-It begins at the ridge solution, or at the minimum for the columns alone where these are the last part of the features.
-The rows that are held out tell which is better, and how many steps to take: as in ridge regression on bins, to stop
-early regularises. Numbers have Huber's, a quantile's or Poisson's loss; classes the logistic or squared hinge loss, as
-given, or where it is clearly better for the rows held out.
+Numbers have Huber's, a quantile's or Poisson's loss, which begin at the ridge solution. Classes have the logistic or
+the squared hinge loss, which begin at the shares of the classes, with bins of single columns beside the features; or a
+stack of the squared and the logistic loss, where that is clearly better for the rows held out. These rows also tell the
+ridge penalty and how many steps to take: as in ridge regression on bins, to stop early regularises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -18,16 +18,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.design.design import Design
-from bochner.estimators.calibration import LARGEST_SCORE, by_class, fit_temperature, link_of, log_losses, probabilities
+from bochner.estimators.calibration import (
+    LARGEST_SCORE,
+    by_class,
+    fit_stack,
+    fit_temperature,
+    link_of,
+    log_losses,
+    probabilities,
+    stacked_scores,
+)
 from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution, StoredProblem
-from bochner.features import LinearFeatures
+from bochner.features import BinningFeatures, Metric, MetricFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median
-from bochner.features.stored import StoredRows
+from bochner.features.leaves import leaves, resized, size_name
+from bochner.features.metric import mean_distances
+from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.selection.budget import Budget
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
-from bochner.selection.validation import HeldOutPredictions, LeftOut, average, mean_and_error, sets_held_out
+from bochner.selection.validation import (
+    HeldOut,
+    HeldOutPredictions,
+    LeftOut,
+    alphas_to_try,
+    average,
+    mean_and_error,
+    sets_held_out,
+)
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge, Without
 from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
@@ -40,13 +59,14 @@ HALF = 0.5  # mean counts that are added before logarithms
 LARGEST_COUNT = 1e30
 SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
 LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
+APART = 64.0  # mean distances of coordinates by which grids of single columns tell levels apart
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
 
 Point: TypeAlias = tuple[NDArray, NDArray]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
 
 
 class WarmStart(NamedTuple):
-    """Where to begin: "ridge" or "columns"; the point on all rows, and then that without each set held out."""
+    """Where to begin: "ridge" or "prior"; the point on all rows, and then that without each set held out."""
 
     name: str
     points: list[Point]
@@ -62,7 +82,7 @@ class LossFit(NamedTuple):
     loss : Loss
     alpha : float
         The ridge penalty.
-    start : {"ridge", "columns"}
+    start : {"ridge", "prior"}
     n_steps : int
         Of Newton's method.
     held_out_predictions : HeldOutPredictions or None
@@ -80,14 +100,18 @@ class LossFit(NamedTuple):
     fitted: list[tuple[NDArray, NDArray]]
 
 
-class _Trial(NamedTuple):
-    """A start and a ridge penalty, the steps that were best for the rows held out, their loss and fitted values."""
+class LossTrial(NamedTuple):
+    """A start and a ridge penalty, the steps that were best for the rows held out, their loss and fitted values.
+
+    Where the steps ended is a start for another penalty.
+    """
 
     start: WarmStart
     alpha: float
     n_steps: int
     loss: float
     fitted: list[NDArray]
+    end: WarmStart
 
 
 @dataclass(frozen=True)
@@ -143,21 +167,21 @@ class LossProblem:
         offset = self.ridge.centred(whole, np.ravel(slope) * fitted.intercept) + np.broadcast_to(origin, K)
         return WarmStart("ridge", [(whole, offset), *((widened(coef), offset) for coef in without or [])])
 
-    def at_columns(self, tol: float) -> WarmStart:
-        """The minimum for the last part of the features alone, which are the columns; of many rows some are enough."""
-        ridge, source = self.ridge, self.ridge.design.source
-        rows = some_rows(source.n_rows, POLICY.most_begun, ridge.seed)
-        alone = IterativeRidge(Design(source.take(rows), ridge.maps[-1], ridge.design.dtype), ridge.seed)
-        points = []
-        for blocks in (alone.blocks, *(Without(alone.blocks, ~mask[rows]) for mask in self.masks)):
-            of_columns, offset = linear_minimum(alone, blocks, self.loss, tol, is_late=self.late(POLICY.begun_share))
-            coef = np.zeros((len(of_columns), int(ridge.edges[-1])))
-            coef[:, ridge.edges[-2] :] = of_columns / ridge.scales[-1]
-            points.append((coef, ridge.centred(coef, alone.uncentred(of_columns, offset))))
-        return WarmStart("columns", points)
+    def at_prior(self) -> WarmStart:
+        """Coefficients of zero, and the scores that give all rows the shares of the classes."""
+        ridge = self.ridge
+        y = np.concatenate([block.y for block in ridge.blocks])
+        mean = np.average(y, axis=0, weights=np.concatenate([block.weight for block in ridge.blocks]))
+        point = np.zeros((len(mean), int(ridge.edges[-1]))), self.loss.scores_of(mean)
+        return WarmStart("prior", [point] * (1 + len(self.masks)))
 
     def fit(
-        self, starts: list[WarmStart], alphas: Sequence[float], n_steps: int | None = None, validated: bool = False
+        self,
+        starts: list[WarmStart],
+        alphas: Sequence[float],
+        n_steps: int | None = None,
+        validated: bool = False,
+        trial: LossTrial | None = None,
     ) -> LossFit:
         """Minimise the loss.
 
@@ -170,12 +194,15 @@ class LossProblem:
             Steps that served an earlier fit of the same model.
         validated : bool, default=False
             Whether fitted values of rows that are held out are wanted in any case.
+        trial : LossTrial, optional
+            The best of all, where that is known.
         """
         ridge, start, alpha, predictions = self.ridge, starts[0], alphas[0], None
-        if self.masks and n_steps is None and (validated or not self.tol):
-            best = min(self._trials(starts, alphas), key=lambda trial: trial.loss)
-            start, alpha, n_steps = best[:3]
-            predictions = self.predictions(best.fitted)
+        if trial is None and self.masks and n_steps is None and (validated or not self.tol):
+            trial = min(self._trials(starts, alphas), key=lambda trial: trial.loss)
+        if trial is not None:
+            start, alpha, n_steps = trial[:3]
+            predictions = self.predictions(trial.fitted)
         if self.tol or n_steps is None:
             n_steps = POLICY.newton_steps
         problem = self._problem(start.points[0], alpha)
@@ -184,6 +211,35 @@ class LossProblem:
         fitted = [(rows.Y, rows.F) for rows in problem.rows]
         way = self.loss, alpha, start.name, found.n_steps
         return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
+
+    def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
+        """The best ridge penalty for the rows held out, as a power, with its trial.
+
+        A smaller one must be clearly better, and a larger one worthwhile. Each begins where another one ended.
+        """
+        step, power = POLICY.penalty_step, POLICY.first_penalty
+        tried = {power: self.trial(start, unit * step**power)}
+
+        def next_to(power: int, way: int) -> LossTrial:
+            tried[power + way] = self.trial(tried[power].end, unit * step ** (power + way))
+            return tried[power + way]
+
+        def may(power: int) -> bool:
+            return abs(power) < POLICY.farthest_penalty and not self.budget.is_over
+
+        while may(power) and self._is_clearly_better(next_to(power, -1), tried[power]):
+            power -= 1
+        if power == POLICY.first_penalty:
+            while may(power) and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss:
+                power += 1
+        return power, tried[power]
+
+    def _is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
+        """Whether the loss of the rows held out is less by half a standard error."""
+        first, second = self.predictions(one.fitted).distinct(), self.predictions(two.fitted).distinct()
+        losses = [self.loss.value(own.targets.T, own.predicted.T) for own in (second, first)]
+        gain, noise = mean_and_error(losses[0] - losses[1], first.weight)
+        return gain > POLICY.clear * noise
 
     def mean_loss(self, seen: HeldOutPredictions) -> float:
         """Mean loss of fitted values of rows held out."""
@@ -205,33 +261,29 @@ class LossProblem:
         X = self.ridge.design.source.take(rows).whole().X
         return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
 
-    def late(self, share: float) -> Callable[[], bool]:
-        """Whether a share of the time that is left now is over."""
-        budget = self.budget.part(share)
-        return lambda: budget.is_over
-
-    def _trials(self, starts: list[WarmStart], alphas: Sequence[float]) -> list[_Trial]:
+    def _trials(self, starts: list[WarmStart], alphas: Sequence[float]) -> list[LossTrial]:
         """One of each start and ridge penalty, as far as there is time."""
-        pairs, trials = [(start, alpha) for start in starts for alpha in alphas], list[_Trial]()
+        pairs, trials = [(start, alpha) for start in starts for alpha in alphas], list[LossTrial]()
         whole = replace(self, budget=self.budget.part(POLICY.traced_share))
         for k, (start, alpha) in enumerate(pairs):
             if not trials or not whole.budget.is_over:
-                trials.append(replace(whole, budget=whole.budget.part(1 / (len(pairs) - k)))._try(start, alpha))
+                trials.append(replace(whole, budget=whole.budget.part(1 / (len(pairs) - k))).trial(start, alpha))
         return trials
 
-    def _try(self, start: WarmStart, alpha: float) -> _Trial:
+    def trial(self, start: WarmStart, alpha: float) -> LossTrial:
         """Fit without the rows of each set, and find the steps, none perhaps, that are best for them."""
-        traces = []
+        traces, ends = [], start.points[:1]
         for k, (mask, point) in enumerate(zip(self.masks, start.points[1:], strict=True)):
             problem, own = self._problem(point, alpha, mask), self.budget.part(1 / (len(self.masks) - k))
             traces.append(_Trace(problem, self, mask))
-            replace(self, budget=own)._minimise(problem, POLICY.newton_steps, traces[-1])
+            found = replace(self, budget=own)._minimise(problem, POLICY.newton_steps, traces[-1])
+            ends.append((found.coef, found.offset))
         length = max(len(trace.losses) for trace in traces)
         curves = [np.pad(trace.losses, (0, length - len(trace.losses)), "edge") for trace in traces]
         mean = np.average(curves, axis=0, weights=[trace.weight.sum() for trace in traces])
         best = length - 1 if self.tol else int(np.argmin(mean))
         fitted = [trace.fitted[min(best, len(trace.fitted) - 1)] for trace in traces]
-        return _Trial(start, alpha, best, float(mean[best]), fitted)
+        return LossTrial(start, alpha, best, float(mean[best]), fitted, WarmStart(start.name, ends))
 
     def _problem(self, at: Point, alpha: float, mask: NDArray | None = None) -> Reweighted:
         """The loss with a ridge penalty, from a point on, on all rows or without those of a mask."""
@@ -241,12 +293,16 @@ class LossProblem:
 
     def _minimise(self, problem: Reweighted, n_steps: int, trace: _Trace | None = None) -> NewtonSolution:
         """To the tolerance, or for so many steps of a few iterations each; `trace` may stop the latter."""
-        inverse = partial(precondition, self.ridge)
+        inverse, budget = partial(precondition, self.ridge), self.budget.part(1.0)
+
+        def is_late() -> bool:
+            return budget.is_over
+
         if not self.tol:
             look = trace or (lambda problem, n_steps: False)
-            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, self.late(1.0))
+            return minimise(problem, inverse, 0.0, n_steps, POLICY.newton_iterations, look, is_late)
         most = POLICY.most_iterations
-        found = minimise(problem, inverse, self.tol, most, most, is_late=self.late(1.0))
+        found = minimise(problem, inverse, self.tol, most, most, is_late=is_late)
         if trace is not None:
             trace(problem, found.n_steps)
         return found
@@ -277,7 +333,8 @@ class _Trace:
         )
         self.fitted.append(F)
         self.losses.append(average(problem.loss.value(Y, F), self.weight))
-        return n_steps > 1 and self.losses[-2] - self.losses[-1] <= POLICY.worthwhile * abs(self.losses[-1])
+        last, before = self.losses[-POLICY.newton_patience :], self.losses[: -POLICY.newton_patience]
+        return len(before) > 0 and min(before) - min(last) <= POLICY.worthwhile * abs(min(before))
 
 
 def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) -> StoredProblem:
@@ -301,23 +358,6 @@ def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) ->
 def some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp]:
     """Numbers of the rows, or of as many as there may be, ascending."""
     return np.sort(np.random.default_rng(seed).permutation(n_rows)[:most])
-
-
-def linear_minimum(
-    ridge: IterativeRidge,
-    blocks: Iterable[StoredRows],
-    loss: Loss,
-    tol: float,
-    most_steps: int = POLICY.most_iterations,
-    most: int = POLICY.most_iterations,
-    is_late: Callable[[], bool] = lambda: False,
-) -> Point:
-    """The minimum for standardised columns, on some of the rows, by so many steps of so many iterations at the most."""
-    K = ridge.design.source.n_outputs
-    none, penalty = np.zeros((K, int(ridge.edges[-1]))), np.full((K, 1), POLICY.linear_penalty)
-    problem = Reweighted(blocks, loss, penalty, none, np.zeros(K), ridge.dtype)
-    found = minimise(problem, partial(precondition, ridge), tol, most_steps, most, is_late=is_late)
-    return found.coef, found.offset
 
 
 @dataclass(frozen=True)
@@ -440,8 +480,8 @@ class Start:
     slope : float
         Factor on its solution.
     linear : bool
-        Whether the last part of the features are the columns themselves, which the ridge solution had not.
-    beginning : {"ridge", "columns"}
+        Whether the last part of the features are functions of single columns, which the ridge solution had not.
+    beginning : {"ridge", "prior"}
     """
 
     alpha: float
@@ -455,10 +495,10 @@ class ClassFit(NamedTuple):
 
     Attributes
     ----------
-    loss : {"squared", "logistic", "squared_hinge"}
+    loss : {"squared", "logistic", "squared_hinge", "stacked"}
     features : FeatureMap
-    coef : array of shape (D, K)
-    intercept : array of shape (K,)
+    coef : array of shape (D, K) or (D, 2K)
+    intercept : array of shape (K,) or (2K,)
     link : array of shape (2,)
     alpha : float
     start : Start
@@ -466,6 +506,8 @@ class ClassFit(NamedTuple):
         Of Newton's method.
     held_out_predictions : HeldOutPredictions or None
     reason : str
+    stack : array of shape (3,) or None
+        See `fit_stack`; the first K columns of coefficients are then of the squared loss, the others of the logistic.
     """
 
     loss: str
@@ -478,6 +520,7 @@ class ClassFit(NamedTuple):
     n_steps: int | None
     held_out_predictions: HeldOutPredictions | None
     reason: str = "as given"
+    stack: NDArray | None = None
 
     @property
     def largest(self) -> float:
@@ -490,7 +533,7 @@ def largest_score(loss: str) -> float:
     return LARGEST_SCORE if loss == "squared" else np.inf
 
 
-def class_loss(name: str, n_outputs: int) -> Loss:
+def class_loss(name: str, n_outputs: int) -> Logistic | Multinomial | SquaredHinge:
     """The loss of a name, for as many outputs; one stands for two classes."""
     if name == "squared_hinge":
         return SquaredHinge()
@@ -498,7 +541,12 @@ def class_loss(name: str, n_outputs: int) -> Loss:
 
 
 def fit_classes(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, loss: str, alphas: NDArray | None
+    design: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    loss: str,
+    alphas: NDArray | None,
+    column_groups: NDArray,
 ) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and the errors of the rows held out.
 
@@ -507,50 +555,20 @@ def fit_classes(
     loss : {"auto", "squared", "logistic", "squared_hinge"}
     alphas : array of shape (A,) or None
         Ridge penalties, where they are given.
+    column_groups : int array of shape (d,)
+        Encoded columns of one number are one column of the input.
     """
     squared = as_squared(fitted)
     if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
         return squared
-    if loss != "auto":
-        return _by_loss(design, fitted, task, loss, alphas)[0]
-    if reason := _why_not(design, task, squared):
-        return squared._replace(reason=reason)
     try:
-        other, before = _by_loss(design, fitted, task, "logistic", alphas)
+        if alphas is not None:
+            return _at_ridge(design, fitted, task, loss, alphas)
+        return _from_prior(design, fitted, task, loss, column_groups)
     except MemoryError:
+        if loss != "auto":
+            raise
         return squared._replace(reason="the features do not fit in memory")
-    return squared if before is None else _better(squared, other, before)
-
-
-def _why_not(design: Design, task: RidgeProblem, squared: ClassFit) -> str | None:
-    """Why the logistic loss is not tried: where it pays most, already the columns alone do as well by it.
-
-    It is in rare classes, and in classes that depend on many columns a little each, that squared errors rank badly. The
-    columns alone are fitted to some of the rows, which takes little.
-    """
-    seen = squared.held_out_predictions
-    assert seen is not None
-    if squared.features.n_features_in_ > POLICY.most_linear:
-        return f"there are more than {POLICY.most_linear:,} columns"
-    rows = some_rows(design.source.n_rows, POLICY.most_screened, task.seed)
-    some = Design(design.source.take(rows), squared.features, design.dtype)
-    masks = sets_held_out(some, task.seed, None if task.held_out is None else task.held_out[rows])[:1]
-    if not masks:
-        return "there are too few rows"
-    ridge = IterativeRidge(Design(some.source, _linear_part(some, task.seed), design.dtype), task.seed)
-    if not isinstance(ridge.blocks, list):
-        return "the columns do not fit in memory"
-    problem = LossProblem(ridge, masks, class_loss("logistic", some.source.n_outputs), budget=task.budget)
-    limits = POLICY.newton_steps, POLICY.traced_iterations, problem.late(POLICY.begun_share)
-    point = linear_minimum(ridge, Without(ridge.blocks, ~masks[0]), problem.loss, task.tol, *limits)
-    alone = problem.predictions_at(WarmStart("columns", [point, point]))
-    link = fit_temperature(*by_class(alone))
-    alone, seen = alone.distinct(), seen.distinct()
-    two, two_noise = mean_and_error(log_losses(alone, link, np.inf), alone.weight)
-    one, one_noise = mean_and_error(log_losses(seen, squared.link), seen.weight)
-    if two - one <= float(np.hypot(one_noise, two_noise)):
-        return None
-    return f"validation log loss {one:.4f}, and {two:.4f} with the columns alone"
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:
@@ -561,38 +579,112 @@ def as_squared(fitted: RidgeSolution) -> ClassFit:
     return ClassFit("squared", *solution, link, fitted.alpha, Start(fitted.alpha), None, seen)
 
 
-def _by_loss(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, alphas: NDArray | None
-) -> tuple[ClassFit, HeldOutPredictions | None]:
-    """The classifier by another loss, with the columns themselves as features too where the ridge penalty is open.
-
-    The second are the predictions of the ridge regression for the rows held out, as it was fitted without them.
-    """
-    K, seen = fitted.coef.shape[1], fitted.held_out_predictions
+def _at_ridge(design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, alphas: NDArray) -> ClassFit:
+    """The classifier by another loss with given ridge penalties, on the same features, from the ridge solution on."""
+    seen = fitted.held_out_predictions
     link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
     slope = float(link[0]) if name == "logistic" else 1.0
-    penalties = _penalties(fitted, link, alphas, name)
     ridge, masks, without = stored_problem(design, fitted, task)
-    linear = alphas is None and fitted.features.n_features_in_ <= POLICY.most_linear
-    if linear:
-        ridge = ridge.beside(_linear_part(design, task.seed), penalties[0] / POLICY.linear_penalty)
-    tol = 0.0 if alphas is None else task.tol
-    problem = LossProblem(ridge, masks, class_loss(name, K), tol, budget=task.budget)
-    starts, before = [problem.at_ridge(fitted, without, slope)], None
-    if masks:
-        begun = problem.predictions_at(starts[0])
-        before = begun._replace(predicted=begun.predicted / slope)
-        if linear:
-            columns = problem.at_columns(task.tol)
-            if problem.mean_loss(problem.predictions_at(columns)) <= POLICY.near * problem.mean_loss(begun):
-                starts.append(columns)
-    found = problem.fit(starts, penalties, validated=True)
-    predictions = found.held_out_predictions
-    link = np.array([1.0, 0.0]) if predictions is None else fit_temperature(*by_class(predictions))
+    problem = LossProblem(ridge, masks, class_loss(name, fitted.coef.shape[1]), task.tol, budget=task.budget)
+    found = problem.fit([problem.at_ridge(fitted, without, slope)], tuple(alphas), validated=True)
+    return _as_fitted(name, found, ridge.design.features, Start(fitted.alpha, slope))
+
+
+def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start) -> ClassFit:
+    """The classifier of another loss, calibrated on the rows held out."""
+    seen = found.held_out_predictions
+    link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
     reason = f"as given; {SEPARATED}" if all(_separated(*pair) for pair in found.fitted) else "as given"
-    solution = ridge.design.features, found.coef, found.intercept, link, found.alpha
-    start = Start(fitted.alpha, slope, linear, found.start)
-    return ClassFit(name, *solution, start, found.n_steps, predictions, reason), before
+    return ClassFit(name, features, found.coef, found.intercept, link, found.alpha, start, found.n_steps, seen, reason)
+
+
+def _from_prior(
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, column_groups: NDArray
+) -> ClassFit:
+    """The classifier by another loss, with functions of single columns beside the features; or what is best.
+
+    The ridge penalty is the best for the rows held out. For "auto" it is found on some of the rows, and the scores are
+    a stack of those of the squared and the logistic loss, where that is clearly better than the squared one.
+    """
+    squared, automatic = as_squared(fitted), name == "auto"
+    power = _look(design, fitted, task, column_groups) if automatic else None
+    if isinstance(power, str):
+        return squared._replace(reason=power)
+    stored, name = stored_problem(design, fitted, task), "logistic" if automatic else name
+    problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
+    start, trial = problem.at_prior(), None
+    if problem.masks:
+        part = replace(problem, budget=task.budget.part(POLICY.traced_share))
+        trial = part.search(start, unit)[1] if power is None else part.trial(start, unit * POLICY.penalty_step**power)
+    found = problem.fit([start], (unit,), validated=True, trial=trial)
+    beside = len(problem.ridge.maps) > len(stored.ridge.maps)
+    features, start_of = problem.ridge.design.features, Start(fitted.alpha, 1.0, beside, start.name)
+    other = _as_fitted(name, found, features, start_of)
+    if not automatic or other.held_out_predictions is None:
+        return other
+    return _stacked(squared, other, problem.predictions_at(problem.at_ridge(fitted, stored.without)), fitted)
+
+
+def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray) -> int | str:
+    """The power of the best ridge penalty of the logistic loss on some rows and features, or why it is not taken.
+
+    It is taken where a stack of both losses has clearly less log loss for the rows held out than the squared loss.
+    """
+    source, rng = design.source, np.random.default_rng(task.seed)
+    held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
+    parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]
+    rows = np.sort(np.concatenate([rng.permutation(np.flatnonzero(own))[:most] for own, most in parts]))
+    sizes = [(size_name(leaf.features), leaf.features) for leaf in leaves(fitted.features)]
+    grids = sum(own.n_grids for name, own in sizes if name == "n_grids")
+    dense = sum(own.n_components for name, own in sizes if name == "n_components")
+    features = resized(
+        fitted.features, min(1.0, POLICY.looked_grids / max(grids, 1), POLICY.looked_features / max(dense, 1))
+    )
+    features.draw(fitted.features.n_features_in_)
+    some = Design(source.take(rows), features, design.dtype)
+    ridge = IterativeRidge(some, task.seed)
+    share = some.source.total_weight / source.total_weight if ridge.is_dense else 1.0  # of a penalty for all rows
+    held = HeldOut(ridge, task.seed, None if task.held_out is None else held_out[rows])
+    if not held.folds:
+        return "there are too few rows"
+    before = held.trace(np.full(len(ridge.maps), share * fitted.alpha), task.tol).predictions
+    stored = StoredProblem(ridge, held.folds, None)
+    problem, unit = _beside_columns(stored, replace(fitted, alpha=share * fitted.alpha), task, column_groups)
+    problem = replace(problem, budget=task.budget.part(POLICY.begun_share))
+    power, trial = problem.search(problem.at_prior(), unit)
+    after = problem.predictions(trial.fitted)
+    stacked = _combined(before, after, fit_stack(before, after)).distinct()
+    before = before.distinct()
+    one = log_losses(before, link_of(before, max(before.targets.shape[1], 2)))
+    two = log_losses(stacked, np.array([1.0, 0.0]), np.inf)
+    gain, noise = mean_and_error(one - two, before.weight)
+    if gain > POLICY.clear * noise:
+        return power
+    weight = before.weight / before.weight.sum()
+    return f"at first sight the log loss is {weight @ one:.4f}, and {weight @ two:.4f} with the logistic loss too"
+
+
+def _beside_columns(
+    stored: StoredProblem, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray, name: str = "logistic"
+) -> tuple[LossProblem, float]:
+    """The problem of a loss with bins of single columns beside the features, and a unit of ridge penalties.
+
+    The unit of bins is their kernel's variance times what a distinct row weighs; of dense features it is the ridge
+    regression's penalty, where a row weighs what it does by the loss.
+    """
+    ridge, source, seen = stored.ridge, stored.ridge.design.source, fitted.held_out_predictions
+    row = source.total_weight / len(np.unique(ridge.design.row_hashes[np.flatnonzero(source.weights)]))
+    if ridge.is_dense:
+        link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
+        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
+        curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE) if name == "logistic" else 1.0
+        unit = 2 * curvature * fitted.alpha
+    else:
+        unit = float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
+    part = additive_part(ridge.design, column_groups, task.seed)
+    if part is not None:
+        ridge = ridge.beside(part, POLICY.additive_weight * unit / row)
+    return LossProblem(ridge, stored.masks, class_loss(name, fitted.coef.shape[1]), budget=task.budget), unit
 
 
 def fit_classes_again(
@@ -600,12 +692,12 @@ def fit_classes_again(
 ) -> LossFit:
     """The classifier for other rows, with what an earlier fit chose.
 
-    `ridge` has the features of that fit; `fitted` is the ridge regression, on those without the columns; the others are
-    as of a `ClassFit`.
+    `ridge` has the features of that fit; `fitted` is the ridge regression, on those without the functions of single
+    columns; the others are as of a `ClassFit`.
     """
     problem = LossProblem(ridge, [], class_loss(loss, fitted.coef.shape[1]))
     at_ridge = start.beginning == "ridge"
-    begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_columns(tol)
+    begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_prior()
     return problem.fit([begun], (alpha,), n_steps)
 
 
@@ -616,39 +708,95 @@ def _separated(Y: NDArray, F: NDArray) -> bool:
     return bool((np.where(Y > 0, F, np.inf).min(axis=0) >= F.max(axis=0)).all())
 
 
-def _penalties(fitted: RidgeSolution, link: NDArray, alphas: NDArray | None, name: str) -> tuple[float, ...]:
-    """Ridge penalties to try: those given; or the ridge regression's, where a row weighs what it does by this loss."""
-    if alphas is not None:
-        return tuple(alphas)
-    curvature = 2.0
-    if name == "logistic":
-        seen = fitted.held_out_predictions
-        p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
-        curvature = 2 * max(float(np.mean(p * (1 - p))), LEAST_CURVATURE)
-    shares = POLICY.dense_shares if fitted.features.is_dense else (1.0,)
-    return tuple(curvature * fitted.alpha * share for share in shares)
+def _combined(before: HeldOutPredictions, after: HeldOutPredictions, stack: NDArray) -> HeldOutPredictions:
+    return after._replace(predicted=stacked_scores(np.hstack([before.predicted, after.predicted]), stack))
 
 
-def _linear_part(design: Design, seed: int) -> LinearFeatures:
-    """The standardised columns, fitted to the rows."""
-    X, _, weight = design.source.sample(POLICY.ranked_rows, np.random.default_rng(seed)).whole()
-    part = LinearFeatures().draw(X.shape[1])
-    part.fit_sample(X, weight)
-    return part
+def _stacked(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, fitted: RidgeSolution) -> ClassFit:
+    """The stack of both losses, or half way to it from the squared loss where it misclassifies more rows.
+
+    The logistic loss alone, where the squared one adds nothing to it.
+    """
+    after = other.held_out_predictions
+    assert after is not None
+    whole = fit_stack(before, after)
+    for stack, clear in ((whole, POLICY.clear), ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse)):
+        seen = _combined(before, after, stack)
+        both = other._replace(
+            loss="stacked",
+            coef=_padded_beside(fitted.coef, other.coef),
+            intercept=np.concatenate([fitted.intercept, other.intercept]),
+            link=fit_temperature(*by_class(seen)),
+            held_out_predictions=seen,
+            stack=stack,
+        )
+        best = _better(squared, both if stack[:2].any() else other, before, clear)
+        if best.loss != "squared":
+            break
+    return best
 
 
-def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions) -> ClassFit:
-    """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more."""
+def side_by_side(solution: RidgeSolution, found: LossFit, stacked: bool) -> RidgeSolution:
+    """The solution by another loss, or both next to one another."""
+    if not stacked:
+        return replace(solution, coef=found.coef, intercept=found.intercept)
+    intercept = np.concatenate([solution.intercept, found.intercept])
+    return replace(solution, coef=_padded_beside(solution.coef, found.coef), intercept=intercept)
+
+
+def _padded_beside(squared: NDArray, logistic: NDArray) -> NDArray:
+    """Coefficients by both losses, (D, 2K), those by the squared one zero for the functions of single columns."""
+    padded = np.pad(squared, ((0, len(logistic) - len(squared)), (0, 0)))
+    return np.ascontiguousarray(np.hstack([padded, logistic]))
+
+
+def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFeatures | None:
+    """Bins of single columns, whose kernel of variance 1 is a sum over them; None for sparse rows and many columns.
+
+    Columns are as the learned metric warps them. The levels of a nominal column have a cell each.
+    """
+    X, _, weight = design.source.sample(POLICY.ranked_rows, np.random.default_rng(seed)).distinct().whole()
+    if not isinstance(X, np.ndarray) or X.shape[1] > POLICY.most_linear:
+        return None
+    learned = next((metric for leaf in leaves(design.features) for metric in leaf.metrics), None)
+    metric = learned or Metric(X.shape[1], np.arange(X.shape[1]), np.ones(X.shape[1]))
+    distances = mean_distances(metric, X[weight > 0], seed)
+    kept = np.flatnonzero(distances)
+    if not len(kept):
+        return None
+    groups = [
+        np.flatnonzero(own == column_groups[metric.source_[kept]])
+        for own in np.unique(column_groups[metric.source_[kept]])
+    ]
+    factors = np.zeros(len(distances))
+    factors[kept] = 1 / distances[kept]
+    for group in groups:
+        if len(set(metric.source_[kept[group]])) > 1:
+            factors[kept[group]] *= APART
+    kernel: Kernel = Additive(Laplacian(POLICY.additive_scales[0]), [group.tolist() for group in groups])
+    for scale in POLICY.additive_scales[1:]:
+        kernel = kernel + Additive(Laplacian(scale), [group.tolist() for group in groups])
+    n_grids = len(groups) * len(POLICY.additive_scales)
+    bins = BinningFeatures(kernel * (1 / n_grids), n_grids, random_state=seed)
+    return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
+
+
+def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, clear: float) -> ClassFit:
+    """The other loss where the log loss of the rows held out is clearly less and their error is not clearly more.
+
+    `clear` is from how many standard errors on more errors are clearly more.
+    """
     assert other.held_out_predictions is not None
     before, after = before.distinct(), other.held_out_predictions.distinct()
     one, two = log_losses(before, squared.link, squared.largest), log_losses(after, other.link, other.largest)
     share = before.weight / before.weight.sum()
     gain, noise = mean_and_error(one - two, before.weight)
     missed, missed_noise = mean_and_error(_misses(after) - _misses(before), before.weight)
-    text = f"validation log loss {share @ two:.4f} with the logistic loss, {share @ one:.4f} with the squared loss"
+    name = "both losses" if other.stack is not None else "the logistic loss"
+    text = f"validation log loss {share @ two:.4f} with {name}, {share @ one:.4f} with the squared loss"
     if gain <= POLICY.clear * noise:
         return squared._replace(reason=text)
-    if missed > POLICY.clear * missed_noise:
+    if missed > clear * missed_noise:
         return squared._replace(reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)")
     return other._replace(reason=text + other.reason.removeprefix("as given"))
 

@@ -173,6 +173,21 @@ class Metric:
         warps = {"warped": self.warped_, "knots": self.knots_, "levels": self.levels_, "slopes": self.slopes_}
         return Metric(self.n_features_in_, self.source_, self.scale_, **warps, linear=linear)
 
+    def rescaled(self, factors: NDArray) -> Metric:
+        """Return this metric without its linear map, each coordinate times a factor, those of factor zero left out."""
+        kept = np.flatnonzero(factors)
+        of = np.isin(self.warped_, kept)
+        warped = self.warped_[of]
+        return Metric(
+            self.n_features_in_,
+            self.source_[kept],
+            (self.scale_ * factors)[kept],
+            warped=np.searchsorted(kept, warped),
+            knots=self.knots_[of],
+            levels=self.levels_[of] * factors[warped, np.newaxis],
+            slopes=self.slopes_[of] * factors[warped],
+        )
+
     def plot(
         self,
         feature_names: Sequence[str] | None = None,
@@ -217,6 +232,15 @@ class Metric:
 PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and entries of these
 
 
+def mean_distances(metric: Metric, X: NDArray, seed: int) -> NDArray[np.float64]:
+    """Mean distance of two rows in each coordinate before the linear map."""
+    rng = np.random.default_rng(seed)
+    size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
+    a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
+    distances: NDArray[np.float64] = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
+    return distances
+
+
 def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
     """Return the metric with the share of each column in the mean L1 distance of two rows.
 
@@ -227,11 +251,7 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
         Of which pairs are drawn.
     seed : int
     """
-    rng = np.random.default_rng(seed)
-    size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
-    a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
-    moved = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
-    q = metric.linear_.shape[1]
+    moved, q = mean_distances(metric, X, seed), metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
     return Metric(

@@ -64,7 +64,7 @@ class Policy:
     row_seconds: float = 6e-7  # that a row takes, whatever its columns, where a limit leaves little time
     cell_seconds: float = 4e-8  # the same of each of its columns
     read_share: float = 0.5  # of the time left, that the rows of a fit may take so
-    begun_share: float = 0.2  # of the time left, for a linear model by another loss
+    begun_share: float = 0.2  # of the time left, for a look at another loss
     spread_share: float = 0.7  # of the time for a solution, before errors of rows left out are found for intervals
     another_share: float = 0.4  # of the time left, for the squared loss where another one is wanted
     deviations_share: float = 0.5  # of the time left, before standard deviations
@@ -121,11 +121,18 @@ class Policy:
     dense_shares: Numbers = (1.0, 0.2)  # of the ridge penalty, tried for another loss of dense features
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
-    most_begun: int = 20_000  # rows on which a linear model is fitted to begin with
-    most_screened: int = 50_000  # rows on which they are compared with the squared loss
-    near: float = 1.1  # times the loss of the ridge solution, up to which it is worth while to begin at the columns
-    most_linear: int = 1_024  # encoded columns that are features themselves of a logistic regression
-    linear_penalty: float = 1.0  # of theirs, standardised
+    newton_patience: int = 2  # steps without a worthwhile gain
+    clearly_worse: float = 2.0  # standard errors of more errors, from which not even half of another loss is taken
+    looked_rows: int = 6_144  # on which another loss is compared with the squared one before it is fitted to all
+    looked_validation: int = 4_096  # held out
+    looked_grids: int = 48  # of bins, for these
+    looked_features: int = 512  # dense ones
+    penalty_step: float = 10**0.5  # ratio of the ridge penalties of the logistic loss that are tried
+    first_penalty: int = 1  # such steps from what a distinct row weighs
+    farthest_penalty: int = 6
+    additive_scales: Numbers = (0.0625, 0.25, 1.0)  # lengthscales of the bins of single columns, in mean distances
+    additive_weight: float = 64.0  # of their kernel
+    most_linear: int = 1_024  # encoded columns that have bins of their own for the logistic loss
     other_loss_share: float = 0.15  # of a time limit, that must be left for another loss
     spectral: int = 600  # features, up to which one factorisation serves all ridge penalties
 

@@ -13,7 +13,7 @@ from bochner.data.weights import draw_rows, weights_of
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.engines.journal import Keeper
-from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows
+from bochner.features.base import DenseFeatures, FeatureMap, Rows
 from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.stored import Stored, StoredRows, StoredTogether
 from bochner.solvers.cg import Solution, State, System, conjugate_gradients, resumed_iterations
@@ -113,21 +113,26 @@ class IterativeRidge:
             blocks.append(block._replace(features=stored))
         return IterativeRidge(self._design_of(features), self.seed, self.centres, blocks)
 
-    def beside(self, part: DenseFeatureMap, weight: float) -> IterativeRidge:
-        """The same rows with another fitted map of dense features beside, of the given weight; features are shared."""
-        source, features = self.design.source, ConcatenatedFeatures.beside(self.design.features, part, weight)
+    def beside(self, part: FeatureMap, weight: float) -> IterativeRidge:
+        """The same rows with another map beside, drawn for them and of the given weight; features are shared."""
+        source = self.design.source
         X, _, own = self._sample(CENTRED)
-        centres = [*self.centres, *part.centres(X, own)]
-        D, scale = int(self.edges[-1]), features.scales[-1]
-        edges, scales = np.array([0, D, D + part.n_features_out]), np.array([1.0, scale])
-        blocks, first = [], 0
+        part.fit_sample(X, own)
+        centres, others, first = [*self.centres, *part.centres(X, own)], list[Stored](), 0
         for block in self.blocks:
             X = source.take(slice(first, first + len(block.y))).whole().X.astype(self.design.dtype, copy=False)
-            stored = [block.features, part.store(X, centres=centres[-1:])]
-            blocks.append(block._replace(features=StoredTogether(stored, scales, edges)))
+            others.append(part.fit_store(X, centres=centres[-1:]))
             first += len(block.y)
-        samples = [*self.samples(), self._features_of_sample(part, scale)]
-        return IterativeRidge(self._design_of(features), self.seed, centres, blocks, samples)
+        part.finalize()
+        features = ConcatenatedFeatures.beside(self.design.features, part, weight)
+        D, scale = int(self.edges[-1]), features.scales[-1]
+        edges, scales = np.array([0, D, D + part.n_features_out]), np.array([1.0, scale])
+        blocks = [
+            block._replace(features=StoredTogether([block.features, other], scales, edges))
+            for block, other in zip(self.blocks, others, strict=True)
+        ]
+        sample = None if part.dense is None else self._features_of_sample(part.dense, scale)
+        return IterativeRidge(self._design_of(features), self.seed, centres, blocks, [*self.samples(), sample])
 
     def holding(self, blocks: list[StoredRows]) -> IterativeRidge:
         """The same with other targets or weights of the rows."""

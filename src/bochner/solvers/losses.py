@@ -12,7 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax, xlogy
+from scipy.special import expit, logit, logsumexp, softmax, xlogy
+
+SMALLEST_SHARE = 1e-6  # of a class without rows
 
 
 class Loss(ABC):
@@ -23,6 +25,10 @@ class Loss(ABC):
     @abstractmethod
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         """The loss of each row, summed over the outputs, shape (n,)."""
+
+    def scores_of(self, y: NDArray) -> NDArray:
+        """The fitted values that are best for all rows of mean targets y, shape (K,)."""
+        return y
 
     @abstractmethod
     def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
@@ -47,6 +53,9 @@ class Logistic(Loss):
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         return (np.logaddexp(0, F) - (Y + 1) / 2 * F).sum(axis=0)
 
+    def scores_of(self, y: NDArray) -> NDArray:
+        return logit(np.clip((y + 1) / 2, SMALLEST_SHARE, 1 - SMALLEST_SHARE))
+
     def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
         return expit(F) - (Y + 1) / 2
 
@@ -62,6 +71,9 @@ class Multinomial(Loss):
 
     def value(self, Y: NDArray, F: NDArray) -> NDArray:
         return logsumexp(F, axis=0) - ((Y + 1) / 2 * F).sum(axis=0)
+
+    def scores_of(self, y: NDArray) -> NDArray:
+        return np.log(np.maximum((y + 1) / 2, SMALLEST_SHARE))
 
     def gradient(self, Y: NDArray, F: NDArray) -> NDArray:
         return softmax(F, axis=0) - (Y + 1) / 2
