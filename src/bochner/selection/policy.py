@@ -118,7 +118,6 @@ class Policy:
     weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
     newton_steps: int = 8  # of another loss than the squared one, at the most
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
-    dense_shares: Numbers = (1.0, 0.2)  # of the ridge penalty, tried for another loss of dense features
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
     newton_patience: int = 2  # steps without a worthwhile gain
@@ -129,7 +128,7 @@ class Policy:
     looked_features: int = 512  # dense ones
     penalty_step: float = 10**0.5  # ratio of the ridge penalties of the logistic loss that are tried
     first_penalty: int = 1  # such steps from what a distinct row weighs
-    farthest_penalty: int = 6
+    farthest_penalty: int = 6  # steps
     additive_scales: Numbers = (0.0625, 0.25, 1.0)  # lengthscales of the bins of single columns, in mean distances
     additive_weight: float = 64.0  # of their kernel
     most_linear: int = 1_024  # encoded columns that have bins of their own for the logistic loss
