@@ -147,11 +147,44 @@ def limits() -> list[Row]:
     return rows
 
 
+SHAPES: dict[str, tuple[int, int, int, dict[str, Any]]] = {  # rows, columns, classes (0: numbers), options
+    "few rows": (200, 8, 0, {}),
+    "many columns": (20_000, 784, 0, {}),
+    "many rows": (1_000_000, 20, 0, {}),
+    "100 classes": (20_000, 20, 100, {}),
+    "2,584 classes": (20_000, 8, 2_584, {}),
+    "quantile": (200_000, 8, 0, {"loss": "quantile"}),
+    "logistic": (30_000, 8, 3, {"loss": "logistic"}),
+    "uncertainty": (30_000, 8, 0, {"uncertainty": True}),
+    "uncertainty of few rows": (200, 8, 0, {"uncertainty": True}),
+}
+
+
+def shapes() -> list[Row]:
+    """Seconds of fits with a time limit of tables of all shapes, losses and kinds of uncertainty: the worst first."""
+    from bochner import KernelMachineClassifier, KernelMachineRegressor
+
+    found = []
+    for what, (n_rows, n_columns, n_classes, options) in SHAPES.items():
+        X, y = waves(size(n_rows), n_columns)
+        if n_classes:
+            y = np.array([f"class {k}" for k in np.argsort(np.argsort(y)) * min(n_classes, len(y) // 4) // len(y)])
+        machine = KernelMachineClassifier if n_classes else KernelMachineRegressor
+        for limit in (0.3, 1.0, 5.0):
+            model = machine(random_state=0, time_limit=limit, **options)
+            model.fit(X, y)  # loads compiled code
+            took = median(elapsed(partial(model.fit, X, y)) for _ in range(repeats(3)))
+            row = f"{what}: fit with time_limit={limit:g}", f"{took:.2f} s", "<= 1.2 x", "the limit", took / limit
+            found.append((took / limit, Row(*row)))
+    return [row for _, row in sorted(found, key=lambda one: -one[0])]
+
+
 BENCHMARKS = {name: partial(fits, name) for name in FITS} | {
     "small": small,
     "cost": cost,
     "second": second,
     "limits": limits,
+    "shapes": shapes,
 }
 
 

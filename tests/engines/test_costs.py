@@ -3,9 +3,11 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from bochner.engines.costs import COSTS, Costs, costs_file, plausible, read_costs, write_costs
+from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
 
 
@@ -15,13 +17,20 @@ from bochner.selection.policy import POLICY
         (POLICY.gram_seconds, 2e12),
         (POLICY.grown_seconds, 5e12),
         (POLICY.double_seconds, 3e10),
-        (POLICY.direct_share, pytest.approx(1e11 / 4, rel=1e-15)),
-        (POLICY.grown_share, pytest.approx(8e10, rel=1e-15)),
     ],
 )
 def test_work_for_which_there_is_time(seconds, work):
     """The n D^2 that sizes have always been held to."""
     assert COSTS.gram_work(seconds) == work
+
+
+def test_features_for_which_there_is_time():
+    """The direct solution of as many takes the share of the limit, and that of a tenth more features does not."""
+    budget = Budget(10.0)
+    D = budget.n_components(0.5, 100_000, 50, 20)
+    assert COSTS.direct(100_000, 50, D, 20) <= 5.0 < COSTS.direct(100_000, 50, 1.2 * D, 20)
+    assert Budget(1e-9).n_components(0.5, 100_000, 50, 20) == POLICY.n_components[0]
+    assert Budget().n_components(0.5, 100_000, 50, 20) == np.inf
 
 
 def test_rates_do_not_change():

@@ -31,16 +31,19 @@ def softmax(f):
 class TestAccuracy:
     @pytest.mark.parametrize("data", [load_breast_cancer, load_wine, load_digits])
     def test_on_real_data(self, data):
+        """As a support vector machine, mean of three splits: of so few rows one split chooses by chance."""
         X, y = data(return_X_y=True)
-        order = np.random.default_rng(0).permutation(len(y))[:700]
-        train, test = order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]
-        model = KernelMachineClassifier(n_components=300, random_state=0).fit(X[train], y[train])
-        score = model.score(X[test], y[test])
-        majority = np.mean(y[test] == np.bincount(y[train]).argmax())
-        assert score > majority + 0.2
-        svc = make_pipeline(StandardScaler(), SVC()).fit(X[train], y[train]).score(X[test], y[test])
-        # Two deviations of the difference of two proportions on these test rows, each near 0.95.
-        assert score >= svc - 2 * np.sqrt(2 * 0.05 * 0.95 / len(test))
+        scores = []
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(len(y))[:700]
+            train, test = order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]
+            model = KernelMachineClassifier(n_components=300, random_state=seed).fit(X[train], y[train])
+            svc = make_pipeline(StandardScaler(), SVC()).fit(X[train], y[train])
+            scores.append((model.score(X[test], y[test]), svc.score(X[test], y[test])))
+            assert scores[-1][0] > np.mean(y[test] == np.bincount(y[train]).argmax()) + 0.2
+        ours, theirs = np.mean(scores, axis=0)
+        # Two deviations of the difference of two proportions on the test rows of a split, each near 0.95.
+        assert ours >= theirs - 2 * np.sqrt(2 * 0.05 * 0.95 / len(test))
 
     def test_two_classes_are_a_regression_on_signs(self, rows):
         X, y = rows
@@ -164,7 +167,8 @@ class TestProbabilities:
         X = rng.uniform(-2, 2, (3000, 2))
         truth = softmax(2 * np.column_stack([np.sin(2 * X[:, 0]), X[:, 1], -X[:, 1]]))
         y = (truth.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
-        model = KernelMachineClassifier("gaussian", n_components=100, random_state=0).fit(X[:1500], y[:1500])
+        options = {"n_components": 100, "loss": "squared", "random_state": 0}
+        model = KernelMachineClassifier("gaussian", **options).fit(X[:1500], y[:1500])
         found = log_loss(y[1500:], model.predict_proba(X[1500:]))
         assert found <= log_loss(y[1500:], softmax(model.decision_function(X[1500:])))
 

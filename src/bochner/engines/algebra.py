@@ -65,7 +65,7 @@ def _leading(matrix: NDArray) -> int:
 
 def potrf(matrix: NDArray) -> None:
     """Overwrite the lower triangle, in either order, by the lower Cholesky factor; LinAlgError where there is none."""
-    fortran = matrix.flags.f_contiguous
+    fortran = matrix.strides[0] <= matrix.strides[1]
     factor = matrix if fortran else matrix.T
     if _call("potrf", "L" if fortran else "U", len(factor), factor, _leading(factor)):
         raise LinAlgError("The matrix is not positive definite.")
