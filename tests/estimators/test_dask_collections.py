@@ -15,6 +15,7 @@ from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, K
 from bochner.inputs.training import Stream
 from bochner.kernels import Gaussian, Laplacian
 from bochner.selection import policy
+from bochner.selection.budget import Budget
 from bochner.sources.base import SourceError
 from bochner.sources.memory import of_arrays
 from bochner.sources.rows import Roles
@@ -94,7 +95,7 @@ class TestFits:
         X, y = frame[NAMES[:3]].to_numpy(), frame["y"].to_numpy()
         dX, dy = da.from_array(X, chunks=(700, 3)), da.from_array(y, chunks=700)
         held = regressor()
-        assert held._fit_stream(Stream(of_arrays(X, y), Roles(None))) is None
+        assert held._fit_stream(Stream(of_arrays(X, y), Roles(None)), Budget()) is None
         found = regressor().fit(dX, dy)
         assert found.solver_reason_ == "one pass over the rows"
         assert np.array_equal(found.coef_, held.coef_)
