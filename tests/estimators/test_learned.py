@@ -457,10 +457,11 @@ def test_a_limit_fits_a_sample_of_many_rows(policy):
 def test_bins_of_too_many_classes_are_not_tried(policy):
     policy(most_coefficients=10_000.0)
     X, y = make_friedman1(400, random_state=0)
-    model = KernelMachineClassifier(random_state=0).fit(X, np.argsort(np.argsort(y)) * 20 // 400)
+    twentieth = np.argsort(np.argsort(y)) * 20 // 400
+    model = KernelMachineClassifier(random_state=0).fit(X, twentieth)
     assert model.features_.is_dense
     assert all("binning" not in candidate.name for candidate in model.report_.candidates)
-    assert np.abs(model.predict(X) - np.argsort(np.argsort(y)) * 20 // 400).mean() < 3
+    assert np.corrcoef(model.predict(X), twentieth)[0, 1] > 0.5
 
 
 def test_many_numbers_as_classes_are_told_of_regression():
