@@ -20,6 +20,7 @@ from bochner import (
 from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.features import Metric, MetricFeatures
+from bochner.features.metric import mean_distances
 from bochner.kernels import Gaussian, Laplacian
 from bochner.solvers.iterative import IterativeRidge
 
@@ -97,6 +98,14 @@ class TestMetric:
         np.testing.assert_allclose(METRICS[unmixed].rescaled(factors).transform(X), expected, rtol=1e-12, atol=1e-12)
         if len(METRICS[name].source_) == len(factors):
             np.testing.assert_allclose(METRICS[name].rescaled(factors).transform(X), expected, rtol=1e-12, atol=1e-12)
+
+    def test_mean_distances(self):
+        """Of all pairs of rows, as often as their weights say."""
+        U, weight = np.round(normal(40, 3), 1), np.random.default_rng(1).integers(0, 4, 40)
+        U[:, 2] = 7.3
+        rows = np.repeat(U, weight, axis=0)
+        expected = np.abs(rows[:, np.newaxis] - rows).mean(axis=(0, 1))
+        np.testing.assert_allclose(mean_distances(U, weight), expected, rtol=1e-10, atol=0)
 
     @PRECISIONS
     @pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array])

@@ -631,17 +631,19 @@ def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_grou
     It is taken where a stack of both losses has clearly less log loss for the rows held out than the squared loss.
     """
     source, rng = design.source, np.random.default_rng(task.seed)
+    grids, dense = _sizes(fitted.features)
+    if source.n_rows * source.n_outputs * (grids + POLICY.dense_work * dense) > POLICY.most_compared:
+        return "there are too many rows, classes and features to compare losses: request loss='logistic'"
     held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
     parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]
     rows = np.sort(np.concatenate([rng.permutation(np.flatnonzero(own))[:most] for own, most in parts]))
-    sizes = [(size_name(leaf.features), leaf.features) for leaf in leaves(fitted.features)]
-    grids = sum(own.n_grids for name, own in sizes if name == "n_grids")
-    dense = sum(own.n_components for name, own in sizes if name == "n_components")
     features = resized(
         fitted.features, min(1.0, POLICY.looked_grids / max(grids, 1), POLICY.looked_features / max(dense, 1))
     )
     features.draw(fitted.features.n_features_in_)
     some = Design(source.take(rows), features, design.dtype)
+    X, _, weight = some.source.sample(features.sample_rows, rng).whole()
+    features.fit_sample(X, weight)
     ridge = IterativeRidge(some, task.seed)
     share = some.source.total_weight / source.total_weight if ridge.is_dense else 1.0  # of a penalty for all rows
     held = HeldOut(ridge, task.seed, None if task.held_out is None else held_out[rows])
@@ -662,6 +664,13 @@ def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_grou
         return power
     weight = before.weight / before.weight.sum()
     return f"at first sight the log loss is {weight @ one:.4f}, and {weight @ two:.4f} with the logistic loss too"
+
+
+def _sizes(features: FeatureMap) -> tuple[int, int]:
+    """Numbers of grids and of dense features."""
+    sizes = [(size_name(leaf.features), leaf.features) for leaf in leaves(features)]
+    grids = sum(own.n_grids for name, own in sizes if name == "n_grids")
+    return grids, sum(own.n_components for name, own in sizes if name == "n_components")
 
 
 def _beside_columns(
@@ -753,14 +762,15 @@ def _padded_beside(squared: NDArray, logistic: NDArray) -> NDArray:
 def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFeatures | None:
     """Bins of single columns, whose kernel of variance 1 is a sum over them; None for sparse rows and many columns.
 
-    Columns are as the learned metric warps them. The levels of a nominal column have a cell each.
+    Columns are as the learned metric warps them. The levels of a nominal column have a cell each. Where bins have few
+    grids, because there are many rows, those of single columns are as few.
     """
-    X, _, weight = design.source.sample(POLICY.ranked_rows, np.random.default_rng(seed)).distinct().whole()
+    X, _, weight = design.source.sample(POLICY.compared_rows, np.random.default_rng(seed)).whole()
     if not isinstance(X, np.ndarray) or X.shape[1] > POLICY.most_linear:
         return None
     learned = next((metric for leaf in leaves(design.features) for metric in leaf.metrics), None)
     metric = learned or Metric(X.shape[1], np.arange(X.shape[1]), np.ones(X.shape[1]))
-    distances = mean_distances(metric, X[weight > 0], seed)
+    distances = mean_distances(metric.rescaled(np.ones(len(metric.source_))).coordinates(X), weight)
     kept = np.flatnonzero(distances)
     if not len(kept):
         return None
@@ -773,10 +783,12 @@ def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFe
     for group in groups:
         if len(set(metric.source_[kept[group]])) > 1:
             factors[kept[group]] *= APART
-    kernel: Kernel = Additive(Laplacian(POLICY.additive_scales[0]), [group.tolist() for group in groups])
-    for scale in POLICY.additive_scales[1:]:
-        kernel = kernel + Additive(Laplacian(scale), [group.tolist() for group in groups])
-    n_grids = len(groups) * len(POLICY.additive_scales)
+    grids, lists = _sizes(design.features)[0], [group.tolist() for group in groups]
+    scales = POLICY.additive_scales[: max(grids // len(groups), 1)] if grids else POLICY.additive_scales
+    kernel: Kernel = Additive(Laplacian(scales[0]), lists)
+    for scale in scales[1:]:
+        kernel = kernel + Additive(Laplacian(scale), lists)
+    n_grids = len(groups) * len(scales)
     bins = BinningFeatures(kernel * (1 / n_grids), n_grids, random_state=seed)
     return MetricFeatures(metric.rescaled(factors), bins).draw(X.shape[1])
 

@@ -232,13 +232,13 @@ class Metric:
 PAIRS, PAIRED_ENTRIES = 8192, 1 << 21  # of rows at the most, and entries of these
 
 
-def mean_distances(metric: Metric, X: NDArray, seed: int) -> NDArray[np.float64]:
-    """Mean distance of two rows in each coordinate before the linear map."""
-    rng = np.random.default_rng(seed)
-    size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
-    a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
-    distances: NDArray[np.float64] = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
-    return distances
+def mean_distances(U: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Mean absolute difference of two rows in each column, drawn by their weights (Gini), shape (q,)."""
+    order = U.argsort(axis=0)
+    share = (weight / weight.sum())[order]
+    below = share.cumsum(axis=0) - share / 2
+    distances: NDArray[np.float64] = (2 * share * (2 * below - 1) * np.take_along_axis(U, order, axis=0)).sum(axis=0)
+    return np.where(np.ptp(U, axis=0) > 0, distances, 0.0)
 
 
 def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
@@ -251,7 +251,11 @@ def with_relevance(metric: Metric, X: NDArray, seed: int) -> Metric:
         Of which pairs are drawn.
     seed : int
     """
-    moved, q = mean_distances(metric, X, seed), metric.linear_.shape[1]
+    rng = np.random.default_rng(seed)
+    size = min(PAIRS, 4 * len(X), PAIRED_ENTRIES // max(X.shape[1], 1) + 1)
+    a, b = (X[rng.integers(len(X), size=size)] for _ in range(2))
+    moved = np.abs(metric._unmixed(a) - metric._unmixed(b)).mean(axis=0, dtype=np.float64)
+    q = metric.linear_.shape[1]
     moved[:q] *= np.abs(metric.linear_).sum(axis=0)
     total = np.bincount(metric.source_, moved, metric.n_features_in_)
     return Metric(

@@ -122,6 +122,8 @@ class Policy:
     fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
     newton_patience: int = 2  # steps without a worthwhile gain
     clearly_worse: float = 2.0  # standard errors of more errors, from which not even half of another loss is taken
+    most_compared: float = 2e8  # rows times classes times grids, up to which losses are compared by default
+    dense_work: float = 0.03  # of a dense feature over that of a grid
     looked_rows: int = 6_144  # on which another loss is compared with the squared one before it is fitted to all
     looked_validation: int = 4_096  # held out
     looked_grids: int = 48  # of bins, for these
@@ -129,9 +131,9 @@ class Policy:
     penalty_step: float = 10**0.5  # ratio of the ridge penalties of the logistic loss that are tried
     first_penalty: int = 1  # such steps from what a distinct row weighs
     farthest_penalty: int = 6  # steps
-    additive_scales: Numbers = (0.0625, 0.25, 1.0)  # lengthscales of the bins of single columns, in mean distances
+    additive_scales: Numbers = (0.25, 0.0625, 1.0)  # lengthscales of the bins of single columns, in mean distances
     additive_weight: float = 64.0  # of their kernel
-    most_linear: int = 1_024  # encoded columns that have bins of their own for the logistic loss
+    most_linear: int = 400  # encoded columns that have bins of their own for the logistic loss
     other_loss_share: float = 0.15  # of a time limit, that must be left for another loss
     spectral: int = 600  # features, up to which one factorisation serves all ridge penalties
 

@@ -106,7 +106,7 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
     source, held_out = design.source, problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    few = max(min(SCORED_ROWS, SCORED_VALUES // source.n_outputs), FEWEST_SCORED)
+    few = min(SCORED_ROWS, max(SCORED_VALUES // source.n_outputs, FEWEST_SCORED))
     size = source.n_rows if problem.criterion == "loo" else few
     rows, factors = draw_rows(source.weights, size, np.random.default_rng(problem.seed))
     counts = np.zeros(source.n_rows)
