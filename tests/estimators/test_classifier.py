@@ -151,7 +151,8 @@ class TestProbabilities:
         X = rng.uniform(-2, 2, (3000, 2))
         truth = expit(sharpness * 2 * np.sin(2 * X[:, 0]) * X[:, 1])
         y = rng.random(3000) < truth
-        model = KernelMachineClassifier("gaussian", n_components=100, random_state=0).fit(X[:1500], y[:1500])
+        options = {"n_components": 100, "loss": "squared", "random_state": 0}
+        model = KernelMachineClassifier("gaussian", **options).fit(X[:1500], y[:1500])
         p = truth[1500:]
 
         def loss(q):

@@ -227,11 +227,11 @@ class LossProblem:
         def may(power: int) -> bool:
             return abs(power) < POLICY.farthest_penalty and not self.budget.is_over
 
-        while may(power) and self._is_clearly_better(next_to(power, -1), tried[power]):
-            power -= 1
+        while may(power) and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss:
+            power += 1
         if power == POLICY.first_penalty:
-            while may(power) and next_to(power, 1).loss < (1 - POLICY.worthwhile) * tried[power].loss:
-                power += 1
+            while may(power) and self._is_clearly_better(next_to(power, -1), tried[power]):
+                power -= 1
         return power, tried[power]
 
     def _is_clearly_better(self, one: LossTrial, two: LossTrial) -> bool:
