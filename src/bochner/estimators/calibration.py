@@ -105,16 +105,8 @@ def fit_link(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.f
     array of shape (2,)
         a and b.
     """
-    share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
-    basis = np.stack([f, f**3])
-
-    def loss(link: NDArray) -> tuple[float, NDArray]:
-        log_p = log_softmax(np.tensordot(link, basis, 1), axis=1)
-        gradient = np.tensordot(basis, (np.exp(log_p) - target) * share, 2)
-        return float(-(target * log_p * share).sum()), gradient
-
-    return minimize(loss, [2.0, 2 / 3], jac=True, method="L-BFGS-B", bounds=[(1e-2, 50.0), (0.0, 50.0)]).x
+    return _most_likely(np.stack([f, f**3]), targets, weight, [2.0, 2 / 3], [(1e-2, 50.0), (0.0, 50.0)])
 
 
 def fit_temperature(scores: NDArray, targets: NDArray, weight: NDArray) -> NDArray[np.float64]:
@@ -146,16 +138,23 @@ def fit_stack(squared: HeldOutPredictions, logistic: HeldOutPredictions) -> NDAr
         a, b and c, none negative: 0 where a loss adds nothing.
     """
     scores, targets, weight = by_class(squared)
-    share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
     f = np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
     basis = np.stack([f, f**3, per_class(logistic.predicted)])
+    return _most_likely(basis, targets, weight, [1.0, 0.3, 0.5], [(0.0, 50.0)] * 3)
 
-    def loss(stack: NDArray) -> tuple[float, NDArray]:
-        log_p = log_softmax(np.tensordot(stack, basis, 1), axis=1)
+
+def _most_likely(
+    basis: NDArray, targets: NDArray, weight: NDArray, start: list[float], bounds: list[tuple[float, float]]
+) -> NDArray[np.float64]:
+    """The combination of the scores of a basis, (B, n, K), of greatest likelihood: p = softmax of it; shape (B,)."""
+    share, target = (weight / weight.sum())[:, np.newaxis], _doubted(targets, weight)
+
+    def loss(factors: NDArray) -> tuple[float, NDArray]:
+        log_p = log_softmax(np.tensordot(factors, basis, 1), axis=1)
         gradient = np.tensordot(basis, (np.exp(log_p) - target) * share, 2)
         return float(-(target * log_p * share).sum()), gradient
 
-    return minimize(loss, [1.0, 0.3, 0.5], jac=True, method="L-BFGS-B", bounds=[(0.0, 50.0)] * 3).x
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
 
 
 def stacked_scores(both: NDArray, stack: NDArray) -> NDArray[np.float64]:

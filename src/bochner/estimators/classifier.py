@@ -499,7 +499,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 part = seeded(features.parts[-1], seed).draw(features.n_features_in_)
                 ridge = ridge.beside(part, float(features.scales[-1] ** 2))
             chosen = self.loss_, self.alpha_, self.n_steps_ or 0, self._start
-            found = fit_classes_again(ridge, solution, self.tol, *chosen)
+            found = fit_classes_again(ridge, solution, *chosen)
             self.features_ = ridge.design.features
             solution = side_by_side(solution, found, self.loss_ == "stacked")
         self.coef_, self.intercept_ = solution.coef, solution.intercept

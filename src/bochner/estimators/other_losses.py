@@ -177,7 +177,7 @@ class LossProblem:
 
     def fit(
         self,
-        starts: list[WarmStart],
+        start: WarmStart,
         alphas: Sequence[float],
         n_steps: int | None = None,
         validated: bool = False,
@@ -187,7 +187,7 @@ class LossProblem:
 
         Parameters
         ----------
-        starts : list of WarmStart
+        start : WarmStart
         alphas : sequence of float
             Ridge penalties to try, twice what they add to the loss times the squares of the coefficients.
         n_steps : int, optional
@@ -197,9 +197,9 @@ class LossProblem:
         trial : LossTrial, optional
             The best of all, where that is known.
         """
-        ridge, start, alpha, predictions = self.ridge, starts[0], alphas[0], None
+        ridge, alpha, predictions = self.ridge, alphas[0], None
         if trial is None and self.masks and n_steps is None and (validated or not self.tol):
-            trial = min(self._trials(starts, alphas), key=lambda trial: trial.loss)
+            trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
         if trial is not None:
             start, alpha, n_steps = trial[:3]
             predictions = self.predictions(trial.fitted)
@@ -241,10 +241,6 @@ class LossProblem:
         gain, noise = mean_and_error(losses[0] - losses[1], first.weight)
         return gain > POLICY.clear * noise
 
-    def mean_loss(self, seen: HeldOutPredictions) -> float:
-        """Mean loss of fitted values of rows held out."""
-        return average(self.loss.value(seen.targets.T, seen.predicted.T), seen.weight)
-
     def predictions_at(self, start: WarmStart) -> HeldOutPredictions:
         """Fitted values of the rows held out before any step, with their targets and weights."""
         pairs = zip(self.masks, start.points[1:], strict=True)
@@ -261,13 +257,12 @@ class LossProblem:
         X = self.ridge.design.source.take(rows).whole().X
         return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
 
-    def _trials(self, starts: list[WarmStart], alphas: Sequence[float]) -> list[LossTrial]:
-        """One of each start and ridge penalty, as far as there is time."""
-        pairs, trials = [(start, alpha) for start in starts for alpha in alphas], list[LossTrial]()
-        whole = replace(self, budget=self.budget.part(POLICY.traced_share))
-        for k, (start, alpha) in enumerate(pairs):
+    def _trials(self, start: WarmStart, alphas: Sequence[float]) -> list[LossTrial]:
+        """One of each ridge penalty, as far as there is time."""
+        trials, whole = list[LossTrial](), replace(self, budget=self.budget.part(POLICY.traced_share))
+        for k, alpha in enumerate(alphas):
             if not trials or not whole.budget.is_over:
-                trials.append(replace(whole, budget=whole.budget.part(1 / (len(pairs) - k))).trial(start, alpha))
+                trials.append(replace(whole, budget=whole.budget.part(1 / (len(alphas) - k))).trial(start, alpha))
         return trials
 
     def trial(self, start: WarmStart, alpha: float) -> LossTrial:
@@ -355,11 +350,6 @@ def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) ->
     return StoredProblem(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
 
 
-def some_rows(n_rows: int, most: int, seed: int) -> NDArray[np.intp]:
-    """Numbers of the rows, or of as many as there may be, ascending."""
-    return np.sort(np.random.default_rng(seed).permutation(n_rows)[:most])
-
-
 @dataclass(frozen=True)
 class LogCounts:
     """Standardised logarithms of counts, more by half of their mean, of means and deviations of shape (K,)."""
@@ -423,8 +413,8 @@ def fit_numbers(
     problem = replace(problem, budget=task.budget)
     begun = problem.at_ridge(fitted, stored.without, *_transform(design, loss))
     if given is not None:
-        return replace(problem, tol=task.tol, relative=1.0).fit([begun], tuple(given))
-    return problem.fit([begun], tuple(np.array(POLICY.number_shares) * fitted.alpha * mean))
+        return replace(problem, tol=task.tol, relative=1.0).fit(begun, tuple(given))
+    return problem.fit(begun, tuple(np.array(POLICY.number_shares) * fitted.alpha * mean))
 
 
 def fit_numbers_again(
@@ -432,7 +422,7 @@ def fit_numbers_again(
 ) -> LossFit:
     """The regressor for other rows, with all that was chosen."""
     problem, _ = _of_numbers(stored_problem(design, fitted, task), loss, y, [])
-    return problem.fit([problem.at_ridge(fitted, None, *_transform(design, loss))], (alpha,), n_steps)
+    return problem.fit(problem.at_ridge(fitted, None, *_transform(design, loss)), (alpha,), n_steps)
 
 
 def _of_numbers(stored: StoredProblem, loss: Loss, y: NDArray, masks: list[NDArray]) -> tuple[LossProblem, float]:
@@ -533,7 +523,7 @@ def largest_score(loss: str) -> float:
     return LARGEST_SCORE if loss == "squared" else np.inf
 
 
-def class_loss(name: str, n_outputs: int) -> Logistic | Multinomial | SquaredHinge:
+def class_loss(name: str, n_outputs: int) -> Loss:
     """The loss of a name, for as many outputs; one stands for two classes."""
     if name == "squared_hinge":
         return SquaredHinge()
@@ -586,7 +576,7 @@ def _at_ridge(design: Design, fitted: RidgeSolution, task: RidgeProblem, name: s
     slope = float(link[0]) if name == "logistic" else 1.0
     ridge, masks, without = stored_problem(design, fitted, task)
     problem = LossProblem(ridge, masks, class_loss(name, fitted.coef.shape[1]), task.tol, budget=task.budget)
-    found = problem.fit([problem.at_ridge(fitted, without, slope)], tuple(alphas), validated=True)
+    found = problem.fit(problem.at_ridge(fitted, without, slope), tuple(alphas), validated=True)
     return _as_fitted(name, found, ridge.design.features, Start(fitted.alpha, slope))
 
 
@@ -616,7 +606,7 @@ def _from_prior(
     if problem.masks:
         part = replace(problem, budget=task.budget.part(POLICY.traced_share))
         trial = part.search(start, unit)[1] if power is None else part.trial(start, unit * POLICY.penalty_step**power)
-    found = problem.fit([start], (unit,), validated=True, trial=trial)
+    found = problem.fit(start, (unit,), validated=True, trial=trial)
     beside = len(problem.ridge.maps) > len(stored.ridge.maps)
     features, start_of = problem.ridge.design.features, Start(fitted.alpha, 1.0, beside, start.name)
     other = _as_fitted(name, found, features, start_of)
@@ -697,7 +687,7 @@ def _beside_columns(
 
 
 def fit_classes_again(
-    ridge: IterativeRidge, fitted: RidgeSolution, tol: float, loss: str, alpha: float, n_steps: int, start: Start
+    ridge: IterativeRidge, fitted: RidgeSolution, loss: str, alpha: float, n_steps: int, start: Start
 ) -> LossFit:
     """The classifier for other rows, with what an earlier fit chose.
 
@@ -707,7 +697,7 @@ def fit_classes_again(
     problem = LossProblem(ridge, [], class_loss(loss, fitted.coef.shape[1]))
     at_ridge = start.beginning == "ridge"
     begun = problem.at_ridge(fitted, None, start.slope) if at_ridge else problem.at_prior()
-    return problem.fit([begun], (alpha,), n_steps)
+    return problem.fit(begun, (alpha,), n_steps)
 
 
 def _separated(Y: NDArray, F: NDArray) -> bool:
@@ -718,6 +708,7 @@ def _separated(Y: NDArray, F: NDArray) -> bool:
 
 
 def _combined(before: HeldOutPredictions, after: HeldOutPredictions, stack: NDArray) -> HeldOutPredictions:
+    """The scores by a stack of both losses."""
     return after._replace(predicted=stacked_scores(np.hstack([before.predicted, after.predicted]), stack))
 
 
@@ -728,13 +719,13 @@ def _stacked(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, fit
     """
     after = other.held_out_predictions
     assert after is not None
-    whole = fit_stack(before, after)
+    whole, solution = fit_stack(before, after), side_by_side(fitted, other, True)
     for stack, clear in ((whole, POLICY.clear), ((whole + np.append(squared.link, 0.0)) / 2, POLICY.clearly_worse)):
         seen = _combined(before, after, stack)
         both = other._replace(
             loss="stacked",
-            coef=_padded_beside(fitted.coef, other.coef),
-            intercept=np.concatenate([fitted.intercept, other.intercept]),
+            coef=solution.coef,
+            intercept=solution.intercept,
             link=fit_temperature(*by_class(seen)),
             held_out_predictions=seen,
             stack=stack,
@@ -745,18 +736,16 @@ def _stacked(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, fit
     return best
 
 
-def side_by_side(solution: RidgeSolution, found: LossFit, stacked: bool) -> RidgeSolution:
-    """The solution by another loss, or both next to one another."""
+def side_by_side(solution: RidgeSolution, found: LossFit | ClassFit, stacked: bool) -> RidgeSolution:
+    """The solution by another loss; or both next to one another, (D, 2K).
+
+    Then the coefficients by the squared loss are zero for the functions of single columns.
+    """
     if not stacked:
         return replace(solution, coef=found.coef, intercept=found.intercept)
+    padded = np.pad(solution.coef, ((0, len(found.coef) - len(solution.coef)), (0, 0)))
     intercept = np.concatenate([solution.intercept, found.intercept])
-    return replace(solution, coef=_padded_beside(solution.coef, found.coef), intercept=intercept)
-
-
-def _padded_beside(squared: NDArray, logistic: NDArray) -> NDArray:
-    """Coefficients by both losses, (D, 2K), those by the squared one zero for the functions of single columns."""
-    padded = np.pad(squared, ((0, len(logistic) - len(squared)), (0, 0)))
-    return np.ascontiguousarray(np.hstack([padded, logistic]))
+    return replace(solution, coef=np.ascontiguousarray(np.hstack([padded, found.coef])), intercept=intercept)
 
 
 def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFeatures | None:
@@ -774,10 +763,8 @@ def additive_part(design: Design, column_groups: NDArray, seed: int) -> MetricFe
     kept = np.flatnonzero(distances)
     if not len(kept):
         return None
-    groups = [
-        np.flatnonzero(own == column_groups[metric.source_[kept]])
-        for own in np.unique(column_groups[metric.source_[kept]])
-    ]
+    of_column = column_groups[metric.source_[kept]]
+    groups = [np.flatnonzero(of_column == own) for own in np.unique(of_column)]
     factors = np.zeros(len(distances))
     factors[kept] = 1 / distances[kept]
     for group in groups:
