@@ -15,6 +15,7 @@ import sys
 import textwrap
 import tokenize
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,12 @@ def modules():
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree_of(path):
+    """Syntax of a file, which nobody changes."""
+    return ast.parse(path.read_text())
+
+
 def part_of(path):
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
@@ -66,7 +73,7 @@ class Imports(ast.NodeVisitor):
 
     def __init__(self, path):
         self.path, self.functions, self.found = path, [], []
-        self.visit(ast.parse(path.read_text()))
+        self.visit(tree_of(path))
 
     def visit_If(self, node):
         for child in node.orelse if "TYPE_CHECKING" in ast.unparse(node.test) else ast.iter_child_nodes(node):
@@ -110,6 +117,7 @@ def test_imports_go_downward():
     assert not upward, "\n".join(upward)
 
 
+@cache
 def import_graph():
     """Modules that each module imports, at the top or in a function, but for the methods of `UPWARD`."""
     paths = {".".join(("bochner", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in modules()}
@@ -147,9 +155,10 @@ def test_layers_are_those_of_the_page_of_design(checkout):
 NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
+@cache
 def code_lines(path):
     """Number of lines of a file that hold code, neither blank nor comment nor docstring, and of those, that import."""
-    text, tree = path.read_text(), ast.parse(path.read_text())
+    text, tree = path.read_text(), tree_of(path)
     tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in NO_CODE]
     code = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
     imports = set()
@@ -199,7 +208,7 @@ def test_classes_have_few_bases_and_plain_attributes():
     """At most two bases beside the mixins of scikit-learn, and no `__getattr__`, which `hasattr` would set to work."""
     wrong = []
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 own = [base for base in map(ast.unparse, node.bases) if not hasattr(sklearn.base, base)]
                 wrong += [f"{path}: {node.name} has {own}"] if len(own) > 2 else []
@@ -227,7 +236,7 @@ class Setters(ast.NodeVisitor):
 
     def __init__(self, path):
         self.own, self.found = [set()], set()
-        self.visit(ast.parse(path.read_text()))
+        self.visit(tree_of(path))
 
     def visit_FunctionDef(self, node):
         made = [part for part in ast.walk(node) if isinstance(part, ast.Assign)]
@@ -378,9 +387,9 @@ def test_public_names_exist_and_are_sorted():
 def test_every_module_says_what_it_is():
     """In a first sentence of some words, on one line."""
     for path in modules():
-        text = path.read_text()
-        first = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-        assert not text.strip() or (len(first.split()) >= 4 and first.endswith((".", ":"))), f"{path}: {first!r}"
+        first = (ast.get_docstring(tree_of(path)) or "").partition("\n")[0]
+        said = len(first.split()) >= 4 and first.endswith((".", ":"))
+        assert said or not path.read_text().strip(), f"{path}: {first!r}"
 
 
 # Functions with more parameters than 7, and why.
@@ -394,7 +403,7 @@ MANY_PARAMETERS = {
 
 def functions(path):
     """Functions of a file, each with the name of the class or function around it."""
-    for owner in ast.walk(ast.parse(path.read_text())):
+    for owner in ast.walk(tree_of(path)):
         for node in ast.iter_child_nodes(owner):
             if isinstance(node, ast.FunctionDef):
                 yield getattr(owner, "name", ""), node

@@ -570,7 +570,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> from sklearn.datasets import load_diabetes
         >>> from bochner import KernelMachineRegressor
         >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X[:350], y[:350])
+        >>> model = KernelMachineRegressor("gaussian", uncertainty="std", random_state=0).fit(X[:350], y[:350])
         >>> functions = model.sample_y(X[350:], n_samples=3, random_state=0)
         >>> functions.shape, np.allclose(functions[:5], model.sample_y(X[350:355], 3, random_state=0))
         ((92, 3), True)
@@ -667,7 +667,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(-2, 2, (3000, 1))
         >>> y = np.sin(3 * X[:, 0]) + (0.1 + 0.4 * (X[:, 0] > 0)) * rng.standard_normal(3000)
-        >>> model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X[:2000], y[:2000])
+        >>> model = KernelMachineRegressor("gaussian", uncertainty="intervals", random_state=0).fit(X[:2000], y[:2000])
         >>> low, high = model.predict_interval(X[2000:], coverage=0.9).T
         >>> bool(0.86 < np.mean((low <= y[2000:]) & (y[2000:] <= high)) < 0.94)
         True
@@ -714,7 +714,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.standard_normal((600, 2))
         >>> y = X[:, 0] + 0.1 * rng.exponential(size=600)
-        >>> model = KernelMachineRegressor(uncertainty=True, random_state=0).fit(X[:500], y[:500])
+        >>> model = KernelMachineRegressor("gaussian", uncertainty="intervals", random_state=0).fit(X[:500], y[:500])
         >>> quantiles = model.predict_quantile(X[500:], [0.1, 0.5, 0.9])
         >>> quantiles.shape, bool((np.diff(quantiles) >= 0).all())
         ((100, 3), True)

@@ -43,7 +43,7 @@ class Tridiagonal:
     def __init__(self, matrix: NDArray) -> None:
         with single_threaded_blas():
             self.diagonal, self.beside, factors = algebra.sytrd(matrix.T)
-            self.dtype = matrix.dtype
+            self.dtype, self._largest = matrix.dtype, self.bound()
             self.blocks = [
                 (k + 1, *_block(matrix[k : min(k + WIDTH, len(factors)), k + 1 :], factors[k : k + WIDTH]))
                 for k in range(0, len(factors), WIDTH)
@@ -83,14 +83,14 @@ class Tridiagonal:
 
         The first ratio is zero; the others stand beside the diagonal of L.
         """
-        diagonal, beside = self.diagonal.astype(np.float64), self.beside.astype(np.float64)
 
         def found(shift: float) -> tuple[NDArray, NDArray]:
-            pivots, ratios = diagonal + shift, np.append(0.0, beside)
+            pivots, ratios = self.diagonal + np.float64(shift), np.zeros(len(self.diagonal))
+            ratios[1:] = self.beside
             algebra.pttrf(pivots, ratios[1:])
             return pivots, ratios
 
-        return with_least_shift(found, float(shift), rounding, self.bound())
+        return with_least_shift(found, float(shift), rounding, self._largest)
 
     def solve(self, factors: tuple[NDArray, NDArray], U: NDArray) -> NDArray:
         """Return the rows of U, of shape (m, D), times (T + shift I)^-1, in double precision."""
@@ -181,9 +181,14 @@ class TridiagonalInverse(ShiftedInverse):
 
     def __init__(self, matrix: NDArray, rounding: float) -> None:
         self.matrix, self.rounding = Tridiagonal(matrix), rounding
+        self._last: tuple[list[float], list[tuple[NDArray, NDArray]]] = ([], [])
 
     def _factors(self, alphas: NDArray) -> list[tuple[NDArray, NDArray]]:
-        return [self.matrix.factors(alpha, self.rounding) for alpha in alphas]
+        """Of each alpha, and kept, as forms and solutions are mostly asked for the same ones."""
+        asked, last = alphas.tolist(), self._last
+        if asked != last[0]:
+            last = self._last = asked, [self.matrix.factors(alpha, self.rounding) for alpha in asked]
+        return last[1]
 
     def solve(self, alphas: NDArray, B: NDArray) -> NDArray:
         rotated = self.matrix.rotate(B)
