@@ -518,16 +518,19 @@ class TestEdges:
         assert np.median(np.abs(model.predict(X) - y)) <= 10
 
 
-def hybrid(weights=None):
-    maps = [FourierFeatures(Gaussian(2.0), 20), BinningFeatures(Laplacian(20.0), 10), LinearFeatures()]
-    return ConcatenatedFeatures(maps, weights=weights)
-
-
 @parametrize_with_checks(
     [
-        KernelMachineRegressor(features="binning", metric="isotropic", n_components=50, random_state=0),
-        KernelMachineClassifier(features=hybrid(), tol=1e-9, random_state=0),
+        KernelMachineRegressor(kernel=Laplacian(8.0), features="binning", n_components=20, random_state=0),
+        KernelMachineClassifier(
+            features=ConcatenatedFeatures(
+                [FourierFeatures(Gaussian(2.0), 10), BinningFeatures(Laplacian(20.0), 5), LinearFeatures()],
+                weights=[1.0, 0.5, 2.0],
+            ),
+            tol=1e-9,
+            random_state=0,
+        ),
     ]
 )
 def test_scikit_learn(estimator, check):
+    """Kernels and weights of maps are given; how they are learned is the same for any rows, and tested above."""
     check(estimator)
