@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -206,7 +205,7 @@ def test_a_later_stage_is_not_lost_while_an_earlier_one_is_done_again(tmp_path):
     assert len(done.done) < 4
 
 
-CHILD = """
+LIVES = """
     import os, signal, sys, time
     import numpy as np
     from bochner.data import checkpoint
@@ -219,14 +218,7 @@ CHILD = """
 
     local.n_threads = lambda: 2
     checkpoint.SHARE = np.inf
-    fatal, replace = {fatal}, os.replace
-
-    def replaced(*names):
-        global fatal
-        fatal -= 1
-        if fatal == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(*names)
+    replace = os.replace
 
     def work(part, shared):
         time.sleep(0.01)
@@ -234,34 +226,46 @@ CHILD = """
             file.write(".")
         return own.moments(part, shared)
 
-    os.replace = replaced
-    with Checkpoint("a.ckpt", {{"data": "1"}}, every=0, resume=True) as held:
-        open("begun", "w").close()
-        total = reduce(local.LOCAL, range(48), work, journal=Journal(held, own.Moments.of))
-    np.save("total.npy", total.matrix)
+    def live(fatal):
+        left = [fatal]
+
+        def replaced(*names):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            replace(*names)
+
+        os.replace = replaced
+        with Checkpoint("a.ckpt", {{"data": "1"}}, every=0, resume=True) as held:
+            open("begun", "w").close()
+            total = reduce(local.LOCAL, range(48), work, journal=Journal(held, own.Moments.of))
+        np.save("total.npy", total.matrix)
+        os._exit(0)
+
+    rng = np.random.default_rng(0)
+    for fatal in (3, 7, None, 12, None, None, -1):
+        life = os.fork()
+        if not life:
+            live(fatal or -1)
+        if fatal is None:
+            while not os.path.exists("begun"):
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.08))
+            os.kill(life, signal.SIGKILL)
+        print(os.waitstatus_to_exitcode(os.waitpid(life, 0)[1]))
+        if os.path.exists("begun"):
+            os.remove("begun")
 """
 
 
 def test_kills_at_any_moment_leave_the_same_bits(tmp_path):
     """Three between writing and renaming, and some that come from outside at random."""
     whole = reduce(LOCAL, range(48), moments).matrix
-    rng, options = np.random.default_rng(0), {"cwd": tmp_path, "stderr": subprocess.PIPE, "text": True}
     environment = os.environ | {"NUMBA_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1", "SCIPY_ARRAY_API": "1"}
-    deaths = 0
-    for fatal in (3, 7, None, 12, None, None, -1):
-        code = textwrap.dedent(CHILD.format(folder=os.path.dirname(__file__), fatal=fatal or -1))
-        child = subprocess.Popen([sys.executable, "-c", code], env=environment, **options)
-        if fatal is None:
-            while child.poll() is None and not (tmp_path / "begun").exists():
-                time.sleep(0.001)
-            time.sleep(rng.uniform(0, 0.08))
-            child.kill()
-        _, errors = child.communicate(timeout=60)
-        deaths += child.returncode == -signal.SIGKILL
-        assert child.returncode in (0, -signal.SIGKILL), errors
-        (tmp_path / "begun").unlink(missing_ok=True)
+    command = [sys.executable, "-c", textwrap.dedent(LIVES.format(folder=os.path.dirname(__file__)))]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == 6 * [str(-signal.SIGKILL)] + ["0"], done.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "total.npy"), whole)
-    assert deaths == 6
     done = len((tmp_path / "done").read_text())
     assert 48 < done < 48 * 2
     assert sorted(os.listdir(tmp_path)) == ["done", "total.npy"]

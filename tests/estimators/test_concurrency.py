@@ -55,16 +55,16 @@ CODE = """
             return self.regressor(features=fourier, solver="cg")
 
         def many_fourier(self):
-            return self.classifier(few, FourierFeatures(Gaussian(2.0), 800), solver="cg", alpha=[0.1, 1.0])
+            return self.classifier(few, FourierFeatures(Gaussian(2.0), 800), solver="cg", alpha=1.0)
 
         def packed(self):
-            return self.classifier(features=FourierFeatures(Gaussian(2.0), 600), solver="cg")
+            return self.classifier(features=FourierFeatures(Gaussian(2.0), 600), solver="cg", alpha=[0.1, 1.0])
 
         def large(self):
             return self.regressor(few, FourierFeatures(Gaussian(2.0), 600), alpha=[0.1, 1.0])
 
         def binned(self):
-            return self.classifier(features=bins)
+            return self.classifier(features=bins, alpha=[0.1, 1.0])
 
         def smooth(self):
             return self.regressor(features=BinningFeatures(SmoothBins(4.0), 20))
@@ -73,7 +73,8 @@ CODE = """
             return self.regressor(features=BinningFeatures(Laplacian(4.0), 20, n_buckets=64))
 
         def side_by_side(self):
-            return self.regressor(features=ConcatenatedFeatures([fourier, bins, LinearFeatures()]), alpha=[0.1, 1.0])
+            together = ConcatenatedFeatures([FourierFeatures(Gaussian(2.0), 100), bins, LinearFeatures()])
+            return self.regressor(slice(0, 2000), together, alpha=[0.1, 1.0])
 
         def nystroem(self):
             return self.regressor(features=Nystroem(n_components=200))

@@ -290,52 +290,47 @@ def test_intervals_are_calibrated_by_the_sample(data, streams, tmp_path):
 
 
 SCRIPT = """
-import os, signal, sys
-import numpy as np
-import bochner
-from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
+import os, sys
+sys.path.insert(0, {folder!r})
+import test_streamed_fits as own
 from bochner.data.checkpoint import Checkpoint
-from bochner.kernels import Gaussian
 
-folder, kind, stop, number = sys.argv[1:]
-written, write = [0], Checkpoint._write
+write = Checkpoint._write
 
-def count(self, contents):
+def killed(self, contents):
     write(self, contents)
-    written[0] += 1
-    if written[0] == int(stop):
-        os.kill(os.getpid(), int(number))
+    os.kill(os.getpid(), {number})
 
-Checkpoint._write = count
-source = bochner.open_source(folder + "/rows", sample=1500)
-if kind == "sums":
-    features = FourierFeatures(Gaussian(0.5), 100, random_state=0)
-    model = KernelMachineRegressor(features=features, alpha=1.0, random_state=0)
-else:
-    model = KernelMachineRegressor(features="binning", metric="isotropic", n_components=20, random_state=0)
-with bochner.settings(checkpoint=folder + "/fit.ckpt", resume=True, every=1e-9):
-    model.fit(source, "y")
-np.save(folder + "/coef.npy", model.coef_)
+Checkpoint._write = killed
+own.kept({kind!r})
 """
 
 
+def kept(kind):
+    """Coefficients of a fit that keeps what it has done; in the current folder."""
+    source = open_source("rows", sample=1500)
+    if kind == "sums":
+        features = FourierFeatures(Gaussian(0.5), 100, random_state=0)
+        model = KernelMachineRegressor(features=features, alpha=1.0, random_state=0)
+    else:
+        model = KernelMachineRegressor(features="binning", metric="isotropic", n_components=20, random_state=0)
+    with bochner.settings(checkpoint="fit.ckpt", resume=True, every=1e-9):
+        return model.fit(source, "y").coef_
+
+
 @pytest.mark.parametrize(("kind", "number"), [("sums", signal.SIGTERM), ("iterations", signal.SIGKILL)])
-def test_a_fit_that_was_killed_goes_on_to_the_same_bits(kind, number, data, tmp_path):
-    X, y = data
-    (tmp_path / "rows").mkdir()
-    pa.parquet.write_table(table(X, y), tmp_path / "rows" / "a.parquet", row_group_size=500)
-
-    def run(stop, number=0):
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path), kind, str(stop), str(int(number))]
-        return subprocess.run(command, check=False, capture_output=True, text=True)
-
-    assert run(0).returncode == 0
-    truth = np.load(tmp_path / "coef.npy")
-    assert run(1, number).returncode == -number
-    assert os.path.exists(tmp_path / "fit.ckpt")
-    assert run(0).returncode == 0
-    assert not os.path.exists(tmp_path / "fit.ckpt")
-    np.testing.assert_array_equal(np.load(tmp_path / "coef.npy"), truth)
+def test_a_fit_that_was_killed_goes_on_to_the_same_bits(kind, number, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("rows")
+    pa.parquet.write_table(table(*data), "rows/a.parquet", row_group_size=500)
+    truth = kept(kind)
+    assert not os.path.exists("fit.ckpt")
+    code = SCRIPT.format(folder=os.path.dirname(__file__), number=int(number), kind=kind)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == -number, done.stderr
+    assert os.path.exists("fit.ckpt")
+    np.testing.assert_array_equal(kept(kind), truth)
+    assert not os.path.exists("fit.ckpt")
 
 
 def test_checkpoints_of_other_work_are_refused(data, streams, tmp_path):
