@@ -174,9 +174,9 @@ def leaf(request):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_blas_thread():
-    """Matrices here are small: threads of BLAS would only wait for one another."""
-    with threadpool_limits(limits=1, user_api="blas"):
+def one_thread():
+    """Matrices here are small: threads of BLAS, and of OpenMP in scikit-learn, would only wait for one another."""
+    with threadpool_limits(limits=1):
         yield
 
 

@@ -277,14 +277,14 @@ def test_fewer_rows_are_the_first_of_more(report, monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
-def test_a_million_rows_of_files_take_little_memory(report, monkeypatch, tmp_path):
-    """One pass of 500 features, which would take 2 GB."""
+def test_many_rows_of_files_take_little_memory(report, monkeypatch, tmp_path):
+    """One pass of 500 features, which would take 1 GB."""
     monkeypatch.setenv("BOCHNER_SCALE_DATA", str(tmp_path))
     data, fit = importlib.import_module("scale_data"), importlib.import_module("scale_fit")
-    found, took = fit.fitted(fit.Job(str(data.folder(1_000_000)), sample=100_000, warm=False, n_unseen=10_000))
+    found, took = fit.fitted(fit.Job(str(data.folder(500_000)), sample=50_000, warm=False, n_unseen=10_000))
     assert took is not None
     assert not took.refused
-    assert found.peak - found.base < 1e9
+    assert found.peak - found.base < 0.8e9
     assert took.error < 1
 
 

@@ -18,7 +18,7 @@ from bochner.inputs import training
 from farm import Farm
 from whole_tables import read_table
 
-N, FILES = 1500, 3
+N, FILES = 1200, 3
 FAST = ("--kernel", "gaussian", "--n-components", "64", "--alpha", "0.01")
 
 

@@ -43,16 +43,14 @@ def streams(monkeypatch):
 
 @pytest.fixture(scope="module")
 def model(frame):
-    machine = KernelMachineRegressor(
-        n_components=60, kernel="gaussian", metric="isotropic", uncertainty=True, random_state=0
-    )
+    machine = KernelMachineRegressor(Gaussian(1.0), n_components=60, alpha=1.0, uncertainty=True, random_state=0)
     return machine.fit(frame[NAMES], frame["y"])
 
 
 @pytest.fixture(scope="module")
 def machine(frame):
     labels = frame["kind"].where(frame["a"] < 0.7, "other")
-    return KernelMachineClassifier(n_components=60, metric="isotropic", random_state=0).fit(frame[NAMES], labels)
+    return KernelMachineClassifier(Gaussian(1.0), n_components=60, alpha=1.0, random_state=0).fit(frame[NAMES], labels)
 
 
 def lazy(frame, n):

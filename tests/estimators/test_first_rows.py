@@ -13,7 +13,7 @@ from bochner import KernelMachineClassifier, KernelMachineRegressor, KernelPCA, 
 N = 300
 X = np.random.default_rng(0).normal(size=(N, 3))
 Y = X[:, 0] + np.sin(2 * X[:, 1])
-FAST = {"features": "fourier", "n_components": 100, "random_state": 0}
+FAST = {"kernel": "gaussian", "features": "fourier", "metric": "isotropic", "n_components": 100, "random_state": 0}
 FRAME = pd.DataFrame(X, columns=list("abc")).assign(side=np.where(X[:, 2] > 0, "left", "right"))
 
 
@@ -119,7 +119,8 @@ def test_merged_models_take_more_rows():
 
 
 def test_bins_of_few_rows_have_few_columns():
-    model = KernelMachineRegressor(features="binning", n_components=20, random_state=0).partial_fit(X, Y)
+    given = {"features": "binning", "metric": "isotropic", "n_components": 20, "random_state": 0}
+    model = KernelMachineRegressor(**given).partial_fit(X, Y)
     assert model.features_.n_features_out <= 2400
     assert model.score(X, Y) > 0.8
 

@@ -184,20 +184,20 @@ FITS = """
     from bochner.design.design import Design
     from bochner.kernels import Gaussian, Laplacian, SmoothBins
 
-    X = np.random.default_rng(1).standard_normal((300, 5))
+    X = np.random.default_rng(1).standard_normal((120, 5))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.floor(X[:, 3])
     together = [FourierFeatures(Gaussian(2.0), 20), BinningFeatures(Laplacian(4.0), 7), LinearFeatures()]
     for dtype in (np.float32, np.float64):
         rows = X.astype(dtype)
         for options in (
-            {"features": "binning", "metric": "isotropic"},
+            {"features": "binning", "metric": "isotropic", "n_components": 20},
             {"kernel": Gaussian(2.0), "n_components": 51},
             {"kernel": Gaussian(2.0), "n_components": 50, "solver": "cg", "alpha": 0.1},
             {"features": FourierFeatures(Gaussian(2.0), 30, paired=False)},
             {"features": BinningFeatures(SmoothBins(4.0), 5)},
             {"features": BinningFeatures(Laplacian(4.0), 5, n_buckets=64), "alpha": 0.1, "tol": 1e-6},
             {"features": ConcatenatedFeatures(together)},
-            {"solver": "exact"},
+            {"solver": "exact", "kernel": Gaussian(2.0)},
         ):
             model = KernelMachineRegressor(random_state=0, **options).fit(rows, y)
             model.predict(rows), model.predict(rows[:1])
@@ -206,8 +206,10 @@ FITS = """
                 features = BinningFeatures(kernel, 4, n_buckets=300).draw(5)
                 Design(ArraySource(rows, y[:, np.newaxis], weights), features, dtype).moments()
         sparse = sp.csr_array(rows * (rows > 1))
-        KernelMachineRegressor(features="binning", n_components=5, random_state=0).fit(sparse, y).predict(sparse)
-    KernelMachineClassifier(features="hybrid", metric="full", random_state=0).fit(X, y > 0).predict_proba(X)
+        bins = KernelMachineRegressor(features="binning", n_components=5, metric="isotropic", random_state=0)
+        bins.fit(sparse, y).predict(sparse)
+    both = KernelMachineClassifier(features="hybrid", metric="full", n_components=50, random_state=0)
+    both.fit(X, y > 0).predict_proba(X)
 """
 
 
