@@ -194,7 +194,7 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     assert [one[1] for one in found["plan"]["passes"]] == [1, 1]
     code, out, _ = run("plan", "rows", "--target", "y")
     assert code == 0
-    assert "1,500 rows x 4 columns" in out
+    assert f"{N:,} rows x 4 columns" in out
     passes = [done("plan", "rows", "--target", "y", *FAST, *more)["plan"]["passes"] for more in ((), ("--sample", "9"))]
     assert [len(some) for some in passes] == [2, 1]
     assert not [line for line in out.splitlines() if line.endswith(" ")]
