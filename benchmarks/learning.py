@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from accuracy import arrays, boosted, error, estimator, few, tried
-from datasets import Split, categorised, load
+from accuracy import boosted, error, estimator, few, tried
+from datasets import Split, categorised
 from report import Row
-from runner import QUICK, elapsed, repeats, run, seconds, size
+from runner import elapsed, repeats, run, seconds, size
 
 FITS = {  # bar in seconds, number of runs
     "cpu_act": (2.5, 5),
@@ -30,14 +30,6 @@ SECOND = ("cpu_act", "california_housing", "house_16H", "adult", "adult_a9a", "k
 LIMITS = (0.2, 0.5, 1.0, 5.0)
 
 
-def data_of(name: str) -> Split:
-    """Rows of a data set, Forest with all of its types too."""
-    if name != "covtype, seven types":
-        return tried(name)
-    data = arrays(load("covtype"))
-    return Split(*map(few, data)) if QUICK else data
-
-
 def waves(n_rows: int, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """A smooth target of three columns, and a step in a fourth, under some noise."""
     rng = np.random.default_rng(seed)
@@ -49,7 +41,7 @@ def waves(n_rows: int, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.nd
 def fits(name: str) -> list[Row]:
     """Fit without arguments, and predict, against LightGBM; of 500 trees of 255 leaves for Forest's two classes."""
     bar, runs = FITS[name]
-    data, tree_options = data_of(name), LARGE_TREES if name == "covtype" else {}
+    data, tree_options = tried(name), LARGE_TREES if name == "covtype" else {}
     theirs, tables = boosted(name, **tree_options), categorised(data)
     estimator(name, random_state=0).fit(few(data.X), few(data.y))  # loads compiled code
     pairs, errors = [], []

@@ -155,12 +155,13 @@ def test_page_is_made_from_what_is_kept(report, monkeypatch, store):
     assert report.PAGE.read_text() == (docs / "benchmarks.md").read_text()
 
 
-def test_worse_than_before_in_quarters_of_the_range(report):
+def test_place_and_difference_to_the_better_default(report):
     accuracy = importlib.import_module("accuracy")
-    for name, (before, least, greatest) in accuracy.BEFORE.items():
-        assert least <= before <= greatest
-        assert accuracy.worse(name, before) == 0
-        assert accuracy.worse(name, before + (greatest - least) / 4) == pytest.approx(1)
+    errors = np.array([[2.0, 1.0, 3.0, 4.0], [2.5, 1.1, 3.0, 4.0], [3.0, 1.2, 3.0, 4.0]])
+    cells = accuracy.line("% wrong", errors, 2.2)
+    assert cells == ["3", "2.5", "2 - 3", "2.2", "1.1", "3", "4", "2 of 4", "+1.4 (0.23)"]
+    areas = accuracy.line("AUC", 1 - errors / 10, None)
+    assert areas[7:] == ["2 of 4", "-0.14 (0.023)"]
 
 
 def test_repeats_are_those_of_the_command_line(toys):
