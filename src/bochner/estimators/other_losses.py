@@ -103,7 +103,7 @@ class LossFit(NamedTuple):
 class LossTrial(NamedTuple):
     """A start and a ridge penalty, the steps that were best for the rows held out, their loss and fitted values.
 
-    Where the steps ended is a start for another penalty.
+    Where the steps ended is a start for another penalty, and for all rows.
     """
 
     start: WarmStart
@@ -112,6 +112,11 @@ class LossTrial(NamedTuple):
     loss: float
     fitted: list[NDArray]
     end: WarmStart
+
+    def for_all(self) -> WarmStart:
+        """The mean of where the steps without each set ended, from which those on all rows are few."""
+        coefs, offsets = zip(*self.end.points[1:], strict=True)
+        return WarmStart(self.start.name, [(np.mean(coefs, axis=0, dtype=coefs[0].dtype), np.mean(offsets, axis=0))])
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,6 @@ class LossProblem:
         alphas: Sequence[float],
         n_steps: int | None = None,
         validated: bool = False,
-        trial: LossTrial | None = None,
     ) -> LossFit:
         """Minimise the loss.
 
@@ -194,13 +198,10 @@ class LossProblem:
             Steps that served an earlier fit of the same model.
         validated : bool, default=False
             Whether fitted values of rows that are held out are wanted in any case.
-        trial : LossTrial, optional
-            The best of all, where that is known.
         """
         ridge, alpha, predictions = self.ridge, alphas[0], None
-        if trial is None and self.masks and n_steps is None and (validated or not self.tol):
+        if self.masks and n_steps is None and (validated or not self.tol):
             trial = min(self._trials(start, alphas), key=lambda trial: trial.loss)
-        if trial is not None:
             start, alpha, n_steps = trial[:3]
             predictions = self.predictions(trial.fitted)
         if self.tol or n_steps is None:
@@ -211,6 +212,13 @@ class LossProblem:
         fitted = [(rows.Y, rows.F) for rows in problem.rows]
         way = self.loss, alpha, start.name, found.n_steps
         return LossFit(np.ascontiguousarray(coef), intercept, *way, predictions, fitted)
+
+    def fit_after(self, trial: LossTrial) -> LossFit:
+        """Minimise the loss on all rows in a few steps from where those without the rows held out ended."""
+        more = min(trial.n_steps, POLICY.resumed_steps)
+        found = self.fit(trial.for_all() if more else trial.start, (trial.alpha,), more)
+        predictions = self.predictions(trial.fitted)
+        return found._replace(n_steps=trial.n_steps + found.n_steps, held_out_predictions=predictions)
 
     def search(self, start: WarmStart, unit: float) -> tuple[int, LossTrial]:
         """The best ridge penalty for the rows held out, as a power, with its trial.
@@ -602,11 +610,13 @@ def _from_prior(
         return squared._replace(reason=power)
     stored, name = stored_problem(design, fitted, task), "logistic" if automatic else name
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
-    start, trial = problem.at_prior(), None
+    start = problem.at_prior()
     if problem.masks:
         part = replace(problem, budget=task.budget.part(POLICY.traced_share))
         trial = part.search(start, unit)[1] if power is None else part.trial(start, unit * POLICY.penalty_step**power)
-    found = problem.fit(start, (unit,), validated=True, trial=trial)
+        found = problem.fit_after(trial)
+    else:
+        found = problem.fit(start, (unit,))
     beside = len(problem.ridge.maps) > len(stored.ridge.maps)
     features, start_of = problem.ridge.design.features, Start(fitted.alpha, 1.0, beside, start.name)
     other = _as_fitted(name, found, features, start_of)

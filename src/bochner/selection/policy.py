@@ -117,6 +117,7 @@ class Policy:
     compared_rows: int = 1 << 14  # on which ridge penalties are compared
     weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
     newton_steps: int = 8  # of another loss than the squared one, at the most
+    resumed_steps: int = 2  # on all rows, after those without the rows held out
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
