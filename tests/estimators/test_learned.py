@@ -358,6 +358,36 @@ def test_little_time_is_spent_on_fewer_rows(monkeypatch, policy):
     assert hasty.score(*smooth(seed=1)) > 0.8
 
 
+@pytest.fixture
+def many(policy):
+    """Tables of more than 2,000 rows are compared on a thousand of them."""
+    policy(most_raced=2000, raced_rows=1000, compared_rows=500, screened_rows=(500, 1000), look_steps=30)
+
+
+def test_many_rows_of_a_smooth_target_have_fourier_features(many):
+    X, y = smooth(3000, 2)
+    model = KernelMachineRegressor(random_state=0).fit(X, y)
+    assert "Fourier features" in model.report_.chosen
+    later, truth = smooth(2000, 2, seed=1)
+    assert np.sqrt(np.mean((model.predict(later) - truth) ** 2)) < 0.14  # of a noise of .1
+
+
+def test_many_rows_of_steps_have_bins(many):
+    model = KernelMachineRegressor(random_state=0).fit(*stairs(3000))
+    assert "random binning" in model.report_.chosen
+    later, truth = stairs(2000, seed=1)
+    assert np.sqrt(np.mean((model.predict(later) - truth) ** 2)) < 0.25
+    losers = [one for one in model.report_.candidates if one.name != model.report_.chosen]
+    assert losers
+    assert all("standard errors worse" in one.lost or "as good" in one.lost for one in losers)
+    assert all(one.lost in str(model.report_) for one in losers)
+
+
+def test_many_rows_whose_maps_are_given_are_not_compared(many):
+    model = KernelMachineRegressor(features="binning", n_components=50, random_state=0).fit(*stairs(3000))
+    assert model.report_.reason == "the only candidate that the arguments allow"
+
+
 def test_a_hybrid_that_is_asked_for_is_fitted(policy):
     """Also where the defaults would not try one: many rows, or little time."""
     X, y = stairs(400)

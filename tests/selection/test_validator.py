@@ -143,7 +143,7 @@ class TestIterate:
     @pytest.mark.parametrize("features", [FOURIER, BINS], ids=["fourier", "bins"])
     def test_converges_to_the_direct_solution(self, K, weighted, features):
         validator = LastStep(*rows(K, weighted=weighted), False, seed=0)
-        judged = validator.iterate(features.draw(3), validator.X, validator.X_out, np.array([[3.0]]), 60)
+        judged = validator.iterate(features.draw(3), np.array([[3.0]]), 60)
         Z, Z_out = features_of(features, validator.X, validator.X_out)
         coef, intercept = exact.ridge(Z, validator.y, 3.0, validator.weight)
         np.testing.assert_allclose(judged.predicted, Z_out @ coef + intercept, atol=1e-4)
@@ -151,7 +151,7 @@ class TestIterate:
     def test_a_penalty_for_each_map(self, K, weighted):
         validator = LastStep(*rows(K, weighted=weighted), False, seed=0)
         features = ConcatenatedFeatures([FOURIER, BINS], weights=[1.0, 1.0]).draw(3)
-        judged = validator.iterate(features, validator.X, validator.X_out, np.array([[2.0, 20.0]]), 100)
+        judged = validator.iterate(features, np.array([[2.0, 20.0]]), 100)
         # A penalty of 20 is one of 2 on features that are smaller by sqrt(10).
         parts = [features_of(one, validator.X, validator.X_out) for one in (FOURIER, BINS)]
         Z, Z_out = (np.hstack([fourier, bins / np.sqrt(10)]) for fourier, bins in zip(*parts, strict=True))
@@ -164,9 +164,7 @@ class TestIterate:
         validator = trials_on(K, weighted=weighted)
 
         def of(*penalties):
-            return validator.iterate(
-                features.draw(3), validator.X, validator.X_out, np.array(penalties)[:, np.newaxis], 12
-            )
+            return validator.iterate(features.draw(3), np.array(penalties)[:, np.newaxis], 12)
 
         both, alone = of(3000.0, 3.0), of(3.0)
         assert validator.average(alone.losses) < validator.average(of(3000.0).losses)
@@ -184,7 +182,7 @@ class TestIterate:
         validator = trials_on(K, weighted=weighted)
 
         def after(steps):
-            return validator.iterate(BINS.draw(3), validator.X, validator.X_out, np.array([[1e-4]]), steps)
+            return validator.iterate(BINS.draw(3), np.array([[1e-4]]), steps)
 
         runs = [after(steps) for steps in (1, 3, 60)]
         means = [validator.average(run.losses) for run in runs]
@@ -209,7 +207,7 @@ def test_gives_up_where_nothing_is_gained(monkeypatch, policy):
         seen.clear()
         policy(patience=patience)
         found[patience] = (
-            validator.iterate(BINS.draw(3), validator.X, validator.X_out, np.array([[1e-4]]), 60),
+            validator.iterate(BINS.draw(3), np.array([[1e-4]]), 60),
             len(seen),
         )
     assert found[2][1] < 60 <= found[1000][1]
@@ -280,7 +278,7 @@ class TestManyOutputs:
         judged = validator.solve(FOURIER.draw(3), np.array([1e-3]), None)
         assert judged.predicted.shape == (OUT, MIXTURES)
         np.testing.assert_allclose(judged.losses, ((judged.predicted - validator.y_out) ** 2).sum(axis=1), rtol=1e-10)
-        iterated = validator.iterate(BINS.draw(3), validator.X, validator.X_out, np.array([[1.0]]), 5)
+        iterated = validator.iterate(BINS.draw(3), np.array([[1.0]]), 5)
         assert iterated.predicted.shape == (OUT, MIXTURES)
 
     def test_predictions_of_all_are_judged_as_they_are(self):
@@ -311,7 +309,7 @@ class TestSubsample:
 
     def test_have_a_mean_of_their_own(self):
         few = LastStep(*rows(2), False, seed=0).subsample(40)
-        judged = few.iterate(FOURIER.draw(3), few.X, few.X_out, np.array([[3.0]]), 60)
+        judged = few.iterate(FOURIER.draw(3), np.array([[3.0]]), 60)
         Z, Z_out = features_of(FOURIER, few.X, few.X_out)
         coef, intercept = exact.ridge(Z, few.y, 3.0)
         np.testing.assert_allclose(judged.predicted, Z_out @ coef + intercept, atol=1e-4)

@@ -69,7 +69,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     features : FeatureMap, transformer or {"auto", "fourier", "binning", "hybrid"}, default="auto"
         "fourier" is `FourierFeatures`, for smooth targets; "binning" is `BinningFeatures`, for local, rough targets;
         "hybrid" is both side by side; "auto" is the one with the lowest validation loss (with a named kernel
-        "fourier", beyond 200,000 rows "binning"). A map is copied and drawn with its own kernel and size: `kernel`
+        "fourier"). A map is copied and drawn with its own kernel and size: `kernel`
         must be "auto", and `n_components` has no effect. A `ConcatenatedFeatures` without weights gets the weights of
         lowest validation loss, and is fitted by conjugate gradients. A scikit-learn transformer, such as `Nystroem`,
         or a pipeline of them, is fitted on at most 4,096 encoded rows, and wrapped in `TransformerFeatures`.

@@ -61,6 +61,7 @@ LEAST_SIZE = 16
 SLOW_ENTRY, LONG_READING = 5e-8, 60.0  # seconds: of an entry and of all passes, where another format would pay
 LOOK = "statistics of the columns and targets, and a sample"
 COMPARED = "bins and larger maps may be selected by validation loss; the plan assumes the usual size"
+COMPARED_BINS = "bins and Fourier features are compared; the plan assumes bins, which take more passes and memory"
 LEAST_LIMIT, LARGEST_LIMIT = 1 << 20, 1 << 60  # bytes among which a limit that works is looked for
 
 
@@ -552,14 +553,14 @@ class Planner:
         wanted = request.of_outputs(request.learnable(), table.n_rows, table.n_outputs)
         learned = wanted is not None and request.may_learn(wanted, self.sample, table.n_columns)
         wanted = wanted if learned else request.features
-        many = self.sample > POLICY.rows_for_bins_alone
+        many = self.sample > POLICY.most_raced
         if wanted in ("binning", "hybrid") or (wanted == "auto" and learned and many):
             P = request.size(table.n_rows)
             if learned and isinstance(request.n_components, str):
                 outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
                 P = int(np.clip(POLICY.final_entries / self.sample / outputs, *POLICY.final_grids))
             text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
-            why = f"bins are used beyond {POLICY.rows_for_bins_alone:,} rows" if wanted == "auto" else ""
+            why = COMPARED_BINS if wanted == "auto" else ""
             return MapSize(text, P, False, steps=POLICY.final_steps if learned else BIN_STEPS), learned, why
         D = request.size(table.n_rows)
         return MapSize(f"{D:,} Fourier features", D, True), learned, COMPARED if wanted == "auto" and learned else ""

@@ -128,6 +128,14 @@ def grids_within_limit(n_rows: int) -> float:
     )
 
 
+def stored_within_limit(n_rows: int) -> int:
+    """Largest number of dense features that are stored for so many rows, by a share of the memory limit."""
+    limit, most = current().memory_limit, POLICY.stored_features // n_rows
+    if limit is None:
+        return most
+    return int(min(most, max(POLICY.limited_share * (limit - POLICY.loaded_bytes), 0.0) / (4 * n_rows)))
+
+
 def choose_n_grids(n_rows: int) -> int:
     """Number of grids for `n_rows` rows: 200, fewer beyond half a million rows, 50 at least."""
     least, most = POLICY.n_grids

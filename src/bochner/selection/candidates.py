@@ -21,7 +21,7 @@ from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.metric import Metric, MetricFeatures
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
-from bochner.selection.budget import choose_n_components, within_limit
+from bochner.selection.budget import choose_n_components, stored_within_limit, within_limit
 from bochner.selection.comparison import CandidateResult, Maps, Race, concatenate
 from bochner.selection.lengthscale import choose_kernel, share_unit
 from bochner.selection.metric_learning import LearnedMetric, MetricTask, Schedule, learn, learn_full
@@ -71,14 +71,10 @@ def search_size(
     raises it by half a standard error of the paired losses, a quarter of it where steps are twice as long: of sizes
     that are as good within the noise the coarser one has fewer bins.
     """
-    validator, step = problem.validator, 1.0
-    U, V = learned.metric.coordinates(validator.X), learned.metric.coordinates(validator.X_out)
+    validator, step = problem.validator.mapped(learned.metric), 1.0
 
     def at(size: float, factors: tuple[float, ...]) -> ValidationResult:
-        bins = BinningFeatures(
-            Laplacian(2.0**-size), problem.n_trial_grids, column_share=share, random_state=problem.seed
-        )
-        return validator.iterate(bins.draw(U.shape[1]), U, V, problem.penalties(factors), POLICY.trial_steps)
+        return try_bins(problem, validator, size, factors, share)
 
     tried: Tried[float, ValidationResult] = Tried(lambda size: at(size, POLICY.trial_alphas))
 
@@ -101,6 +97,39 @@ def search_size(
     return SizedMetric(learned, best, final, validator.average(final.losses), seconds, sizes, share)
 
 
+def try_bins(
+    problem: Problem, mapped: Validator, size: float, factors: tuple[float, ...], share: float = 1.0
+) -> ValidationResult:
+    """A trial of few grids on rows in the coordinates of a metric, with multiples of the usual ridge penalty."""
+    kernel = Laplacian(2.0**-size)
+    bins = BinningFeatures(kernel, problem.n_trial_grids, column_share=share, random_state=problem.seed)
+    return mapped.iterate(bins.draw(mapped.X.shape[1]), problem.penalties(factors), POLICY.trial_steps)
+
+
+def factor_of_rows(problem: Problem, part: SizedMetric, n_rows: int) -> float:
+    """Factor by which the loss of bins falls from so many rows to all.
+
+    It is that of the trial with few grids: of a part of the rows in memory, and where there are more than these by the
+    power law through the losses of a quarter, a half and all of them.
+    """
+    validator, at_hand = problem.validator, problem.validator.n_rows
+    size = min((size for size, _ in part.tried), key=lambda size: abs(size - part.size))
+
+    def loss(n_rows: int) -> float:
+        some = validator.subsample(n_rows).mapped(part.learned.metric)
+        return validator.average(try_bins(problem, some, size, POLICY.trial_alphas, part.column_share).losses)
+
+    factor = min(part.loss / loss(n_rows), 1.0) if n_rows < at_hand else 1.0
+    doublings = -np.log2(problem.share_at_hand)
+    if doublings <= 0:
+        return factor
+    quarter, half = loss(at_hand // 4), loss(at_hand // 2)
+    fall, before = half - part.loss, quarter - half
+    ratio = float(np.clip(fall / before, *POLICY.falls)) if before > 0 else POLICY.falls[0]
+    more = max(fall, 0.0) * ratio * (1 - ratio**doublings) / (1 - ratio)
+    return factor * max(1 - more / part.loss, 0.0)
+
+
 def why_no_map(problem: Problem, n_mixed: int) -> str | None:
     """Reason why bins cannot have a linear map of `n_mixed` numeric columns; None if they can."""
     least, most = POLICY.rows_for_map
@@ -117,6 +146,8 @@ def why_no_halves(problem: Problem) -> str | None:
     """Reason why random halves of the columns are not tried; None if they are."""
     if problem.space.metric == "full":
         return EXCLUDED
+    if problem.is_large:
+        return f"there are more than {POLICY.most_raced:,} rows"
     least, fewest = POLICY.rows_for_full_learning, POLICY.fewest_halved
     few = problem.n_rows < least or problem.n_columns < fewest
     return f"it needs {least:,} rows of {fewest} columns or more" if few else None
@@ -166,6 +197,8 @@ class LearnedMetrics:
         Of bins at their final size.
     fourier_leads : bool
         Whether Fourier features were clearly better than bins in a first look, so that no more was learned for bins.
+    bins_lead : bool
+        Whether bins were better by far in a first look at many rows, so that nothing else is tried.
     """
 
     metrics: Mapping[str, LearnedMetric]
@@ -175,6 +208,7 @@ class LearnedMetrics:
     common_unit: Stationary | None = None
     n_grids: int = 0
     fourier_leads: bool = False
+    bins_lead: bool = False
 
     @property
     def bins(self) -> list[SizedMetric]:
@@ -202,9 +236,9 @@ class CandidateKind(NamedTuple):
     fit: Callable[[CandidateKind, Race, LearnedMetrics], CandidateResult]
 
 
-def grids_of_trials(problem: Problem, n_grids: int) -> tuple[int, int]:
+def grids_of_trials(race: Race, n_grids: int) -> tuple[int, int]:
     """Number of grids at the small and at the next size."""
-    least = min(problem.n_trial_grids, n_grids)
+    least = min(race.problem.trial_grids(race.validator.n_rows), n_grids)
     return least, min(round(least * POLICY.growth), n_grids)
 
 
@@ -218,10 +252,11 @@ def fit_bins(
     def fit(n_grids: int) -> CandidateResult:
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
         penalties = np.full((1, len(metrics)), metrics[-1].alpha)
-        trial = validator.iterate(features, validator.X, validator.X_out, penalties, POLICY.final_steps)
-        return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
+        trial = validator.iterate(features, penalties, POLICY.final_steps)
+        return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size, more_rows=more_rows)
 
-    least, larger = grids_of_trials(problem, known.n_grids)
+    more_rows = factor_of_rows(problem, metrics[0], validator.n_rows) if problem.is_large else 1.0
+    least, larger = grids_of_trials(race, known.n_grids)
     entry = fit(least)
     return replace(entry, larger=partial(fit, larger)) if larger > least else entry
 
@@ -251,17 +286,18 @@ def fit_fourier(
     """
     problem, D, shares = race.problem, n_features(race.problem), np.array(POLICY.shares)
     few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
+    some = race.screened.subsample(POLICY.compared_rows) if problem.is_large else race.screened
 
-    def fit(size: float, n_components: int, shares: NDArray) -> CandidateResult:
+    def fit(size: float, n_components: int, shares: NDArray, rows: Validator) -> CandidateResult:
         def of_size(n_components: int) -> Maps:
             features = FourierFeatures(make(size), n_components, random_state=problem.seed + 1)
             return [(1.0, features if metric is None else MetricFeatures(metric, features))]
 
         features = concatenate(of_size(n_components)).draw(problem.n_columns)
-        trial = race.screened.solve(features, shares, problem.alphas)
+        trial = rows.solve(features, shares, problem.alphas)
         return CandidateResult(kind.name, kind.rank, n_components, trial, of_size)
 
-    tried: Tried[float, CandidateResult] = Tried(lambda size: fit(size, few, shares))
+    tried: Tried[float, CandidateResult] = Tried(lambda size: fit(size, few, shares, some))
 
     def loss(size: float) -> float:
         return race.loss(tried[size])
@@ -271,7 +307,10 @@ def fit_fourier(
         best *= 2 ** walk_downhill(lambda power: loss(start * 2**power), 0.0, 0.5, POLICY.octaves)
     entry = replace(tried[best], sizes=[(-float(np.log2(size)), loss(size)) for size in tried])
     nearest = int(np.argmin(np.abs(np.log(shares / entry.trial.share))))
-    larger = partial(fit, best, more, shares[max(nearest - 2, 0) : nearest + 2])
+    around = shares[max(nearest - 2, 0) : nearest + 2]
+    if problem.is_large and nearest == 0:
+        around = np.array([POLICY.smallest_share, *around])
+    larger = partial(fit, best, more, around, race.screened)
     return entry if few == more else replace(entry, larger=larger)
 
 
@@ -299,7 +338,8 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
 
     A trial with few grids tells the ridge penalties of both, by some of the rows where they are many.
     """
-    problem, validator, learned = race.problem, race.validator, known.metrics["fourier"]
+    problem, learned = race.problem, known.metrics["fourier"]
+    validator = race.validator.subsample(POLICY.raced_rows)
     given, kernel = problem.space.n_components, Gaussian(float(np.exp(-learned.sizes[0])))
 
     def fit(D: int, n_grids: int, validator: Validator, penalties: NDArray) -> CandidateResult:
@@ -309,16 +349,17 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
             return [(1.0, fourier), *grids(known.bins, n_grids, problem.seed + 1)]
 
         features = concatenate(of_size(n_grids)).draw(problem.n_columns)
-        trial = validator.iterate(
-            features, validator.X, validator.X_out, penalties, POLICY.hybrid_steps // len(penalties)
-        )
+        trial = validator.iterate(features, penalties, POLICY.hybrid_steps // len(penalties))
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
     smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties((POLICY.hybrid_bin_alpha,))
     pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
-    least, larger = grids_of_trials(problem, known.n_grids)
-    D = max(2, min(POLICY.hybrid_features, problem.n_rows // 4)) if given is None else given
-    entry = fit(max(D // 2, 1), least, validator.subsample(POLICY.compared_rows), pairs)
+    least, larger = grids_of_trials(race, known.n_grids)
+    most = min(POLICY.hybrid_features, problem.n_rows // 4, stored_within_limit(problem.split.n_rows))
+    D = max(2, most) if given is None else given
+    few = validator.subsample(POLICY.compared_rows)
+    more_rows = factor_of_rows(problem, known.bins[0], few.n_rows) if problem.is_large else 1.0
+    entry = replace(fit(max(D // 2, 1), least, few, pairs), more_rows=more_rows)
     return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
 
 
@@ -328,7 +369,8 @@ def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
         return EXCLUDED
     if not known.scaled:
         return NO_BINS
-    beside = not race.validator.classes and race.problem.is_fully_learned and _why_not_hybrid(race, known) is None
+    alone = race.problem.allows_bins_alone or not race.problem.is_fully_learned
+    beside = not alone and _why_not_hybrid(race, known) is None
     return "its bins stand beside Fourier features in another" if beside else None
 
 
@@ -382,8 +424,8 @@ def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
     problem = race.problem
     if problem.space.features != "auto":
         return None if problem.space.features == "hybrid" else EXCLUDED
-    if problem.n_rows > POLICY.hybrid_rows:
-        return f"there are more than {POLICY.hybrid_rows:,} rows"
+    if problem.n_rows > POLICY.hybrid_rows and not problem.is_large:
+        return f"there are more than {POLICY.hybrid_rows:,} rows, and not more than {POLICY.most_raced:,}"
     if not known.bins and known.common_unit is not None:
         return NO_BINS
     if not known.bins or "fourier" not in known.metrics or not problem.budget.has(POLICY.patient_share):

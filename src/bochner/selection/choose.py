@@ -36,7 +36,7 @@ from bochner.selection.candidates import (
     with_linear_map,
     with_second_start,
 )
-from bochner.selection.comparison import CandidateResult, Race, concatenate
+from bochner.selection.comparison import ONLY, CandidateResult, Race, concatenate
 from bochner.selection.metric_learning import (
     LearnedMetric,
     MetricTask,
@@ -108,7 +108,7 @@ def choose(problem: Problem) -> Choice:
     common_unit = _common_unit(race)
     with race.stage("metric"):
         known = _learn_metrics(race, sample, common_unit)
-    if problem.is_large and known.bins and space.features != "hybrid":
+    if problem.is_large and (space.features == "binning" or known.bins_lead):
         model = _without_comparison(race, known)
     else:
         with race.stage("candidates"):
@@ -145,19 +145,19 @@ def _metric_tasks(problem: Problem, sample: Block, common_unit: Stationary | Non
     if space.features != "fourier" and (common_unit is None or space.features != "auto"):
         binned = ["bins", SECOND_START] if _starts_twice(problem, sample) else ["bins"]
     one = problem.budget.is_short and problem.is_fully_learned and common_unit is None
-    if space.features in ("fourier", "hybrid") or (space.features == "auto" and not problem.is_large and not one):
+    if space.features in ("fourier", "hybrid") or (space.features == "auto" and not one):
         dense = ["fourier"]
     plan = _limited(schedule(problem.n_rows), problem, len(binned + dense))
     plans = [plan, plan]
     if problem.is_large:  # where blocks of near rows alone may lead astray, which are better otherwise
         plans[1] = _limited(schedule(POLICY.rows_for_full_learning), problem, 2)
     tasks = {name: MetricTask("laplacian", sample, groups, plans[k], seed + k, parts) for k, name in enumerate(binned)}
-    return tasks | {name: _fourier_task(problem, sample, plan, common_unit) for name in dense}
+    return tasks | {name: _fourier_task(problem, sample, plans[1], common_unit) for name in dense}
 
 
 def _starts_twice(problem: Problem, sample: Block) -> bool:
     """Whether the metric for bins is learned from two starts: where bins may be the whole model, and time allows it."""
-    some = problem.is_fully_learned and problem.n_rows <= POLICY.rows_for_bins_alone
+    some = problem.is_fully_learned and problem.n_rows <= POLICY.most_raced
     some |= problem.n_rows > POLICY.gathered_rows  # whose fit takes minutes
     timely = problem.allows_bins_alone and not problem.budget.is_short
     return some and timely and not problem.sparse and _mostly_numeric(sample.X)
@@ -194,7 +194,8 @@ def _mostly_numeric(X: NDArray) -> bool:
 def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) -> LearnedMetrics:
     """Learn a metric for bins and one for Fourier features, look at both, and learn what may still win.
 
-    For classes, few steps tell whether Fourier features are hopeless: if not, their metric is learned again with all.
+    For classes and many rows, few steps tell whether Fourier features are hopeless: if not, their metric is learned
+    again with all.
     """
     problem, tasks = race.problem, _metric_tasks(race.problem, sample, common_unit)
     first = {name: task for name, task in tasks.items() if name != SECOND_START}
@@ -206,6 +207,7 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     base, fourier = _look(race, known)
     leads = fourier is not None and race.better(fourier.losses, base.trial.losses, POLICY.clear)
     leads &= problem.is_fully_learned and problem.space.metric != "full"  # more is open, and was not requested
+    leads &= not problem.is_large  # where nothing more is
     work: dict[str, Callable[[], Any]] = {} if leads else _more_for_bins(problem, sample, tasks.get(SECOND_START), base)
     hopeless = fourier is not None and race.better(base.trial.losses, fourier.losses, POLICY.hopeless)
     if tried is not first and not hopeless:
@@ -219,14 +221,14 @@ def _learn_metrics(race: Race, sample: Block, common_unit: Stationary | None) ->
     starts = [base, others[SECOND_START]] if SECOND_START in others else [base]
     scaled, n_grids = sorted(starts, key=lambda one: one.loss), problem.n_grids(base.seconds)
     more = others.get("linear map"), others.get("random halves")
-    return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads)
+    return LearnedMetrics(metrics, scaled, *more, common_unit, n_grids, leads, hopeless and problem.is_large)
 
 
 def _look_is_short(problem: Problem, tasks: Mapping[str, MetricTask]) -> bool:
-    """Whether a metric of few steps tells if Fourier features may win: for classes, where bins stand against them."""
+    """Whether a metric of few steps tells if Fourier features may win, where bins alone stand against them."""
     both = "bins" in tasks and "fourier" in tasks and problem.space.features == "auto"
     plain = problem.space.metric != "full" and problem.budget.limit is None
-    return both and plain and problem.validator.classes and problem.is_fully_learned
+    return both and plain and (problem.validator.classes or problem.is_large) and problem.is_fully_learned
 
 
 def _shortened(task: MetricTask) -> MetricTask:
@@ -255,16 +257,18 @@ def _more_for_bins(
         if problem.space.metric != "ard" and why_no_map(problem, base.learned.n_mixed) is None:
             plan = map_schedule(_limited(schedule(problem.n_rows), problem, 1))
             work["linear map"] = partial(with_linear_map, problem, sample, plan, base)
-        if problem.allows_bins_alone and not problem.is_large and why_no_halves(problem) is None:
+        if problem.allows_bins_alone and why_no_halves(problem) is None:
             work["random halves"] = partial(search_size, problem, base.learned, base.size + 1, 0.5)
     return work
 
 
 def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
-    """Bins without a comparison, because validation would take as long as the fit itself."""
-    reason = f"the default for more than {POLICY.rows_for_bins_alone:,} rows"
-    report = race.report("random binning, learned lengthscales", reason)
+    """Bins of many rows without a comparison at a larger size, which would take as long as the fit."""
     problem, best = race.problem, known.scaled[0]
+    name, of_size = "random binning, learned lengthscales", partial(grids, known.scaled[:1], seed=problem.seed + 1)
+    race.add(CandidateResult(name, 2, problem.n_trial_grids, best.trial, of_size))
+    reason = "better by far than Fourier features in a first look" if known.bins_lead else ONLY
+    report = race.report(name, reason)
     features = concatenate(grids([best], known.n_grids, problem.seed + 1))
     return Model(features, best.alpha * problem.split.largest_weight, report)
 

@@ -21,6 +21,7 @@ from bochner.selection.validation import ValidationResult, Validator
 
 Maps = list[tuple[float, FeatureMap]]  # weights, and maps side by side
 Sizes = Sequence[tuple[float, float]]
+ONLY = "the only candidate that the arguments allow"
 
 
 def concatenate(maps: Maps) -> FeatureMap:
@@ -47,6 +48,8 @@ class CandidateResult:
         Of the loss over one by the size; None where that is not known.
     gain : float
         By how much its loss is expected to fall yet, until it has its final size.
+    more_rows : float
+        Factor by which its loss is expected to fall, until it has all rows.
     sizes : sequence of (float, float)
         Logarithms to base 2 of the factors on its coordinates that were tried, and their losses.
     """
@@ -59,6 +62,7 @@ class CandidateResult:
     larger: Callable[[], CandidateResult] | None = None
     slope: float | None = None
     gain: float = 0.0
+    more_rows: float = 1.0
     sizes: Sizes = ()
 
     @property
@@ -68,8 +72,8 @@ class CandidateResult:
 
     @property
     def losses(self) -> NDArray:
-        """Losses of the validation rows, as expected at the final size."""
-        return self.trial.losses - self.gain
+        """Losses of the validation rows, as expected at the final size with all rows."""
+        return self.more_rows * (self.trial.losses - self.gain)
 
 
 class Race:
@@ -77,6 +81,8 @@ class Race:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.validator = problem, problem.validator
+        if problem.is_large:
+            self.validator = self.validator.subsample(POLICY.raced_rows)
         self.entries: list[CandidateResult] = []
         self.sizes: list[tuple[str, float, float]] = []
         self.not_tried: dict[str, str] = {}
@@ -127,11 +133,12 @@ class Race:
             self.entries[k] = entry
 
     def _left(self) -> list[int]:
-        """Indices of candidates that may still win; preferred ones may be further behind."""
+        """Indices of candidates that may still win; preferred ones may be further behind, but for many rows."""
         best = min(self.entries, key=self.loss)
         left = []
         for k, entry in enumerate(self.entries):
-            clear = POLICY.hopeless if self._preferred(entry, best) else POLICY.clear
+            patient = self._preferred(entry, best) and not self.problem.is_large  # where larger sizes take long
+            clear = POLICY.hopeless if patient else POLICY.clear
             if entry is best or not self.better(best.losses, entry.losses, clear):
                 left.append(k)
         return left
@@ -140,9 +147,11 @@ class Race:
         """The same candidate at its next size. The squared errors of bins fall as one over the number of grids."""
         assert entry.larger is not None
         found = entry.larger()
-        if not found.has_bins or not entry.size < found.size < n_grids:
+        other_rows = entry.more_rows != found.more_rows
+        if not found.has_bins or other_rows or not entry.size < found.size < n_grids:
             return found
-        slope = max((self.loss(entry) - self.loss(found)) / (1 / entry.size - 1 / found.size), 0.0)
+        losses = entry.trial.losses - found.trial.losses
+        slope = max(self.validator.average(losses) / (1 / entry.size - 1 / found.size), 0.0)
         gain = 0.0 if self.validator.classes else slope * (1 / found.size - 1 / n_grids)
         return replace(found, slope=slope, gain=gain)
 
@@ -163,7 +172,7 @@ class Race:
         preferred = sorted(self.entries, key=lambda entry: entry.rank if self.validator.classes else -entry.rank)
         chosen = next(entry for entry in preferred if not self.better(best.losses, entry.losses, POLICY.clear))
         if len(self.entries) == 1:
-            return chosen, "the only candidate that the arguments allow"
+            return chosen, ONLY
         if chosen is best:
             return chosen, "lowest validation loss"
         return chosen, f"within the noise of the lowest validation loss ({best.name}), and preferred"
@@ -177,12 +186,27 @@ class Race:
         gain = other - one
         return self.validator.average(gain) > clear * self.validator.standard_error(gain)
 
+    def _why_lost(self, entry: CandidateResult, chosen: str) -> str:
+        """How a candidate compares with the chosen one; empty for that one."""
+        best = next((one for one in self.entries if one.name == chosen), entry)
+        if entry is best:
+            return ""
+        worse = entry.losses - best.losses
+        behind = self.validator.average(worse) / (self.validator.standard_error(worse) or np.inf)
+        where = " at a small size" if entry.larger else ""
+        return "as good within the noise" if behind < POLICY.clear else f"{behind:.1f} standard errors worse{where}"
+
     def report(self, chosen: str, reason: str) -> Report:
         """The candidates, the selected one, and the reason."""
         criterion = "log loss" if self.validator.classes else "squared error"
         candidates = [
             Candidate(
-                one.name, one.size, self.loss(one), self.validator.standard_error(one.trial.losses), one.trial.seconds
+                one.name,
+                one.size,
+                self.loss(one),
+                self.validator.standard_error(one.trial.losses),
+                one.trial.seconds,
+                self._why_lost(one, chosen),
             )
             for one in self.entries
         ]

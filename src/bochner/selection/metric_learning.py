@@ -473,7 +473,7 @@ class MetricTask:
 
 def schedule(n_rows: int) -> Schedule:
     """Schedule for a table of `n_rows` rows: longer for more rows, on nearby rows if there are many."""
-    if n_rows > POLICY.rows_for_bins_alone:
+    if n_rows > POLICY.most_raced:
         return Schedule(120, 512, ("wide", "near"))
     if n_rows >= POLICY.rows_for_shorter_learning:
         return Schedule(300, 512, ("wide", "near"))

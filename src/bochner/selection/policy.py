@@ -24,6 +24,7 @@ class Policy:
     clear: float = 0.5  # standard errors of a paired gain, from which it counts
     hopeless: float = 3.0  # the same, from which a small size that is behind is not enlarged, though it be preferred
     unnoticed: float = 0.01  # the same, of a loss, that is given up for a smaller model
+    falls: tuple[float, float] = (0.5, 0.9)  # of the loss from one doubling of the rows to the next: least and most
     growth: float = 4.0  # ratio of the next size of bins to the small one
     slopes: Numbers = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0)  # of the logistic link, of which the best is taken
     mixed_outputs: int = 16  # beyond which combinations of the outputs are validated
@@ -40,7 +41,8 @@ class Policy:
     # Which way a fit goes, by its rows and columns.
     rows_for_full_learning: int = 2_000  # fewer have shorter learning, one start of it, and no random halves
     rows_for_shorter_learning: int = 100_000  # from which metrics are learned on near rows alone
-    rows_for_bins_alone: int = 200_000  # beyond which a comparison would cost more than the fit
+    most_raced: int = 200_000  # rows, beyond which candidates are compared on some of them
+    raced_rows: int = 100_000  # so many
     rows_for_map: Range = (2_000, 200_000)  # of bins with a linear map
     most_mixed: int = 128  # numeric columns of such a map
     wide: int = 100  # columns, beyond which a common unit may have a meaning of its own, as of pixels
@@ -113,6 +115,7 @@ class Policy:
     traced_iterations: int = 24  # of bins, which are regularised by stopping
     most_iterations: int = 500  # to a tolerance of 1e-2; a smaller one has more
     bin_alphas: Numbers = (0.01, 0.1, 1.0, 10.0)  # times the kernel's variance and what a distinct row weighs
+    smallest_share: float = 1e-8  # that is tried too, where many rows tell small errors
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # of the trace of the Gram matrix
     compared_rows: int = 1 << 14  # on which ridge penalties are compared
     weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
@@ -167,8 +170,9 @@ class Policy:
     fewest_scale_rows: int = 600  # errors to learn its metric from: fewer show one where the noise is constant
     bin_bytes: int = 48  # of a bin of a row, and of what solvers and candidates side by side make of it
     pays: tuple[float, float] = (0.97, 0.90)  # gains by twice the features, for which twice or four times are taken
-    hybrid_rows: int = 50_000  # up to which bins and Fourier features are tried
+    hybrid_rows: int = 50_000  # up to which bins and Fourier features stand side by side, and bins of numbers not alone
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
+    stored_features: int = 1 << 30  # of all rows, a byte each
     hybrid_steps: int = 48  # iterations of both together, shared by the ridge penalties that are tried
     hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0)  # of the Fourier features
     hybrid_bin_alpha: float = 0.3  # of the bins beside them

@@ -75,6 +75,12 @@ class Problem:
         return max(self.split.n_rows, self.space.n_rows)
 
     @property
+    def share_at_hand(self) -> float:
+        """Share of the distinct rows that candidates are fitted and validated on."""
+        seen = (self.validator.n_rows + len(self.validator.weight_out)) / self.split.n_solved
+        return min(seen, 1.0) * self.split.n_rows / self.n_rows
+
+    @property
     def n_columns(self) -> int:
         """Encoded columns."""
         return self.validator.X.shape[1]
@@ -91,8 +97,8 @@ class Problem:
 
     @property
     def is_large(self) -> bool:
-        """Whether there are so many rows that a full comparison of candidates would take too long."""
-        return self.n_rows > POLICY.rows_for_bins_alone
+        """Whether there are so many rows that candidates are compared on some of them."""
+        return self.n_rows > POLICY.most_raced
 
     @property
     def is_fully_learned(self) -> bool:
@@ -119,10 +125,14 @@ class Problem:
     @property
     def n_trial_grids(self) -> int:
         """Grids of a trial; under a time limit fewer."""
+        return self.trial_grids(self.validator.n_rows)
+
+    def trial_grids(self, n_rows: int) -> int:
+        """The same of a trial of so many rows."""
         entries = POLICY.trial_entries
         if self.budget.limit is not None:
             entries = min(entries, int(POLICY.timed_entries * self.budget.limit))
-        return int(np.clip(entries / self.validator.n_rows, *POLICY.trial_grids))
+        return int(np.clip(entries / n_rows, *POLICY.trial_grids))
 
     def n_grids(self, seconds: float) -> int:
         """Grids of the model: as given; 50 million bins, fewer for many outputs; or what a time limit allows.

@@ -23,6 +23,8 @@ class Candidate:
         Standard error of the loss.
     seconds : float
         Seconds of its fit at that size.
+    lost : str
+        Why it was not selected; empty for the one that was.
 
     Examples
     --------
@@ -36,6 +38,7 @@ class Candidate:
     loss: float
     standard_error: float
     seconds: float
+    lost: str = ""
 
 
 @dataclass
@@ -87,13 +90,13 @@ class Report:
             mark = "*" if candidate.name == self.chosen else " "
             lines.append(
                 f"{mark} {candidate.name}: {self.criterion} {candidate.loss:.4g} (standard error "
-                f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s"
+                f"{candidate.standard_error:.2g}), {candidate.seconds:.1f} s{candidate.lost and '; ' + candidate.lost}"
             )
         lines += [f"  {name}: not tried, as {why}" for name, why in self.not_tried.items()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = ("candidate", self.criterion, "standard error", "features or grids", "seconds")
+        head = ("candidate", self.criterion, "standard error", "features or grids", "seconds", "not selected, as it is")
         rows = [
             (
                 tag("strong", one.name) if one.name == self.chosen else one.name,
@@ -101,9 +104,16 @@ class Report:
                 number(one.standard_error),
                 f"{one.size:,}",
                 f"{one.seconds:.1f}",
+                one.lost,
             )
             for one in sorted(self.candidates, key=lambda one: one.loss)
         ]
         reason = tag("p", f"{self.chosen}: {self.reason}.") if self.chosen else Markup()
         left_out = [tag("p", f"{name}: not tried, as {why}.") for name, why in self.not_tried.items()]
-        return joined([reason, table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows), *left_out])
+        return joined(
+            [
+                reason,
+                table(f"Candidates on {self.rows_held_out:,} validation rows", head, rows, words=(0, 5)),
+                *left_out,
+            ]
+        )

@@ -19,6 +19,7 @@ from bochner.data.hashes import row_hashes
 from bochner.design.design import Design
 from bochner.design.normal import NormalEquations
 from bochner.features.base import FeatureMap, Rows
+from bochner.features.metric import Metric
 from bochner.features.stored import StoredRows
 from bochner.selection.budget import Budget
 from bochner.selection.policy import POLICY
@@ -271,19 +272,19 @@ class Validator:
         """Standard error of the weighted mean loss."""
         return standard_error(losses, self.weight_out)
 
-    def iterate(self, features: FeatureMap, X: Any, X_out: Any, penalties: NDArray, steps: int) -> ValidationResult:
+    def iterate(self, features: FeatureMap, penalties: NDArray, steps: int) -> ValidationResult:
         """Fit by conjugate gradients, all candidates side by side, with validation losses after every iteration.
 
         Parameters
         ----------
         features : FeatureMap
-            Drawn for the columns of X, the training rows; X_out are the validation rows.
+            Drawn for the columns.
         penalties : array of shape (A, M)
         steps : int
         """
         clock = Budget()
-        ridge = IterativeRidge(Design(ArraySource(X, self.y, self.weight), features, np.float32), self.seed)
-        rows = StoredRows(ridge.store(X_out), self.y_out, self.weight_out)
+        ridge = IterativeRidge(Design(self.fitted, features, np.float32), self.seed)
+        rows = StoredRows(ridge.store(self.X_out), self.y_out, self.weight_out)
         trace = Trace(ridge.equations(), rows, self.losses, len(penalties), steps)
         trace.run(ridge, penalties, 0.0, in_time(self.budget, has_plateaued_for_long))
         penalty, n_iter = penalties[trace.candidate], max(trace.n_iter, 1)
@@ -304,6 +305,12 @@ class Validator:
             )
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
+
+    def mapped(self, metric: Metric) -> Validator:
+        """The same rows in the coordinates of a metric."""
+        rows = copy(self)
+        rows.X, rows.X_out = metric.coordinates(self.X), metric.coordinates(self.X_out)
+        return rows
 
     def subsample(self, n_rows: int) -> Validator:
         """The same with some of the training rows."""
