@@ -5,9 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from ctypes import PYFUNCTYPE, c_int, c_void_p, cast
+from itertools import product
 from threading import Lock, local
+from typing import Any
 
 from threadpoolctl import LibController, ThreadpoolController
+
+
+class _Library:
+    """How to read and to set the number of threads of a BLAS library.
+
+    OpenBLAS is asked itself: threadpoolctl looks its functions up at every call, and heeds only the first thread that
+    has set a number.
+    """
+
+    def __init__(self, library: LibController) -> None:
+        self.threads, self.set_threads = library.get_num_threads, library.set_num_threads
+        self.is_of_a_thread = getattr(library, "threading_layer", "") == "openmp"
+        for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
+            get, put = (f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set"))
+            if not self.is_of_a_thread and hasattr(library.dynlib, get) and hasattr(library.dynlib, put):
+                self.threads = PYFUNCTYPE(c_int)(_address(library, get))
+                self.set_threads = PYFUNCTYPE(None, c_int)(_address(library, put))
+
+
+def _address(library: LibController, name: str) -> Any:
+    return cast(getattr(library.dynlib, name), c_void_p).value
 
 
 class _Limits:
@@ -17,16 +41,16 @@ class _Limits:
     what they had found. Whoever comes next sets it to one again, and the last one gives back what the others had set.
     """
 
-    def __init__(self, libraries: Sequence[LibController]) -> None:
+    def __init__(self, libraries: Sequence[_Library]) -> None:
         self.libraries, self.former, self.users = libraries, [1] * len(libraries), 0
 
     def enter(self) -> None:
         for k, library in enumerate(self.libraries):
-            threads = library.num_threads
+            threads = library.threads()
             if threads != 1 or not self.users:
                 self.former[k] = threads
             if threads != 1:
-                _set(library, 1)
+                library.set_threads(1)
         self.users += 1
 
     def leave(self) -> None:
@@ -34,19 +58,8 @@ class _Limits:
         if self.users:
             return
         for library, threads in zip(self.libraries, self.former, strict=True):
-            if threads != 1 and library.num_threads == 1:
-                _set(library, threads)
-
-
-def _set(library: LibController, threads: int) -> None:
-    """Set the number of threads, also where threadpoolctl would heed another thread only, the first that has set it."""
-    clear = getattr(library, "clear_controlling_thread", None)
-    if clear is None:
-        library.set_num_threads(threads)
-        return
-    clear(force=True)
-    library.set_num_threads(threads)
-    clear(force=True)
+            if threads != 1 and library.threads() == 1:
+                library.set_threads(threads)
 
 
 class _Own(local):
@@ -60,21 +73,21 @@ class _Process:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-        self.each = [library for library in libraries if getattr(library, "threading_layer", "") == "openmp"]
-        self.shared = _Limits([library for library in libraries if library not in self.each])
+        libraries = [_Library(one) for one in ThreadpoolController().select(user_api="blas").lib_controllers]
+        self.each = [library for library in libraries if library.is_of_a_thread]
+        self.shared = _Limits([library for library in libraries if not library.is_of_a_thread])
         self.own = _Own()
 
     def enter(self) -> None:
         with self.lock:
             self.shared.enter()
-        if self.own.limits is None:
-            self.own.limits = _Limits(self.each)
-        self.own.limits.enter()
+        if self.each:
+            self.own.limits = self.own.limits or _Limits(self.each)
+            self.own.limits.enter()
 
     def leave(self) -> None:
-        assert self.own.limits is not None
-        self.own.limits.leave()
+        if self.own.limits is not None:
+            self.own.limits.leave()
         with self.lock:
             self.shared.leave()
 
@@ -95,6 +108,8 @@ if hasattr(os, "register_at_fork"):
 def _known() -> _Process:
     """The libraries, looked for at the first use, when NumPy's and SciPy's are there."""
     global _process
+    if _process is not None:
+        return _process
     with _lock:
         if _process is None:
             _process = _Process()

@@ -239,7 +239,7 @@ class BinningFeatures(FeatureMap):
     def _stored(self, X: Rows, numbers: list[Numbers], order: NDArray[np.intp] | None = None) -> StoredBins:
         """Bins of the rows, as `numbers` of each grid tells them, in some order."""
         grids = self._loops()
-        tiles, smooth = grids.tiles(X if order is None else X[order]), bool(grids.smooth.any())
+        tiles, smooth = grids.tiles(X if order is None else X[order]), grids.is_smooth
         ids = np.empty((len(grids), X.shape[0]), np.int32)
         values = np.empty(ids.shape, X.dtype) if smooth else self.values_[:, np.newaxis]
 
@@ -253,8 +253,11 @@ class BinningFeatures(FeatureMap):
 
     def _loops(self) -> Grids:
         """The grids in the form of the loops; what arrays the map has decides, whatever its parameters are since."""
+        return self._cached("grids", self._new_loops)
+
+    def _new_loops(self) -> Grids:
         arrays = self.pitches_, self.shifts_, self.multipliers_, self.values_, self._smooth
-        return self._cached("grids", lambda: Grids(*arrays, self.n_features_in_))
+        return Grids(*arrays, self.n_features_in_)
 
     def _lookups(self) -> Lookups:
         return self._cached("lookups", lambda: Lookups(self.keys_, self.offsets_, len(self._loops())))
@@ -288,15 +291,17 @@ class BinningFeatures(FeatureMap):
         grids, lookups = self._loops(), self._lookups()
         require_length(coef, self.n_features_out)
         sums = np.zeros((X.shape[0], coef.shape[1]))
-        plain = not (sp.issparse(X) or lookups.n_buckets or grids.smooth.any())
-        self._add_dot(X, coef, sums) if plain else self._add_stored_dot(X, coef, sums)
+        plain = not (sp.issparse(X) or lookups.n_buckets or grids.is_smooth)
+        if plain:
+            self._add_dot(np.ascontiguousarray(X), grids, lookups, np.ascontiguousarray(coef), sums)
+        else:
+            self._add_stored_dot(X, coef, sums)
         return sums.astype(coef.dtype)
 
-    def _add_dot(self, X: NDArray, coef: NDArray, sums: NDArray) -> None:
+    def _add_dot(self, X: NDArray, grids: Grids, lookups: Lookups, coef: NDArray, sums: NDArray) -> None:
         from bochner.loops.bins import add_coefficients, add_few
 
-        lattices, lookups, rows = self._loops().lattices, self._lookups(), self._lookups().tile_rows
-        X, coef = np.ascontiguousarray(X), np.ascontiguousarray(coef)
+        lattices, rows = grids.lattices, lookups.tile_rows
         if len(X) <= FEWEST_ROWS:
             add_few(X, lattices, lookups.tables, coef, sums)
             return

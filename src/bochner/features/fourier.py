@@ -187,7 +187,7 @@ class FourierFeatures(DenseFeatureMap):
         """
         from bochner.loops.trig import FAR, cos_offset, cos_sin
 
-        first, rest, amplitudes, offsets, longest = self._cached(X.dtype.name, lambda: self._projection(X.dtype))
+        first, rest, amplitudes, offsets, longest = self._cached(X.dtype.char, lambda: self._projection(X.dtype))
         pairs = len(amplitudes) - len(offsets)
         values = X if isinstance(X, np.ndarray) else X.data
         may_be_far = not np.sqrt(np.vdot(values, values)) * longest < FAR

@@ -191,6 +191,13 @@ class Grids:
     smooth : array of shape (P, F), bool
     n_features : int
 
+    Attributes
+    ----------
+    lattices : tuple of arrays
+        Inverses of the pitches, shifts over the pitches, multipliers and values, as the loops take them.
+    is_smooth : bool
+        Whether rows have weights inside bins of some lattice.
+
     Raises
     ------
     ValueError
@@ -218,6 +225,7 @@ class Grids:
         self.shifts = np.where(np.isfinite(pitches), shifts / pitches, 0.0)
         self.multipliers, self.values, self.smooth = multipliers, values, smooth
         self.lattices = self.inverses, self.shifts, multipliers, values
+        self.is_smooth = bool(smooth.any())
 
     def __len__(self) -> int:
         return len(self.values)
@@ -231,13 +239,13 @@ class Grids:
         if sparse and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        if sparse and self.smooth.any():
+        if sparse and self.is_smooth:
             what = f"A dense copy of {X.shape[0]:,} sparse rows, for smooth bins,"
             require_memory(X.shape[0] * X.shape[1] * X.dtype.itemsize, what, "Use fewer rows or columns at a time.")
         tiles: list[Any] = []
         for a in range(0, X.shape[0], TILE_ROWS):
             part = X[a : a + TILE_ROWS]
-            if sparse and not self.smooth.any():
+            if sparse and not self.is_smooth:
                 tiles.append(part)
                 continue
             tiles.append(by_columns(part.toarray() if sparse else part))

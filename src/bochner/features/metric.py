@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +27,32 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 4096
 MOST_SHOWN = 20  # columns in a notebook
+
+
+class Prepared(NamedTuple):
+    """What coordinates in one precision are made with.
+
+    Attributes
+    ----------
+    scale : array of shape (q,)
+    source : int array of shape (q,), or None
+        Column of each coordinate; None where these are the columns in order.
+    warps : slice, int array, or None
+        Coordinates that are warped.
+    mixed : array
+        The linear map, transposed.
+    """
+
+    scale: NDArray
+    source: NDArray | None
+    warps: slice | NDArray | None
+    mixed: NDArray
+
+
+def _as_slice(numbers: NDArray) -> slice | NDArray:
+    """Numbers that follow one another as a slice, by which arrays are read several times as fast."""
+    follow = len(numbers) > 0 and np.array_equal(numbers, np.arange(numbers[0], numbers[0] + len(numbers)))
+    return slice(int(numbers[0]), int(numbers[-1]) + 1) if follow else numbers
 
 
 class Metric:
@@ -139,20 +166,23 @@ class Metric:
         U = self._unmixed(X)
         if not self.linear_.size:
             return U
-        q, mixed = self.linear_.shape[1], self.linear_.T.astype(X.dtype)
-        return product(U, mixed) if q == U.shape[1] else np.hstack([product(U[:, :q], mixed), U[:, q:]])
+        q, mixed = self.linear_.shape[1], self._prepared(X.dtype).mixed
+        if q == U.shape[1]:
+            return product(U, mixed)
+        V = np.empty((len(U), mixed.shape[1] + U.shape[1] - q), U.dtype)
+        V[:, : mixed.shape[1]], V[:, mixed.shape[1] :] = product(U[:, :q], mixed), U[:, q:]
+        return V
 
     def _unmixed(self, X: NDArray) -> NDArray:
-        U, scale = np.empty((len(X), len(self.source_)), X.dtype), self.scale_.astype(X.dtype)
-        in_order = np.array_equal(self.source_, np.arange(X.shape[1]))
+        U, (scale, source, warps, _) = np.empty((len(X), len(self.source_)), X.dtype), self._prepared(X.dtype)
 
         def write(start: int, stop: int) -> None:
             rows, out = X[start:stop], U[start:stop]
-            columns = rows if in_order else rows.take(self.source_, axis=1, out=out, mode="clip")
+            columns = rows if source is None else rows.take(source, axis=1, out=out, mode="clip")
             with np.errstate(over="ignore"):  # rows far beyond those of the fit
                 np.multiply(columns, scale, out=out)
-                if len(self.warped_):
-                    out[:, self.warped_] = self._warps(rows).T
+                if warps is not None:
+                    out[:, warps] = self._warps(rows).T
 
         if len(X) <= TILE_ROWS:
             write(0, len(X))
@@ -164,9 +194,27 @@ class Metric:
         """Coordinates that are warped, of shape (w, rows), in double precision."""
         from bochner.loops.coordinates import warp
 
-        V = rows[:, self.source_[self.warped_]].T.astype(np.float64, order="C")
+        V = rows[:, self._warped_source].T.astype(np.float64, order="C")
         warp(V, self.knots_, self.levels_, self.slopes_)
         return V
+
+    def _prepared(self, dtype: np.dtype) -> Prepared:
+        """What coordinates in this precision are made with."""
+        if dtype not in self._by_dtype:
+            in_order = np.array_equal(self.source_, np.arange(self.n_features_in_))
+            warps = _as_slice(self.warped_) if len(self.warped_) else None
+            source = None if in_order else self.source_
+            self._by_dtype[dtype] = Prepared(self.scale_.astype(dtype), source, warps, self.linear_.T.astype(dtype))
+        return self._by_dtype[dtype]
+
+    @cached_property
+    def _by_dtype(self) -> dict[np.dtype, Prepared]:
+        return {}
+
+    @cached_property
+    def _warped_source(self) -> slice | NDArray:
+        """Columns that are warped."""
+        return _as_slice(self.source_[self.warped_])
 
     def mixed(self, linear: NDArray) -> Metric:
         """Return this metric with its first coordinates replaced by a linear map of them."""
