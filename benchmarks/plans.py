@@ -55,7 +55,7 @@ def foretold_and_taken(data: str, case: Case, solver: str) -> tuple[float, float
     from bochner import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
     from bochner.engines.local import n_threads
     from bochner.kernels import Gaussian
-    from bochner.planning.cost_model import ProblemSize, direct_seconds, iterative_seconds
+    from bochner.planning.cost_model import ProblemSize, direct_seconds, iterative_seconds, other_loss_seconds
     from bochner.planning.measured_costs import machine_costs
 
     rows, n = load(data), size(case.n_rows)
@@ -71,10 +71,14 @@ def foretold_and_taken(data: str, case: Case, solver: str) -> tuple[float, float
     model.fit(X, y)
     busy, taken = (time.process_time() - busy) / n_threads(), time.perf_counter() - start
     alphas = None if case.alpha is None else np.array([case.alpha])
-    sizes, wide = (n, model.coef_.shape[1], float(n)), model.coef_.dtype == np.float64
+    K = len(model.classes_) if case.classes and len(model.classes_) > 2 else 1
+    sizes, wide = (n, K, float(n)), model.coef_.dtype == np.float64
     task = ProblemSize(*sizes, alphas, case.classes, wide, n_columns=X.shape[1])
     foretell = direct_seconds if solver == "direct" else iterative_seconds
-    return foretell(case.D, task, costs), taken, busy, model.n_iter_
+    foretold = foretell(case.D, task, costs)
+    if case.classes and case.alpha is None:  # then losses are compared
+        foretold += other_loss_seconds(n, X.shape[1], case.D, 0, K, costs)
+    return foretold, taken, busy, model.n_iter_
 
 
 def measure(data: str) -> list[Row]:

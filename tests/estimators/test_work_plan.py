@@ -83,6 +83,19 @@ def test_cost_grows_with_rows_and_features():
     assert plans[0].block_rows == plans[1].block_rows == 2 * plans[2].block_rows
 
 
+def test_the_choice_counts():
+    X, y = np.zeros((10_000, 20)), np.arange(10_000) % 2
+    given = {"features": FourierFeatures(Gaussian(), 100)}
+    numbers, classes, one = (
+        model.plan(X, y).seconds
+        for model in (KernelMachineRegressor(), KernelMachineClassifier(), KernelMachineClassifier(loss="squared"))
+    )
+    assert KernelMachineRegressor(**given).plan(X, y).seconds < numbers < one < classes
+    assert KernelMachineRegressor(time_limit=0.5).plan(X, y).seconds == 0.5 < numbers
+    wide = np.zeros((10_000, 784))
+    assert KernelMachineRegressor().plan(wide, y).seconds > KernelMachineRegressor(**given).plan(wide, y).seconds
+
+
 def test_a_tight_limit_takes_conjugate_gradients_instead_of_the_gram_matrix():
     assert fourier(3000).plan(table(10**8), "y").solver == "direct"
     with settings(memory_limit="0.5 GB"):

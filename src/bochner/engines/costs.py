@@ -42,7 +42,11 @@ class Costs:
     factor_entry : float
         An entry of a preconditioner's factors that is read for one vector.
     gradient_step : float
-        A step of the learning of a metric on 512 rows of few columns; of 30 columns it takes twice as long.
+        A step of the learning of a metric on 512 rows of few columns; of 40 columns it takes twice as long.
+    bin : float
+        The number of a bin of a row of 16 columns.
+    bin_pass : float
+        An entry, there and back for one vector, of stored bins.
     """
 
     gram: float = 5e-12
@@ -55,7 +59,9 @@ class Costs:
     float_pass: float = 1.8e-10
     float_column: float = 1e-10
     factor_entry: float = 1.5e-10
-    gradient_step: float = 1e-3
+    gradient_step: float = 5e-4
+    bin: float = 5e-9
+    bin_pass: float = 4e-10
 
     def direct(self, n_rows: int, n_columns: int, n_features: float, n_outputs: int) -> float:
         """Seconds of a direct solution in double precision: features, sums, the path of solutions and its errors."""

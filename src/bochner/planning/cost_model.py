@@ -16,6 +16,7 @@ from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed_bins
 from bochner.features.nystroem import has_kernel_rows
 from bochner.planning.measured_costs import machine_costs
+from bochner.selection.metric_learning import schedule
 from bochner.selection.policy import POLICY
 from bochner.solvers.iterative import GRAM_LIMIT, LEVERAGE_ROWS, PACKED_ENTRIES, SKETCH, sampled_rows
 from bochner.solvers.shifted import TRIDIAGONAL_LIMIT
@@ -29,6 +30,10 @@ WORTH_ROUNDING = 1e12
 GAIN, CHOSEN_GAIN = 2.0, 1.1  # times as fast as a direct solution, and where alpha was chosen before
 WORTH_MEASURING = 1e11  # n D^2, half a second
 SETTLED_SHARE, AGAIN_SHARE = 0.45, 0.4  # of the iterations, till predictions have settled, and from a start nearby
+LEARNED, LEARNED_BLOCK, FEW_COLUMNS = (1.0, 2.0), 512, 40  # metrics, of few or very many rows and of others
+SIZES, LARGER, FEW_BINNED = 20, 3, 16  # trials of bins at a small size, and candidates at the next one; columns
+CALLS = 300  # gradient steps, as long as which all takes that does not grow with the rows
+PENALTIES, NEWTON_PASSES = 3, 33  # of the logistic loss that are tried, and passes of a run
 LEVERAGE_SHARE, LEVERAGE_GAIN = 0.4, 1.5  # of the iterations, by rows drawn by leverage; what they must save
 
 
@@ -204,6 +209,75 @@ def iterative_seconds(D: int, size: ProblemSize, costs: Costs = COSTS) -> float:
     equations = folds * size.out_of_sample + 1
     total += equations * (_step_seconds(n, D, K + 1, size, costs) / 2 + _factor_seconds(D, costs))
     return AROUND * (total + max(runs * steps, LEAST_ITERATIONS) * _step_seconds(n, D, K, size, costs))
+
+
+def choice_seconds(n_rows: int, n_columns: int, n_outputs: int, costs: Costs = COSTS) -> float:
+    """Seconds of the choice of a model: metrics are learned, and bins and Fourier features tried, few of them.
+
+    Many columns are taken for those of pictures, which keep their unit: their principal components have scales, and
+    there are no bins.
+    """
+    plan, alone, wide = schedule(n_rows), n_rows > POLICY.rows_for_bins_alone, n_columns > POLICY.wide
+    blocks = [plan.block] if plan.early_block is None else [plan.early_block, plan.block]
+    area = float(np.mean(np.square(blocks))) / LEARNED_BLOCK**2
+    metrics = LEARNED[0] if alone or wide or n_rows < POLICY.rows_for_full_learning else LEARNED[1]
+    columns = POLICY.principal if wide else n_columns
+    steps = metrics * plan.steps * area * (1 + columns / FEW_COLUMNS)
+    seconds = (CALLS + steps) * costs.gradient_step
+    if not wide:
+        entries = n_rows * float(np.clip(POLICY.trial_entries / n_rows, *POLICY.trial_grids))
+        larger = 0 if alone else LARGER * POLICY.growth
+        number, one = entries * _bin_seconds(n_columns, costs), entries * _bin_pass(n_outputs, costs)
+        seconds += (SIZES + larger) * number + (SIZES * POLICY.trial_steps + larger * POLICY.final_steps) * one
+    if not alone:
+        rows, D = min(n_rows, POLICY.screened_rows[1]), POLICY.n_components[1] // 2
+        trial = costs.direct(rows, n_columns, min(D, rows), n_outputs) / costs.double
+        seconds += (2 if wide else 1) * trial
+    return seconds
+
+
+def bins_seconds(n: int, n_columns: int, P: int, n_outputs: int, steps: int, costs: Costs = COSTS) -> float:
+    """Seconds of the solution for stored bins: once without the rows that tell the iterations, and once with them."""
+    return 2 * n * P * (_bin_seconds(n_columns, costs) + steps * _bin_pass(n_outputs, costs))
+
+
+def other_loss_seconds(
+    n: int, n_columns: int, D: int, P: int, n_outputs: int, costs: Costs = COSTS, compared: bool = True
+) -> float:
+    """Seconds for another loss on D dense features and P grids.
+
+    Parameters
+    ----------
+    compared : bool, default=True
+        Whether it is the logistic loss beside the squared one, on some rows first, and on all where these are few.
+    """
+
+    def passes(rows: int, D: int, P: int, runs: float) -> float:
+        single = n_columns * len(POLICY.additive_scales) if n_columns <= POLICY.most_linear else 0
+        grids = P + (min(single, P) if P else single)  # functions of single columns beside
+        dense = costs.byte_pass + (n_outputs - 1) * costs.byte_column
+        one = grids * _bin_pass(n_outputs, costs) + D * dense
+        return rows * (runs * NEWTON_PASSES * one + grids * _bin_seconds(n_columns, costs) + D * costs.feature)
+
+    kept = SUMS * n * D * min(n, D) * costs.gram  # the ridge solution without the rows held out
+    if not compared:
+        return kept + passes(n, D, P, PENALTIES + 1)
+    if n < POLICY.fewest_compared:
+        return 0.0
+    few = min(D, POLICY.looked_features), min(P, POLICY.looked_grids)
+    looked = passes(min(n, POLICY.looked_rows + POLICY.looked_validation), *few, PENALTIES)
+    many = n * n_outputs * (P + POLICY.dense_work * D) > POLICY.most_compared
+    return looked if many else looked + kept + passes(n, D, P, 2)
+
+
+def _bin_seconds(n_columns: int, costs: Costs) -> float:
+    """Seconds to number a bin of a row."""
+    return costs.bin * (1 + n_columns / FEW_BINNED) / 2
+
+
+def _bin_pass(n_outputs: int, costs: Costs) -> float:
+    """Seconds of an entry of stored bins, there and back."""
+    return costs.bin_pass * (0.5 + 0.5 * n_outputs)
 
 
 def by_leverage(D: int, size: ProblemSize) -> bool:

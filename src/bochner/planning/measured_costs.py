@@ -53,8 +53,11 @@ def measure() -> Costs:
     packed.Z.fill(63)  # which is 0.75 in four bytes of a number
     byte, bytes_at_once = _passes(packed)
     number, numbers_at_once = _passes(StoredFloats(packed.Z.view(np.float32)))
+    sums = _on_each(lambda k: gram(A, squares[k])) / (n * D * (D + PANEL))
+    loops = "gradient_step", "bin", "bin_pass"  # which would have to be compiled, and are as fast as products are
     return Costs(
-        gram=_on_each(lambda k: gram(A, squares[k])) / (n * D * (D + PANEL)),
+        **{name: getattr(COSTS, name) * sums / COSTS.gram for name in loops},
+        gram=sums,
         product=single / (n * D**2),
         double=_on_each(lambda k: wide[0] @ wide[1]) / single,
         reduction=_seconds(lambda: Tridiagonal(square[:n, :n].copy()), 1) / (4 / 3 * n**3),

@@ -25,10 +25,13 @@ from bochner.planning.cost_model import (
     AGAIN_SHARE,
     USUAL_RATIO,
     ProblemSize,
+    bins_seconds,
+    choice_seconds,
     costs_for,
     direct_seconds,
     iterations,
     iterative_seconds,
+    other_loss_seconds,
     solver_in_memory,
 )
 from bochner.planning.request import FitRequest, given_alphas
@@ -55,7 +58,6 @@ LOOK_ENTRY = 3e-8  # seconds of a thread for an entry of the one look at all row
 BIN, HASHED_PAIR = 2.5e-6 / 50, 5e-9  # the same for a bin of a row in a pass, and for a pair of these in their moments
 BIN_BYTES, OCCUPIED = 56, 0.25  # of a bin in the table and the vectors; bins of a grid for each row of the sample
 BIN_STEPS = 30  # iterations to the usual tolerance, where the choice does not tell how many
-CHOICE_SECONDS, CHOICE_ROW = 5.0, 2e-5  # of what is learned on a sample, and for each of its rows
 MORE = 1.1  # ratio of one size to the next, among those that might fit
 LEAST_SIZE = 16
 SLOW_ENTRY, LONG_READING = 5e-8, 60.0  # seconds: of an entry and of all passes, where another format would pay
@@ -383,8 +385,8 @@ def plan_in_memory(rows: TableShape, features: MapSize, size: ProblemSize, solve
     costs = costs_for(n, D)
     solver, reason = solver_in_memory(solver, features.dense, D, size, costs)
     if not features.dense:
-        one = _bin_seconds(rows, features)
-        passes = Pass("iterations on the stored bins", features.steps, features.steps * one)
+        seconds = bins_seconds(n, rows.n_columns, D, K, features.steps, costs)
+        passes = Pass("iterations on the stored bins", features.steps, seconds)
         return SolverPlan("cg", (passes,), 0.0, 12 * n * D, 4.0 * features.steps * n * D * K, reason)
     if solver == "direct":
         N, passes = min(n, D), Pass("the moments of the features", 1, direct_seconds(D, size, costs))
@@ -509,7 +511,9 @@ class Planner:
         first = (Pass(what, 1, _per_entry(table, table.entry_seconds + entry)),) if is_read else ()
         passes = (*first, *way.passes)
         seconds = way.seconds + sum(one.seconds for one in passes)
-        seconds += CHOICE_SECONDS + CHOICE_ROW * self.sample if self.learned else 0.0
+        seconds += self._choice_seconds(costs_for(table.n_rows, features.size))
+        if self.gathered and self.request.time_limit is not None:
+            seconds = min(seconds, self.request.time_limit)
         engine = current_engine()
         about = "about " if table.estimated else ""
         return Plan(
@@ -530,6 +534,23 @@ class Planner:
             else "",
         )
 
+    def _choice_seconds(self, costs: Costs) -> float:
+        """Seconds of the choice of the model, and of other losses than the squared one."""
+        request, n, rest = self.request, self.table.n_rows, (self.table.n_outputs, costs)
+        seconds = choice_seconds(self.sample, self.table.n_columns, *rest) if self.learned else 0.0
+        compared = request.classes and request.loss == "auto" and request.alpha == "auto" and request.solver != "exact"
+        if not self.gathered or not (compared or request.loss not in ("auto", "squared")):
+            return seconds
+        D, P = (self.features.size, 0) if self.features.dense else (0, self.features.size)
+        if self.why == COMPARED and self.table.n_columns <= POLICY.wide:  # bins take longer
+            D, P = 0, self._final_grids()
+        return seconds + other_loss_seconds(n, self.table.n_columns, D, P, *rest, compared=compared)
+
+    def _final_grids(self) -> int:
+        """Grids of bins that are learned."""
+        outputs = 1 + (self.table.n_outputs - 1) / POLICY.outputs_for_half
+        return int(np.clip(POLICY.final_entries / self.sample / outputs, *POLICY.final_grids))
+
     def within(self, room: int | None, features: MapSize | None = None) -> SolverPlan | None:
         """The best way, with other features where some are given, that takes no more memory; None where none does."""
         ways = self._solver_plans(features or self.features)
@@ -540,6 +561,8 @@ class Planner:
         request, table = self.request, self.table
         n, double = table.n_rows, request.dtype(table.n_rows).itemsize == 8
         alphas, unseen = given_alphas(request.alpha), request.needs_unseen
+        if alphas is None and self.learned:  # chosen with the map
+            alphas = np.array([USUAL_RATIO * n])
         size = ProblemSize(n, table.n_outputs, float(n), alphas, unseen, double, self.learned, table.n_columns)
         if not self.gathered:
             return plans_in_passes(table, features, size, request.asked_solver, self.sample)
@@ -557,8 +580,7 @@ class Planner:
         if wanted in ("binning", "hybrid") or (wanted == "auto" and learned and many):
             P = request.size(table.n_rows)
             if learned and isinstance(request.n_components, str):
-                outputs = 1 + (table.n_outputs - 1) / POLICY.outputs_for_half
-                P = int(np.clip(POLICY.final_entries / self.sample / outputs, *POLICY.final_grids))
+                P = self._final_grids()
             text = f"bins of {P:,} grids" + (" beside Fourier features" if wanted == "hybrid" else "")
             why = COMPARED_BINS if wanted == "auto" else ""
             return MapSize(text, P, False, steps=POLICY.final_steps if learned else BIN_STEPS), learned, why
