@@ -51,6 +51,7 @@ def test_is_taken_where_it_is_better():
     ]
     assert losses[0] < losses[1] - 0.05
     assert curve_if_better(f, members, np.ones(len(f)), p) is None
+    assert curve_if_better(f, members, np.ones(len(f)), plain, most=f.size - 1) is None
 
 
 def test_is_not_taken_of_few_rows():

@@ -16,6 +16,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
 from bochner.selection.lengthscale import both_classes, class_shares
+from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, mean_and_error
 from bochner.solvers.conformal import thresholds_of
 
@@ -57,7 +58,7 @@ def curve_probabilities(scores: NDArray, curve: NDArray) -> NDArray[np.float64]:
 
 
 def curve_if_better(
-    scores: NDArray, members: NDArray, weight: NDArray, probabilities: NDArray
+    scores: NDArray, members: NDArray, weight: NDArray, probabilities: NDArray, most: float = MOST_SCORES
 ) -> NDArray[np.float64] | None:
     """A curve, where its log loss on rows that it was not fitted to is clearly less; else None.
 
@@ -67,9 +68,11 @@ def curve_if_better(
         See `fit_curve`.
     probabilities : array of shape (n, K)
         Those of the link, which the curve is to be better than.
+    most : float
+        Scores, of more of which there is none.
     """
     counted = np.flatnonzero(weight > 0)
-    if len(counted) < FEWEST_ROWS or scores.size > MOST_SCORES:
+    if len(counted) < FEWEST_ROWS or scores.size > most:
         return None
     scores, members, weight = scores[counted], members[counted], weight[counted]
     fold = np.random.default_rng(0).permutation(len(counted)) % FOLDS
@@ -198,13 +201,21 @@ def link_of(predictions: HeldOutPredictions | None, n_classes: int) -> NDArray[n
 
 
 def curve_of(
-    predictions: HeldOutPredictions | None, link: NDArray, n_classes: int, largest: float = LARGEST_SCORE
+    predictions: HeldOutPredictions | None,
+    link: NDArray,
+    n_classes: int,
+    largest: float = LARGEST_SCORE,
+    limit: float | None = None,
 ) -> NDArray[np.float64] | None:
-    """The curve of scores and probabilities where that is better than the link for rows left out; else None."""
+    """The curve of scores and probabilities where that is better than the link for rows left out; else None.
+
+    A time limit, of the fit, makes the scores fewer of which there is one.
+    """
     if n_classes < 2 or predictions is None:
         return None
     scores, targets, weight = by_class(predictions.distinct())
-    return curve_if_better(scores, (targets + 1) / 2, weight, probabilities(scores, link, largest=largest))
+    most = MOST_SCORES if limit is None else min(POLICY.timed_scores * limit, MOST_SCORES)
+    return curve_if_better(scores, (targets + 1) / 2, weight, probabilities(scores, link, largest=largest), most)
 
 
 def set_thresholds_of(

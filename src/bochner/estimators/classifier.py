@@ -26,6 +26,7 @@ from bochner.estimators.other_losses import (
     fit_classes,
     fit_classes_again,
     largest_score,
+    loss_comparison_seconds,
     side_by_side,
     stored_problem,
 )
@@ -464,6 +465,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         alphas, loss = given_alphas(self.alpha), self.loss
         if loss == "auto":  # where there is time and reason to compare; a given alpha means another thing by each loss
             few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
+            timely = timely and loss_comparison_seconds(design) <= rows.budget.left
             compares = alphas is None and not few and timely and self.solver_ != "exact"
             loss = "auto" if compares else "squared"
         return fit_classes(design, solution, problem, loss, alphas, self.encoder_.column_groups())
@@ -481,7 +483,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             found = as_squared(solution)._replace(reason="other losses need all rows in memory")
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
-        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest)
+        self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self.time_limit)
         few = None if choice is None else choice.predictions  # by choices without the rows
         self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
         self.features_, self.intercept_ = found.features, found.intercept

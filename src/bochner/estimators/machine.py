@@ -272,7 +272,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
             return self
         target = self._with_class_weights(X, target)
         targets = self._learn_target(target)
-        X, target = self._some_rows(X, target, budget)
+        X, target = self._some_rows(X, target, targets(target.y[:1]).shape[1], budget)
         rows, _ = self._encode(CheckedRows(X, target.y, target.weight), targets, "whole", budget)
         choice = self._choose(rows)
         design, problem = self._draw_and_plan(rows, choice)
@@ -287,10 +287,10 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         self._store(solution, choice, found, rows, design)
         return self
 
-    def _some_rows(self, X: Any, target: Target, budget: Budget) -> tuple[Any, Target]:
+    def _some_rows(self, X: Any, target: Target, n_outputs: int, budget: Budget) -> tuple[Any, Target]:
         """The rows, or as many of them as a time limit allows."""
         n_rows, held = X.shape[0], X.nnz / max(X.shape[0], 1) if sp.issparse(X) else X.shape[1]
-        most, least = budget.n_fitted(held), budget.least(n_rows, held)
+        most, least = budget.n_fitted(held, n_outputs), budget.least(n_rows, held, n_outputs)
         if budget.limit is not None and budget.limit < least:
             warn(
                 f"time_limit={budget.limit:g} is too short for this table: the fit takes {least:.1g} seconds at least."

@@ -35,6 +35,7 @@ from bochner.features.distances import median
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
+from bochner.planning.cost_model import other_loss_seconds
 from bochner.selection.budget import Budget
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
@@ -567,6 +568,12 @@ def fit_classes(
         if loss != "auto":
             raise
         return squared._replace(reason="the features do not fit in memory")
+
+
+def loss_comparison_seconds(design: Design) -> float:
+    """Seconds to compare the logistic loss with the squared one."""
+    (P, D), source = _sizes(design.features), design.source
+    return other_loss_seconds(source.n_rows, design.features.n_features_in_, D, P, source.n_outputs)
 
 
 def as_squared(fitted: RidgeSolution) -> ClassFit:

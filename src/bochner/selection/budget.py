@@ -69,17 +69,17 @@ class Budget:
             size /= 1.1
         return max(2 * int(size / 2), least)
 
-    def n_fitted(self, n_columns: float) -> float:
+    def n_fitted(self, n_columns: float, n_outputs: int = 1) -> float:
         """Most rows of a fit: 2,000 at least, infinite without a limit."""
         if self.limit is None:
             return np.inf
-        each = POLICY.row_seconds + POLICY.cell_seconds * n_columns
-        return max(POLICY.read_share * self.left / each, POLICY.rows_for_full_learning)
+        most = POLICY.read_share * self.left / _row_seconds(n_columns, n_outputs)
+        return max(most, POLICY.rows_for_full_learning)
 
-    def least(self, n_rows: int, n_columns: float) -> float:
+    def least(self, n_rows: int, n_columns: float, n_outputs: int = 1) -> float:
         """Fewest seconds of a fit: those that are gone, and the work on 2,000 of the rows."""
-        each = POLICY.row_seconds + POLICY.cell_seconds * n_columns
-        return self.elapsed + min(n_rows, POLICY.rows_for_full_learning) * each / POLICY.read_share
+        rows = min(n_rows, POLICY.rows_for_full_learning)
+        return self.elapsed + rows * _row_seconds(n_columns, n_outputs) / POLICY.read_share
 
     def shrunk(self, sizes: Sequence[int], seconds: float, power: float = 1.0) -> list[int]:
         """Sizes of work whose seconds grow with their power, smaller where less time is left than it takes."""
@@ -89,6 +89,11 @@ class Budget:
     def has(self, share: float) -> bool:
         """Whether more than a share of the limit is left."""
         return self.left > share * (self.limit or 0.0)
+
+
+def _row_seconds(n_columns: float, n_outputs: int) -> float:
+    """Seconds that a row takes at the least."""
+    return POLICY.row_seconds + POLICY.cell_seconds * n_columns + POLICY.output_seconds * (n_outputs - 1)
 
 
 def choose_n_components(n_rows: int, weights: NDArray | None = None) -> int:

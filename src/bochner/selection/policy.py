@@ -65,6 +65,7 @@ class Policy:
     kernel_share: float = 0.2  # of the time left, for the search of one lengthscale
     row_seconds: float = 6e-7  # that a row takes, whatever its columns, where a limit leaves little time
     cell_seconds: float = 4e-8  # the same of each of its columns
+    output_seconds: float = 8e-9  # the same of each target beyond the first
     read_share: float = 0.5  # of the time left, that the rows of a fit may take so
     begun_share: float = 0.2  # of the time left, for a look at another loss
     spread_share: float = 0.7  # of the time for a solution, before errors of rows left out are found for intervals
@@ -73,6 +74,7 @@ class Policy:
     intervals_share: float = 0.7  # of the time left, before the scale of errors
     traced_share: float = 0.6  # of the time left, for the run without the validation rows
     timed_entries: float = 1_000_000  # bins of a trial for each second of the limit
+    timed_scores: float = 250_000  # of rows held out, for each second of the limit, that have a curve of probabilities
     timed_coefficients: float = 1e7  # of bins of all outputs for each second of the limit
     timed_share: float = 0.6  # of the time left, for the fit of bins
     timed_trials: float = 1.0  # of a trial's seconds for each grid, that a fit takes

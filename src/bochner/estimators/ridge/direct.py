@@ -20,6 +20,7 @@ from bochner.design.moments import Moments
 from bochner.estimators.ridge.error_scale import LEARNED_ROWS, CalibrationRows, distinct_numbers
 from bochner.estimators.ridge.ridge_problem import SCORED_ROWS, RidgeProblem, RidgeSolution, choose_penalty_by
 from bochner.features.nystroem import exact_map
+from bochner.selection.policy import POLICY
 from bochner.selection.validation import HeldOutPredictions, LeftOut
 from bochner.solvers.factors import (
     DualFactor,
@@ -106,7 +107,9 @@ def scored_rows(design: Design, factor: FeatureFactor, problem: RidgeProblem) ->
     source, held_out = design.source, problem.held_out
     if held_out is not None and held_out.sum() >= SCORED_ROWS // 2:
         source = source.take(np.flatnonzero(held_out))
-    few = min(SCORED_ROWS, max(SCORED_VALUES // source.n_outputs, FEWEST_SCORED))
+    limit = problem.budget.limit
+    values = SCORED_VALUES if limit is None else min(POLICY.timed_scores * limit, SCORED_VALUES)
+    few = min(SCORED_ROWS, max(int(values / source.n_outputs), FEWEST_SCORED))
     size = source.n_rows if problem.criterion == "loo" else few
     rows, factors = draw_rows(source.weights, size, np.random.default_rng(problem.seed))
     counts = np.zeros(source.n_rows)
