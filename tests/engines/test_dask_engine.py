@@ -112,7 +112,7 @@ class TestResults:
         here, there = reduce(LOCAL, parts, work, shared), reduce(DaskEngine(client), parts, work, shared)
         np.testing.assert_array_equal(here.matrix, there.matrix)
         assert here.n_rows == there.n_rows
-        with local_cluster(1) as one:
+        with local_cluster(1, processes=False) as one:
             np.testing.assert_array_equal(reduce(DaskEngine(one), parts, work, shared).matrix, here.matrix)
 
     def test_settings_travel_and_a_work_has_one_thread(self, client):
@@ -296,7 +296,7 @@ class TestFailures:
             cluster.look()
 
     def test_workers_that_are_gone_for_good(self, tmp_path):
-        with local_cluster(1) as client:
+        with local_cluster(1, processes=False) as client:
             engine = DaskEngine(client, patience=2)
             thread = threading.Timer(0.5, client.cluster.scale, [0])
             thread.start()

@@ -49,16 +49,24 @@ def classifier(**options):
 BY_GIVEN_WEIGHTS = pytest.mark.parametrize("name", [name for name in MACHINES if name != "learned"])
 
 
-@pytest.fixture(params=MACHINES)
+@pytest.fixture(scope="module", params=MACHINES)
 def options(request):
     return MACHINES[request.param]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 3))
-    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(150)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(150)
+    X.flags.writeable = y.flags.writeable = False
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def plain(rows, options):
+    """A regressor of these rows with the options, to be read only."""
+    return regressor(**options).fit(*rows)
 
 
 def classes(y, K):
@@ -265,9 +273,9 @@ class TestParameters:
         X, y = rows
         features = clone(LEARNED)
         before = repr(features)
-        one, two = (regressor(features=features).fit(X, y) for _ in range(2))
+        one, two = (regressor(features=features, alpha=[0.1, 1.0]).fit(X, y) for _ in range(2))
         np.testing.assert_array_equal(one.predict(X), two.predict(X))
-        other = regressor(features=features, random_state=1).fit(X, y)
+        other = regressor(features=features, alpha=[0.1, 1.0], random_state=1).fit(X, y)
         assert np.any(other.predict(X) != one.predict(X))
         assert repr(features) == before
         assert not hasattr(features, "maps_")
@@ -290,9 +298,8 @@ class TestParameters:
         coef, intercept = exact.ridge(Z, y[:, None], 1.0)
         np.testing.assert_allclose(model.predict(X), Z @ coef[:, 0] + intercept, rtol=0, atol=1e-9)
 
-    def test_attributes(self, rows, options):
-        X, y = rows
-        model = regressor(**options).fit(X, y)
+    def test_attributes(self, rows, options, plain):
+        (X, y), model = rows, plain
         assert model.solver_ == "cg"
         reason = "as requested" if "solver" in options else "the features are sparse"
         assert model.solver_reason_ == reason
@@ -366,10 +373,9 @@ class TestEqualInputs:
         np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-5 * y.std())
 
     @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
-    def test_a_common_factor_of_the_weights_changes_nothing(self, rows, options, factor):
+    def test_a_common_factor_of_the_weights_changes_nothing(self, rows, options, plain, factor):
         """Powers of two change no rounding, which could decide between two candidates that are equally good."""
         X, y = rows
-        plain = regressor(**options).fit(X, y, np.ones(150))
         scaled = regressor(**options).fit(X, y, np.full(150, factor))
         assert scaled.alpha_ == pytest.approx(factor * plain.alpha_)
         np.testing.assert_allclose(scaled.predict(X), plain.predict(X), rtol=0, atol=1e-6)
@@ -415,8 +421,9 @@ class TestEqualInputs:
         np.testing.assert_allclose(model.encoder_.encode(frame[100:], np.float64), encoded[100:], atol=1e-12)
 
     def test_inputs_are_not_modified(self, rows, options, frozen):
+        """Nor are those of `rows`, which are frozen too."""
         X, y, weight = frozen(*rows, np.ones(150))
-        regressor(**options).fit(X, y, weight).predict(X)
+        regressor(**options, alpha=1.0).fit(X, y, weight).predict(X)
         classifier(**options).fit(X, y > 0, weight).predict_proba(X)
 
     def test_save_and_load_and_pickle(self, rows, options, tmp_path):
@@ -468,12 +475,11 @@ class TestEdges:
         assert classifier(**options).fit(np.ones((20, 2)), y[:20] > 0).predict_proba(np.ones((3, 2))).shape == (3, 2)
 
     @pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
-    def test_targets_of_any_size(self, rows, options, scale):
+    def test_targets_of_any_size(self, rows, options, plain, scale):
         """Powers of two, with which no rounding changes, nor then a choice between equals."""
         X, y = rows
-        plain = regressor(**options).fit(X, y).predict(X)
         found = regressor(**options).fit(X, scale * y).predict(X)
-        np.testing.assert_allclose(found / scale, plain, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(found / scale, plain.predict(X), rtol=0, atol=1e-10)
 
     def test_weights_of_very_different_sizes(self, rows, options):
         X, y = rows
