@@ -131,6 +131,26 @@ def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     assert all(model.report_ is not None for model in models)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "dask"])
+@pytest.mark.parametrize("target", ["smooth", "steps"])
+def test_candidates_are_compared_on_a_sample(kind, target, data, policy, tmp_path):
+    """A third of the rows is the sample, and half of that is raced."""
+    policy(gathered_rows=1000, sampled_rows=SAMPLE, most_raced=2500, raced_rows=800, compared_rows=500, look_steps=30)
+    X, y = data
+    if target == "steps":
+        y = np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.1 * np.random.default_rng(1).standard_normal(N)
+    if kind == "dask":
+        source = pytest.importorskip("dask.dataframe").from_pandas(table(X, y).to_pandas(), npartitions=3)
+    else:
+        source, _ = written(tmp_path, kind, X, y)
+    model = KernelMachineRegressor(random_state=0).fit(source, "y")
+    fourier = model.report_.chosen.startswith("Fourier features, ")
+    assert fourier == (target == "smooth")
+    assert model.solver_ == ("direct" if fourier else "cg")
+    error = np.sqrt(np.mean((np.asarray(model.predict(pl.DataFrame(X, schema=NAMES))) - y) ** 2))
+    assert error < (0.105 if fourier else 0.2)  # of a noise of .1
+
+
 def test_dense_features_by_conjugate_gradients(data, streams, tmp_path):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)

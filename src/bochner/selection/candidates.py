@@ -285,7 +285,8 @@ def fit_fourier(
     Around the best of the sizes to start with it is looked for by fits with few features.
     """
     problem, D, shares = race.problem, n_features(race.problem), np.array(POLICY.shares)
-    few, more = max(min(D // 8, POLICY.trial_features), 1), max(D // 2, 1)
+    least = D // 2 if problem.is_large else D // 8  # of which a memory limit may leave few
+    few, more = max(min(least, POLICY.trial_features), 1), max(D // 2, 1)
     some = race.screened.subsample(POLICY.compared_rows) if problem.is_large else race.screened
 
     def fit(size: float, n_components: int, shares: NDArray, rows: Validator) -> CandidateResult:
