@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from bochner.data.columns import LINEAR, PARTS, column_name, missing, refuse_infinite
+from bochner.data.level_means import LevelMeans, text_digests
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
 
@@ -172,6 +172,10 @@ class TextColumn:
     coded : bool
         Whether the codes of the other categories stand after the column for all of them. The default is for
         models saved before there were codes.
+    means : LevelMeans or None
+        Mean targets of the categories, which are numbers beside the columns above.
+    means_at : int
+        First output column of these.
     """
 
     index: int
@@ -180,10 +184,12 @@ class TextColumn:
     other: bool
     gaps: bool
     coded: bool = False
+    means: LevelMeans | None = None
+    means_at: int = 0
 
     @property
     def width(self) -> int:
-        """Number of output columns."""
+        """Number of output columns, without those of mean targets."""
         return len(self.categories) + self.other + CODE_WIDTH * self.coded + self.gaps
 
     @property
@@ -192,8 +198,13 @@ class TextColumn:
         first = self.start + len(self.categories) + self.other
         return slice(first, first + CODE_WIDTH * self.coded)
 
-    def write(self, codes: np.ndarray, labels: list[str], out: np.ndarray) -> None:
-        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`."""
+    @property
+    def mean_columns(self) -> slice:
+        """Output columns of mean targets."""
+        return slice(self.means_at, self.means_at + (0 if self.means is None else self.means.n_outputs))
+
+    def write(self, codes: np.ndarray, labels: list[str], out: np.ndarray, fold: np.ndarray | int = 0) -> None:
+        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`; `fold` is for means."""
         place = {category: self.start + i for i, category in enumerate(self.categories)}
         other = self.start + len(place)
         target = [place.get(label, other if self.other else -1) for label in labels]
@@ -204,12 +215,16 @@ class TextColumn:
         if self.coded:
             rows = np.flatnonzero(column == other)
             out[rows, self.code] = CODE_STEP * _hash_bits(codes[rows], labels)
+        if self.means is not None:
+            out[:, self.mean_columns] = self.means.of(codes, labels, fold)
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield (output column, name)."""
         suffixes = self.categories + ["other"] * self.other
         suffixes += [f"code{i}" for i in range(CODE_WIDTH * self.coded)] + ["missing"] * self.gaps
-        return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+        own = [(self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes)]
+        means = range(self.mean_columns.start, self.mean_columns.stop)
+        return iter(own + [(at, f"{inputs[self.index]}_mean{i}") for i, at in enumerate(means)])
 
     def column_groups(self) -> Iterator[slice]:
         """Yield the output columns that belong together: those of the codes."""
@@ -217,14 +232,13 @@ class TextColumn:
 
     def sources(self) -> Iterator[tuple[slice, int]]:
         """Yield the output columns and their input column."""
-        return iter([(slice(self.start, self.start + self.width), self.index)])
+        return iter([(slice(self.start, self.start + self.width), self.index), (self.mean_columns, self.index)])
 
 
 def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
     """Bits of the hashes of `labels[codes]`, uint8 of shape (n, CODE_WIDTH), the same in every process."""
     used, row = np.unique(codes, return_inverse=True)  # a categorical column lists labels that these rows lack
-    texts = (labels[i].encode(errors="surrogatepass") for i in used.tolist())
-    digests = b"".join(blake2b(text, digest_size=CODE_BYTES, usedforsecurity=False).digest() for text in texts)
+    digests = text_digests([labels[i] for i in used.tolist()], CODE_BYTES)
     return np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES), axis=1)[row]
 
 

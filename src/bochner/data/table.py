@@ -1,5 +1,6 @@
 """Encodes tables of numbers, text and dates as matrices, on whose rows shift-invariant kernels make sense."""
 
+from copy import copy
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -14,6 +15,8 @@ from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from bochner.data.columns import column_name, read_column
 from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn, encodings, output_names
+from bochner.data.hashes import row_hashes, uniform
+from bochner.data.level_means import level_means
 from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, checked_sparse, is_frame
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
@@ -21,6 +24,7 @@ from bochner.data.weights import checked_weight
 __all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
+MEAN_FOLDS = 5  # of the rows that mean targets are learned from
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -83,6 +87,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     statistic_: TableStatistic
     columns_: list[Any]
     n_features_out_: int
+    _fold_seed: int | None = None
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
         self.with_std = with_std
@@ -146,6 +151,58 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         A saved model then holds no text of the table except the names of columns and of the kept categories.
         """
         self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
+
+    @property
+    def has_level_means(self) -> bool:
+        """Whether categories of some columns have mean targets beside them."""
+        return any(isinstance(column, TextColumn) and column.means is not None for column in self.columns_)
+
+    def with_level_means(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int
+    ) -> "tuple[TableEncoder, TableEncoder]":
+        """Add mean targets of categories of columns that have more than are kept; or learn those there are again.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+        y : array of shape (n, K)
+        weight : array of shape (n,) or None
+        seed : int
+            Of the folds.
+
+        Returns
+        -------
+        TableEncoder
+            For other rows.
+        TableEncoder
+            For these, which do not tell their own means; each is this one where there are no such columns.
+        """
+        if not any(isinstance(column, TextColumn) and column.other for column in self.columns_):
+            return self, self
+        again = self.has_level_means
+        hashes, weight = row_hashes(X), np.ones(len(y)) if weight is None else weight
+        weight = weight * (len(np.unique(hashes[weight > 0])) / weight.sum())
+        fold, width = _folds(hashes, seed), self.n_features_out_
+        series, names = table_columns(X)
+        learned: list[list[Any]] = [[], []]
+        for column in self.columns_:
+            pair = None
+            if isinstance(column, TextColumn) and (column.means is not None if again else column.other):
+                j, known = column.index, column.means
+                codes, labels = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])[1]
+                pair = level_means(codes, labels, fold, y, weight, None if known is None else known.directions)
+            for k in range(2):
+                at = column.means_at if again and pair else width
+                learned[k].append(replace(column, means=pair[k], means_at=at) if pair else column)
+            width += pair[0].n_outputs if pair and not again else 0
+        if all(one is other for one, other in zip(learned[0], self.columns_, strict=True)):
+            return self, self
+        return copy(self)._widened(learned[0], width, None), copy(self)._widened(learned[1], width, seed)
+
+    def _widened(self, columns: list[Any], width: int, fold_seed: int | None) -> "TableEncoder":
+        """Take other columns; a seed is that of the folds of rows that are encoded."""
+        self.columns_, self.n_features_out_, self._fold_seed = columns, width, fold_seed
+        return self
 
     def transform(self, X: Any) -> Any:
         """Encode rows.
@@ -276,13 +333,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _write_columns(self, X: Any, out: np.ndarray) -> None:
         series, names = table_columns(X)
+        fold = 0 if self._fold_seed is None else _folds(row_hashes(X), self._fold_seed)
         for column in self.columns_:
             for i, j in enumerate(np.atleast_1d(column.index).tolist()):
                 _, values = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])
                 if isinstance(column, NumberColumns):
                     column.write(values, out, names, part=slice(i, i + 1))
                 elif isinstance(column, TextColumn):
-                    column.write(values[0], values[1], out)
+                    column.write(values[0], values[1], out, fold)
                 else:
                     column.write(values, out)
 
@@ -305,6 +363,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _folds(hashes: np.ndarray, seed: int) -> np.ndarray:
+    """Folds of rows by hashes of their content; the first one has those that validate a fit with this seed."""
+    return (MEAN_FOLDS * uniform(hashes, seed)).astype(np.intp)
 
 
 def _write_numbers(column: NumberColumns, X: np.ndarray, out: np.ndarray, names: list[str] | None) -> None:

@@ -467,10 +467,13 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     def _encode(self, rows: CheckedRows, targets: Targets, way: str, budget: Budget) -> tuple[Prepared, Any]:
         """Learn the encoding of the columns; the rows from which all else is learned, and all rows."""
         seed = self._seed()
-        self.encoder_ = rows.encoder(self._request.is_named)
+        self.encoder_ = encoder = rows.encoder(self._request.is_named)
+        enough = way == "whole" and rows.X.shape[0] >= POLICY.rows_for_full_learning
+        if enough and rows.y is not None and self._request.learnable():
+            self.encoder_, encoder = encoder.with_level_means(rows.X, targets(rows.y), rows.weight, seed)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(rows.n_rows or many, rows.weight if rows.stream is None else None)
-        found = rows.encoded(self.encoder_, dtype, targets, uncounted=many)
+        found = rows.encoded(encoder, dtype, targets, uncounted=many)
         total = found.source.total_weight
         return Prepared(found.sample, dtype, seed, budget, found.n_rows, total, way), found.source
 
@@ -592,7 +595,10 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     def _other_rows(self, X: Any, target: Target, targets: Targets) -> ArraySource:
         """Rows as the fit encoded its own."""
-        return encoded_source(self.encoder_, X, target.y, target.weight, self.coef_.dtype, targets)
+        encoder = self.encoder_
+        if encoder.has_level_means:
+            self.encoder_, encoder = encoder.with_level_means(X, targets(target.y), target.weight, self._seed())
+        return encoded_source(encoder, X, target.y, target.weight, self.coef_.dtype, targets)
 
     def _progress(self, rows: Prepared) -> AbstractContextManager[Callable[[int], None]]:
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""

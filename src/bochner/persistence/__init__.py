@@ -64,6 +64,7 @@ CLASSES: Registry = {
         "bochner.hypotheses.result": ["HypothesisTest"],
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
+        "bochner.data.level_means": ["LevelMeans"],
         "bochner.data.encodings": ["NumberColumns", "TextColumn", "TimeColumn"],
     }.items()
     for name in names

@@ -1,0 +1,133 @@
+"""Mean targets of the categories of a column: numbers by which categories are near where their targets are.
+
+The mean of a category of weight n is drawn towards that of all rows, (n m + k M) / (n + k), as if k more rows were M.
+For targets that spread by s about categories whose means spread by t, k = s^2 / t^2 is best: both are estimated by the
+sums of squares of a one-way analysis of variance (Searle, Casella and McCulloch, "Variance Components", 1992).
+
+A row must not tell its own mean. So rows that the means are learned from have folds, by their content, so that copies
+share one, and get means of the other folds (cross-fitting, as in Micci-Barreca, 2001, and scikit-learn's
+`TargetEncoder`); all other rows get those of all folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROWS_A_LEVEL = 2  # distinct ones in the mean, without which means tell nothing
+MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64  # of the targets, along which the means of categories vary most
+COMMON = 20  # times as many rows as the mean of all is worth, from which a category's own mean is near its truth
+NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
+KEY_BYTES = 8
+MISSING = np.uint64(0)
+
+
+@dataclass(frozen=True)
+class LevelMeans:
+    """Mean targets of the categories of a column, of unit spread over the rows.
+
+    Attributes
+    ----------
+    keys : uint64 array of shape (L,)
+        Hashes of the categories, ascending; files so hold no text of the table.
+    values : array of shape (F, L + 1, T)
+        Means without the rows of each fold, or of all rows where F = 1. The last are those of unknown categories.
+    directions : array of shape (K, T)
+        Combinations of the targets.
+    """
+
+    keys: NDArray[np.uint64]
+    values: NDArray[np.float64]
+    directions: NDArray[np.float64]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number T of combinations."""
+        return self.values.shape[2]
+
+    def of(self, codes: NDArray, labels: Sequence[str], fold: NDArray | int = 0) -> NDArray[np.float64]:
+        """Means for rows of some categories, -1 being missing, and folds; shape (n, T)."""
+        used, row = np.unique(codes, return_inverse=True)
+        keys = _keys(used, labels)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        place = np.where(self.keys[place] == keys, place, len(self.keys))
+        found: NDArray[np.float64] = self.values[np.minimum(fold, len(self.values) - 1), place[row]]
+        return found
+
+
+def text_digests(texts: Sequence[str], size: int) -> bytes:
+    """Hashes of texts, of so many bytes each, the same in every process."""
+    encoded = (text.encode(errors="surrogatepass") for text in texts)
+    return b"".join(blake2b(text, digest_size=size, usedforsecurity=False).digest() for text in encoded)
+
+
+def _keys(codes: NDArray, labels: Sequence[str]) -> NDArray[np.uint64]:
+    """Hashes of the categories of ascending codes."""
+    texts = [labels[i] for i in codes.tolist() if i >= 0]
+    keys = np.frombuffer(text_digests(texts, KEY_BYTES), "<u8").astype(np.uint64)
+    return np.concatenate([np.full(len(codes) - len(texts), MISSING), keys])
+
+
+def level_means(
+    codes: NDArray,
+    labels: Sequence[str],
+    fold: NDArray[np.intp],
+    y: NDArray,
+    weight: NDArray,
+    directions: NDArray | None = None,
+) -> tuple[LevelMeans, LevelMeans] | None:
+    """Learn the means; those for other rows, and those for these. None where they tell nothing.
+
+    Parameters
+    ----------
+    codes : int array of shape (n,)
+        Of `labels`; -1 is missing.
+    fold : int array of shape (n,)
+        0, ..., F - 1.
+    y : array of shape (n, K)
+    weight : array of shape (n,)
+        In distinct rows.
+    directions : array of shape (K, T), optional
+        Combinations of the targets, if these are known.
+    """
+    used, place = np.unique(codes, return_inverse=True)
+    L, F, total = len(used), int(fold.max()) + 1, float(weight.sum())
+    if directions is None and (total < ROWS_A_LEVEL * L or y.shape[1] > MOST_OUTPUTS):
+        return None
+    y = y - weight @ y / total
+    if directions is None:
+        directions = _directions(place, y, weight)
+    aims = y @ directions
+    columns = [weight, *(weight * aim for aim in aims.T)]
+    sums = np.stack([np.bincount(fold * L + place, column, F * L) for column in columns], axis=1).reshape(F, L, -1)
+    n, sum_all = sums.sum(axis=0)[:, :1], sums.sum(axis=0)[:, 1:]
+    means = sum_all / np.where(n > 0, n, 1.0)
+    within = ((weight @ np.square(aims)) - (n * np.square(means)).sum(axis=0)) / max(total - L, 1.0)
+    between = (n * np.square(means)).sum(axis=0) - (L - 1) * within
+    between /= total - np.square(n).sum() / total
+    kept = between > 0
+    more = np.where(kept, within, 1.0) / np.where(kept, between, 1.0)
+    without = (sum_all - sums[:, :, 1:]) / np.maximum(n - sums[:, :, :1] + more, np.finfo(float).tiny) * kept
+    whole = (sum_all / np.maximum(n + more, np.finfo(float).tiny) * kept)[np.newaxis]
+    without = np.where(n > COMMON * more, without[:1], without)
+    keys = _keys(used, labels)
+    order = np.argsort(keys)
+    pair = [np.pad(values[:, order], ((0, 0), (0, 1), (0, 0))) for values in (whole, without)]
+    if not kept.any():
+        return None
+    return LevelMeans(keys[order], pair[0], directions), LevelMeans(keys[order], pair[1], directions)
+
+
+def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float64]:
+    """Combinations of centred targets along which the means of categories vary most, means of unit spread; (K, T)."""
+    n = np.bincount(place, weight)
+    means = np.stack([np.bincount(place, weight * own) for own in y.T], axis=1) / np.where(n > 0, n, 1.0)[:, np.newaxis]
+    variances, vectors = np.linalg.eigh(means.T @ (n[:, np.newaxis] * means) / n.sum())
+    kept = np.flatnonzero(variances > NEGLIGIBLE * variances[-1])[::-1][:MOST_DIRECTIONS]
+    vectors = vectors[:, kept]
+    largest = np.abs(vectors).argmax(axis=0)
+    return vectors * np.sign(vectors[largest, np.arange(len(kept))]) / np.sqrt(variances[kept])
