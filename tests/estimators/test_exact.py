@@ -157,10 +157,10 @@ def test_alpha_of_repeated_rows(alphas):
 def test_alpha_of_weighted_rows_of_which_some_are_looked_at(monkeypatch):
     """Errors count by weight once, though rows are drawn by weight too: as those of all rows."""
     rng = np.random.default_rng(0)
-    rows, heavy = rng.standard_normal((3000, 2)), np.arange(3000) % 10 == 0
-    y = np.sin(2 * rows[:, 0]) + np.where(heavy, 0.1, 2.0) * rng.standard_normal(3000)
+    rows, heavy = rng.standard_normal((1500, 2)), np.arange(1500) % 10 == 0
+    y = np.sin(2 * rows[:, 0]) + np.where(heavy, 0.1, 2.0) * rng.standard_normal(1500)
     weight = np.where(heavy, 1.0, 0.02)
-    monkeypatch.setattr("bochner.estimators.ridge.direct.EXACT_ROWS", 600)
+    monkeypatch.setattr("bochner.estimators.ridge.direct.EXACT_ROWS", 300)
     scores = []
     for seed in range(8):
         model = KernelMachineRegressor(Gaussian(), alpha=[0.1, 1.0], solver="exact", random_state=seed)

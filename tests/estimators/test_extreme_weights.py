@@ -34,14 +34,20 @@ MODELS = {
     "regressor": lambda w: KernelMachineRegressor(random_state=0).fit(X, Y, w).predict(X),
     "iterative": lambda w: KernelMachineRegressor("gaussian", solver="cg", random_state=0).fit(X, Y, w).predict(X),
     "exact": lambda w: KernelMachineRegressor("gaussian", solver="exact", random_state=0).fit(X, Y, w).predict(X),
-    "huber": lambda w: KernelMachineRegressor("gaussian", loss="huber", random_state=0).fit(X, Y, w).predict(X),
+    "huber": lambda w: (
+        KernelMachineRegressor("gaussian", n_components=64, loss="huber", random_state=0).fit(X, Y, w).predict(X)
+    ),
     "partial": lambda w: KernelMachineRegressor("gaussian", random_state=0).partial_fit(X, Y, w).predict(X),
     "online": lambda w: OnlineKernelRegressor(n_components=50, random_state=0).fit(X, Y, w).predict(X),
     "semi": lambda w: SemiSupervisedRegressor(random_state=0).fit(X, np.where(FEW, Y, np.nan), w).predict(X),
 }
 CLASSIFIERS = {
     "classifier": lambda w: KernelMachineClassifier(random_state=0).fit(X, Y > 0, w).predict_proba(X),
-    "logistic": lambda w: KernelMachineClassifier(loss="logistic", random_state=0).fit(X, Y > 0, w).predict_proba(X),
+    "logistic": lambda w: (
+        KernelMachineClassifier("gaussian", n_components=64, loss="logistic", random_state=0)
+        .fit(X, Y > 0, w)
+        .predict_proba(X)
+    ),
     "few features": lambda w: (
         KernelMachineClassifier("gaussian", n_components=64, random_state=0).fit(X, Y > 0, w).predict_proba(X)
     ),
@@ -107,7 +113,7 @@ def test_a_weight_that_no_sum_shows_is_zero(name, least):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("weight", [all_but(7, 1.0, 1e20), all_but(7, 1e-20, 1.0), all_but(7, 1e-24, 1e-4)])
+@pytest.mark.parametrize("weight", [all_but(7, 1.0, 1e20), all_but(7, 1e-24, 1e-4)])
 def test_one_row_with_nearly_all_of_the_weight(name, weight):
     """What it says is learned there, and whatever else is, numbers come of it."""
     if name == "semi":

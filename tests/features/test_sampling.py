@@ -284,12 +284,12 @@ class TestStructured:
         def sign_flips(kernel, d, **options):
             return FourierFeatures(kernel, random_state=0, **options).draw(d).sign_flips_
 
-        assert sign_flips(Gaussian(20.0), 784, n_components=16384) is not None
-        assert sign_flips(2.0 * PowerExponential(20.0), 784, n_components=16384) is not None
+        assert sign_flips(Gaussian(20.0), 784, n_components=8192) is not None
+        assert sign_flips(2.0 * PowerExponential(20.0), 784, n_components=8192) is not None
         assert sign_flips(Gaussian(), 10) is None
-        assert sign_flips(Laplacian(), 784, n_components=16384) is None
-        assert sign_flips(Gaussian(20.0) + Matern(20.0), 784, n_components=16384) is None
-        assert sign_flips(Gaussian(), 784, n_components=16384, sampling="orthogonal") is None
+        assert sign_flips(Laplacian(), 784, n_components=8192) is None
+        assert sign_flips(Gaussian(20.0) + Matern(20.0), 784, n_components=8192) is None
+        assert sign_flips(Gaussian(), 784, n_components=8192, sampling="orthogonal") is None
         assert sign_flips(Gaussian(), 10, sampling="structured") is not None
         assert sign_flips(Gaussian(), 8, sampling="structured") is None
         assert not cheaper(HAAR, HAAR)  # whose rotation alone is such a product

@@ -1,6 +1,7 @@
 """Rows that come one after the other: what is learned, what is forgotten, and what stays exact."""
 
 import copy
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -73,7 +74,8 @@ def test_forgetting_weights_rows_by_their_age(rows, features, size):
 
 def test_first_rows_fix_scales_until_there_are_enough(rows):
     X, y = rows[0] * [1.0, 100.0, 1e-3] + 10, rows[1]
-    one, many = (in_batches(OnlineKernelRegressor(random_state=0), X, y, size) for size in (1, 256))
+    model = OnlineKernelRegressor(n_components=100, random_state=0)
+    one, many = (in_batches(copy.deepcopy(model), X, y, size) for size in (1, 256))
     np.testing.assert_allclose(one.encoder_.statistic_.summary.mean, X[:256].mean(axis=0))
     assert one._held is None
     np.testing.assert_allclose(one.predict(X), many.predict(X), rtol=0, atol=1e-8)
@@ -81,10 +83,9 @@ def test_first_rows_fix_scales_until_there_are_enough(rows):
 
 def test_predictions_between_rows_change_nothing(rows):
     asked, quiet = (OnlineKernelRegressor(n_components=50, random_state=0) for _ in range(2))
-    for first in range(300):
-        row = slice(first, first + 1)
+    for first, end in pairwise([*range(60), *range(60, 301, 20)]):
         for model in (asked, quiet):
-            model.partial_fit(rows[0][row], rows[1][row])
+            model.partial_fit(rows[0][first:end], rows[1][first:end])
         assert np.isfinite(asked.predict(rows[0][:2])).all()
     np.testing.assert_allclose(asked.predict(rows[0]), quiet.predict(rows[0]), rtol=0, atol=1e-8)
 
