@@ -492,3 +492,19 @@ def test_many_numbers_as_classes_are_told_of_regression():
     X, y = make_friedman1(240, random_state=0)
     with pytest.warns(UserWarning, match="120 different numbers.*use regression"):
         KernelMachineClassifier(random_state=0).fit(X, np.argsort(np.argsort(y)) // 2)
+
+
+@pytest.mark.parametrize(("n", "most"), [(20_000, 0.02), (220_000, 0.003)])
+def test_targets_without_noise_on_few_cells_are_learned(n, most):
+    """The mean of each cell of the columns is the target itself: with a penalty of a tenth of a row .1 is missed."""
+    fixed = np.random.default_rng(5)
+    one, two = fixed.standard_normal((8, 5)), fixed.standard_normal((6, 4))
+
+    def cells(n, seed):
+        rng = np.random.default_rng(seed)
+        X = np.stack([rng.integers(size, size=n) for size in (8, 6, 5, 4)], axis=1)
+        return X.astype(float), one[X[:, 0], X[:, 2]] + two[X[:, 1], X[:, 3]]
+
+    X, y = cells(5_000, 1)
+    model = KernelMachineRegressor(random_state=0).fit(*cells(n, 0))
+    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < most * y.std()

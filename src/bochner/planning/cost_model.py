@@ -217,7 +217,7 @@ def choice_seconds(n_rows: int, n_columns: int, n_outputs: int, costs: Costs = C
     Many columns are taken for those of pictures, which keep their unit: their principal components have scales, and
     there are no bins.
     """
-    plan, alone, wide = schedule(n_rows), n_rows > POLICY.rows_for_bins_alone, n_columns > POLICY.wide
+    plan, alone, wide = schedule(n_rows), n_rows > POLICY.most_raced, n_columns > POLICY.wide
     blocks = [plan.block] if plan.early_block is None else [plan.early_block, plan.block]
     area = float(np.mean(np.square(blocks))) / LEARNED_BLOCK**2
     metrics = LEARNED[0] if alone or wide or n_rows < POLICY.rows_for_full_learning else LEARNED[1]

@@ -91,7 +91,7 @@ def search_size(
         noise *= POLICY.size_step / step
         best += coarser_minimum((loss(best - step), loss(best), loss(best + step)), noise, step)
     nearest = min(tried, key=lambda size: abs(size - best))
-    final = tried[nearest] if problem.is_large or is_hasty else at(best, POLICY.fine_alphas)
+    final = tried[nearest] if is_hasty else at(nearest if problem.is_large else best, POLICY.fine_alphas)
     seconds = float(np.median([trial.seconds for trial in tried.values()]))
     sizes = [(size, loss(size)) for size in tried]
     return SizedMetric(learned, best, final, validator.average(final.losses), seconds, sizes, share)
@@ -353,7 +353,7 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
         trial = validator.iterate(features, penalties, POLICY.hybrid_steps // len(penalties))
         return CandidateResult(kind.name, kind.rank, n_grids, trial, of_size)
 
-    smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties((POLICY.hybrid_bin_alpha,))
+    smooth, rough = problem.penalties(POLICY.hybrid_alphas), problem.penalties(POLICY.hybrid_bin_alphas)
     pairs = np.array([[a] + [b] * len(known.bins) for a, b in np.broadcast(smooth, rough)])
     least, larger = grids_of_trials(race, known.n_grids)
     most = min(POLICY.hybrid_features, problem.n_rows // 4, stored_within_limit(problem.split.n_rows))

@@ -121,6 +121,7 @@ class Policy:
     shares: Numbers = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)  # of the trace of the Gram matrix
     compared_rows: int = 1 << 14  # on which ridge penalties are compared
     weight_steps: Numbers = (0.1, 10.0)  # factors that are tried for a map side by side with others
+    longest_trace: int = 48  # iterations of given penalties for bins, which end early where the loss stalls
     newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
@@ -151,7 +152,7 @@ class Policy:
     most_coefficients: float = 1e8  # of bins of all outputs, beyond which there are no bins but on request
     binned_rows: int = 50_000  # beyond which more rows hardly have more bins
     outputs_for_half: int = 4  # outputs beyond the first, for which there are half as many
-    fine_alphas: Numbers = (0.03, 0.1, 0.3, 1.0)  # the same at the size that was found
+    fine_alphas: Numbers = (1e-4, 0.01, 0.1, 0.3, 1.0)  # the same at the size that was found: to no noise
     trial_alphas: Numbers = (0.1,)  # times what a distinct row weighs
     trial_steps: int = 8  # iterations of a trial
     final_steps: int = 24  # iterations of a candidate at its final size, the best of which is taken
@@ -176,8 +177,8 @@ class Policy:
     hybrid_features: int = 1_000  # beside the bins; a quarter of the rows at most
     stored_features: int = 1 << 30  # of all rows, a byte each
     hybrid_steps: int = 48  # iterations of both together, shared by the ridge penalties that are tried
-    hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0)  # of the Fourier features
-    hybrid_bin_alpha: float = 0.3  # of the bins beside them
+    hybrid_alphas: Numbers = (0.001, 0.01, 0.1, 1.0, 0.001)  # of the Fourier features
+    hybrid_bin_alphas: Numbers = (0.3, 0.3, 0.3, 0.3, 0.01)  # of the bins beside them, in pairs: the last for no noise
 
     # One lengthscale.
     step: float = 1.5  # ratio of one lengthscale to the next

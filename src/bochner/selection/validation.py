@@ -425,9 +425,8 @@ class HeldOut:
 
     @property
     def _most_traced(self) -> int:
-        """Iterations; bins beside Fourier features take more of them."""
-        mixed = len({part.is_dense for part in self.ridge.maps}) > 1
-        return POLICY.hybrid_steps if mixed else POLICY.traced_iterations
+        """Iterations; bins take more of them where there is little noise."""
+        return POLICY.traced_iterations if self.ridge.is_dense else POLICY.longest_trace
 
     def _trace(
         self, k: int, n_candidates: int, steps: int, mix: NDArray | None = None, losses: Losses | None = None
