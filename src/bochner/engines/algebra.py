@@ -40,19 +40,23 @@ def _call(routine: str, *arguments: Any) -> int:
 def _invoke(routine: str, *arguments: Any) -> None:
     """Call a routine on text, integers, arrays, of which the first decides the precision, and pointers as they are."""
     array = next(one for one in arguments if isinstance(one, np.ndarray))
-    kept: list[Any] = []
-    pointers: list[Any] = []
+    dtype, pointers = array.dtype, list[Any]()
     for one in arguments:
         if isinstance(one, np.ndarray):
-            if one.dtype != array.dtype:
-                raise TypeError(f"Arrays of types {one.dtype} and {array.dtype} do not match.")
-            pointers.append(c_void_p(one.ctypes.data))
-        elif not isinstance(one, str | int):
-            pointers.append(one)
+            if one.dtype != dtype:
+                raise TypeError(f"Arrays of types {one.dtype} and {dtype} do not match.")
+            pointers.append(one.ctypes.data)
+        elif isinstance(one, str):
+            pointers.append(_letter(one))
         else:
-            kept.append(c_char(one.encode()) if isinstance(one, str) else c_int(one))
-            pointers.append(byref(kept[-1]))
-    _routine(LETTERS[array.dtype.char] + routine, len(pointers))(*pointers)
+            pointers.append(byref(c_int(one)) if isinstance(one, int) else one)
+    _routine(LETTERS[dtype.char] + routine, len(pointers))(*pointers)
+
+
+@cache
+def _letter(text: str) -> Any:
+    """A pointer to a letter."""
+    return byref(c_char(text.encode()))
 
 
 def _leading(matrix: NDArray) -> int:
