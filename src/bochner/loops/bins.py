@@ -15,10 +15,12 @@ _ANCHOR_BITS = np.int64(np.array(_ANCHOR).view(np.int64))
 _BUMP = 30.0**0.5
 
 
-@compiled_exactly
+@compiled_inside
 def _cell(x, inverse, shift):
+    """The cell of a value, in loops that are compiled exactly."""
     t = np.floor(x * inverse - shift)
-    return np.int64(min(max(t, -_FAR), _FAR))
+    t = t if t > -_FAR else -_FAR
+    return np.int64(t if t < _FAR else _FAR)
 
 
 @compiled_exactly
