@@ -1,7 +1,8 @@
-"""The columns that a metric is learned on: for each numeric column its value and its rank.
+"""Metrics learned by gradient steps on blocks of rows: the columns they are learned on, the blocks, and the steps.
 
-For the L1 distance a |z - z'| + b |r - r'| = |w(x) - w(x')| with the monotone w = a z + b r, so that the scales of the
-two make a learned warp, and after learning they collapse into one column. z carries on beyond the range of the rows.
+A numeric column is learned as its value z and its rank r. For the L1 distance
+a |z - z'| + b |r - r'| = |w(x) - w(x')| with the monotone w = a z + b r, so that the scales of the two make a learned
+warp, and after learning they collapse into one column. z carries on beyond the range of the rows.
 """
 
 from __future__ import annotations
