@@ -267,11 +267,18 @@ class LossProblem:
         return HeldOutPredictions(predicted, y[rows], weight[rows], LeftOut(X, weight[rows]))
 
     def _trials(self, start: WarmStart, alphas: Sequence[float]) -> list[LossTrial]:
-        """One of each ridge penalty, as far as there is time."""
+        """One of each ridge penalty, as far as there is time, and of larger ones while that is worthwhile."""
         trials, whole = list[LossTrial](), replace(self, budget=self.budget.part(POLICY.traced_share))
         for k, alpha in enumerate(alphas):
             if not trials or not whole.budget.is_over:
                 trials.append(replace(whole, budget=whole.budget.part(1 / (len(alphas) - k))).trial(start, alpha))
+        if len(alphas) == 1 or self.tol:  # as given
+            return trials
+        while len(trials) < POLICY.most_penalties and not whole.budget.is_over:
+            larger = whole.trial(start, trials[-1].alpha * alphas[-1] / alphas[-2])
+            if larger.loss >= (1 - POLICY.worthwhile) * min(trial.loss for trial in trials):
+                break
+            trials.append(larger)
         return trials
 
     def trial(self, start: WarmStart, alpha: float) -> LossTrial:

@@ -126,6 +126,7 @@ class Policy:
     resumed_steps: int = 2  # on all rows, after those without the rows held out
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
+    most_penalties: int = 6  # of another loss for numbers: larger ones are tried while that is worthwhile
     fewest_compared: int = 1_000  # rows, without which the squared loss is not compared with another
     newton_patience: int = 2  # steps without a worthwhile gain
     clearly_worse: float = 2.0  # standard errors of more errors, from which not even half of another loss is taken
