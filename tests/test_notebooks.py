@@ -48,10 +48,11 @@ class Tables(HTMLParser):
 
 
 def test_report():
-    candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44)]
+    worse = "2.1 standard errors worse"
+    candidates = [Candidate("bins", 800, 0.25, 0.01, 1.5), Candidate(HOSTILE, 2000, 0.3, 0.012, 0.44, worse)]
     shown = Tables(Report("log loss", 500, candidates, "bins", "lowest validation loss")._repr_html_())
     assert shown.captions == ["Candidates on 500 validation rows"]
-    assert shown.cells[5:] == ["bins", "0.25", "0.01", "800", "1.5", HOSTILE, "0.3", "0.012", "2,000", "0.4"]
+    assert shown.cells[6:] == ["bins", "0.25", "0.01", "800", "1.5", HOSTILE, "0.3", "0.012", "2,000", "0.4", worse]
     assert "script" not in shown.names
     assert Tables(Report()._repr_html_()).captions
 
