@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 4096
 MOST_SHOWN = 20  # columns in a notebook
+NOT_SAVED = {"_by_dtype", "_warped_source"}  # kept for later calls
 
 
 class Prepared(NamedTuple):
@@ -206,6 +207,9 @@ class Metric:
             source = None if in_order else self.source_
             self._by_dtype[dtype] = Prepared(self.scale_.astype(dtype), source, warps, self.linear_.T.astype(dtype))
         return self._by_dtype[dtype]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in NOT_SAVED}
 
     @cached_property
     def _by_dtype(self) -> dict[np.dtype, Prepared]:

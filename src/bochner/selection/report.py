@@ -96,7 +96,7 @@ class Report:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = ("candidate", self.criterion, "standard error", "features or grids", "seconds", "against the selected one")
+        head = ("candidate", self.criterion, "standard error", "features or grids", "seconds", "against the best")
         rows = [
             (
                 tag("strong", one.name) if one.name == self.chosen else one.name,
