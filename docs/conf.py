@@ -1,4 +1,4 @@
-"""Settings of the documentation: ``python -m sphinx -W -b html docs docs/_build/html``."""
+"""Settings of the documentation: ``python -m sphinx -W -j auto -b html docs docs/_build/html``."""
 
 import os
 import sys
@@ -67,6 +67,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "backreferences_dir": None,
     "write_computation_times": False,
+    "parallel": True,  # in as many processes as -j has
     "plot_gallery": os.environ.get("BOCHNER_DOCS_EXAMPLES", "run") == "run",
 }
 
