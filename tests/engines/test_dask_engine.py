@@ -318,6 +318,13 @@ class TestFailures:
             with pytest.raises(EngineError, match="does not answer"):
                 reduce(engine, range(3), lambda part, _: part)
 
+    def test_a_client_that_closes_between_two_looks(self, monkeypatch):
+        with local_cluster(1, processes=False) as client:
+            engine = DaskEngine(client, patience=2)
+            monkeypatch.setattr(engine.cluster, "require_memory", lambda work: client.close())
+            with pytest.raises(EngineError, match="scheduler was lost"):
+                engine.submit(abs, 1)
+
 
 def _hide():
     sys.modules["bochner_kept"] = sys.modules.pop("bochner")

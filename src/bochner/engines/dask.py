@@ -194,6 +194,9 @@ def _is_busy(worker: dict[str, Any]) -> bool:
     return counts is None or any(counts.get(state) for state in ("executing", "flight", "long-running"))
 
 
+LOST = "The Dask scheduler was lost: check that it runs, connect a new Client, and start again."
+
+
 def explained(error: BaseException, connected: bool) -> EngineError | None:
     """What to say where the cluster, not the work, has failed; None of what the work itself has raised.
 
@@ -216,9 +219,7 @@ def explained(error: BaseException, connected: bool) -> EngineError | None:
         )
     if isinstance(error, CancelledError):
         if not connected or getattr(error, "reason", "") == "scheduler-connection-lost":
-            return EngineError(
-                "The Dask scheduler was lost: check that it runs, connect a new Client, and start again."
-            )
+            return EngineError(LOST)
         return EngineError(
             f"Dask has given up the work ({str(error).splitlines()[0]}): scattered data are lost with their worker; "
             "give collections or files, and start again."
@@ -292,14 +293,22 @@ class DaskEngine:
         Raises
         ------
         EngineError
-            Where the cluster has no workers, or they have other versions.
+            Where the cluster is lost or has no workers, or they have other versions.
         MemoryError
             Where a worker has not the memory that the work says it takes.
         """
-        import dask
-
         self.cluster.require_same_versions()
         self.cluster.require_memory(work)
+        try:
+            return self._send(work, *arguments)
+        except Exception as error:
+            if self.client.status in ("closing", "closed"):  # since the last look
+                raise EngineError(LOST) from error
+            raise
+
+    def _send(self, work: Callable[..., Any], *arguments: Any) -> Future:
+        import dask
+
         data, outside = pack(Call(work, arguments), _stays_out)
         name, silent = f"bochner-{name_of(work)}-{uuid4().hex}", "distributed.admin.large-graph-warning-threshold"
         with nullcontext() if len(data) < LARGE else dask.config.set({silent: "1 TB"}):
