@@ -110,6 +110,8 @@ def level_means(
     between = (n * np.square(means)).sum(axis=0) - (L - 1) * within
     between /= total - np.square(n).sum() / total
     kept = between > 0
+    if not kept.any():
+        return None
     more = np.where(kept, within, 1.0) / np.where(kept, between, 1.0)
     without = (sum_all - sums[:, :, 1:]) / np.maximum(n - sums[:, :, :1] + more, np.finfo(float).tiny) * kept
     whole = (sum_all / np.maximum(n + more, np.finfo(float).tiny) * kept)[np.newaxis]
@@ -117,8 +119,6 @@ def level_means(
     keys = _keys(used, labels)
     order = np.argsort(keys)
     pair = [np.pad(values[:, order], ((0, 0), (0, 1), (0, 0))) for values in (whole, without)]
-    if not kept.any():
-        return None
     return LevelMeans(keys[order], pair[0], directions), LevelMeans(keys[order], pair[1], directions)
 
 

@@ -35,7 +35,7 @@ from bochner.features.distances import median
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
-from bochner.planning.cost_model import other_loss_seconds
+from bochner.planning.cost_model import may_compare_losses, other_loss_seconds
 from bochner.selection.budget import Budget
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
@@ -646,7 +646,7 @@ def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_grou
     """
     source, rng = design.source, np.random.default_rng(task.seed)
     grids, dense = _sizes(fitted.features)
-    if source.n_rows * source.n_outputs * (grids + POLICY.dense_work * dense) > POLICY.most_compared:
+    if not may_compare_losses(source.n_rows, dense, grids, source.n_outputs):
         return "there are too many rows, classes and features to compare losses: request loss='logistic'"
     held_out = np.zeros(source.n_rows, bool) if task.held_out is None else task.held_out
     parts = [(held_out, POLICY.looked_validation), (~held_out, POLICY.looked_rows)]

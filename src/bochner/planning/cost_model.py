@@ -241,6 +241,11 @@ def bins_seconds(n: int, n_columns: int, P: int, n_outputs: int, steps: int, cos
     return 2 * n * P * (_bin_seconds(n_columns, costs) + steps * _bin_pass(n_outputs, costs))
 
 
+def may_compare_losses(n: int, D: int, P: int, n_outputs: int) -> bool:
+    """Whether rows, D dense features, P grids and outputs are few enough to compare the logistic loss with another."""
+    return n * n_outputs * (P + POLICY.dense_work * D) <= POLICY.most_compared
+
+
 def other_loss_seconds(
     n: int, n_columns: int, D: int, P: int, n_outputs: int, costs: Costs = COSTS, compared: bool = True
 ) -> float:
@@ -266,8 +271,7 @@ def other_loss_seconds(
         return 0.0
     few = min(D, POLICY.looked_features), min(P, POLICY.looked_grids)
     looked = passes(min(n, POLICY.looked_rows + POLICY.looked_validation), *few, PENALTIES)
-    many = n * n_outputs * (P + POLICY.dense_work * D) > POLICY.most_compared
-    return looked if many else looked + kept + passes(n, D, P, 2)
+    return looked + kept + passes(n, D, P, 2) if may_compare_losses(n, D, P, n_outputs) else looked
 
 
 def _bin_seconds(n_columns: int, costs: Costs) -> float:
