@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from bochner import KernelMachineClassifier, KernelMachineRegressor, load, save
 from bochner.features import ConcatenatedFeatures, FourierFeatures, MetricFeatures
@@ -51,6 +52,46 @@ def test_steps_are_left_to_bins():
     later = stairs(2000, seed=1)
     isotropic = KernelMachineRegressor("gaussian", random_state=0, metric="isotropic").fit(X, y)
     assert 1 - model.score(*later) < 0.5 * (1 - isotropic.score(*later))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_linear_target_has_a_linear_model(sparse):
+    """That of least squares, and exact without noise; columns count as their slopes."""
+    rng = np.random.default_rng(0)
+    X, slopes = rng.standard_normal((700, 5)) * (rng.uniform(size=(700, 5)) < 0.5), np.array([3.0, -1.0, 0.5, 0.1, 0.0])
+    rows = sp.csr_array(X) if sparse else X
+    for noise in (0.3, 0.0):
+        y = X @ slopes + 2 + noise * rng.standard_normal(700)
+        model = KernelMachineRegressor(random_state=0).fit(rows[:400], y[:400])
+        assert model.report_.chosen == "linear model"
+        expected = LinearRegression().fit(X[:400], y[:400]).predict(X[400:])
+        assert_allclose(model.predict(rows[400:]), expected, atol=0.02 * noise + 1e-4)
+    distances = np.abs(slopes) * np.abs(X[:400, np.newaxis] - X[:400]).mean(axis=(0, 1))
+    assert_allclose(model.feature_importances_, distances / distances.sum(), atol=0.02)
+
+
+def test_a_linear_logit_has_a_linear_model(tmp_path):
+    """That of logistic regression, also of other rows and in a file."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12_000, 6))
+    y = (rng.uniform(size=12_000) < 1 / (1 + np.exp(5 - X @ [2.0, -1.0, 0.5, 0, 0, 0]))).astype(int)
+    model = KernelMachineClassifier(random_state=0).fit(X[:6000], y[:6000])
+    assert (model.report_.chosen, model.loss_) == ("linear model", "logistic")
+    assert model.feature_importances_[:3].sum() > 0.9
+    for part in (slice(0, 6000), slice(6000, 12_000)):
+        expected = LogisticRegression().fit(X[part], y[part]).decision_function(X)
+        assert np.abs(model.refit(X[part], y[part]).decision_function(X) - expected).mean() < 0.15
+    save(model, tmp_path / "model.safetensors")
+    assert_array_equal(load(tmp_path / "model.safetensors").predict_proba(X), model.predict_proba(X))
+    given = KernelMachineClassifier(features=FourierFeatures(random_state=0), loss="auto").fit(X[:2000], y[:2000])
+    assert given.report_ is None
+    assert not isinstance(given.features_, MetricFeatures)
+
+
+def test_no_linear_model_of_what_is_curved():
+    report = KernelMachineRegressor(random_state=0).fit(*smooth(400, 0)).report_
+    assert report.chosen != "linear model"
+    assert [one.name for one in report.candidates if "standard errors worse" in one.lost].count("linear model") == 1
 
 
 def test_repeated_rows_of_different_classes():
@@ -299,7 +340,7 @@ def test_a_time_limit_saves_candidates_and_grids(monkeypatch):
     hasty = KernelMachineRegressor(random_state=0, features="binning", time_limit=0.5).fit(X, y)
     assert n_grids(hasty) < n_grids(whole) <= 800
     tried = KernelMachineRegressor(random_state=0, time_limit=0.5).fit(X, y).report_.candidates
-    assert [candidate.name for candidate in tried] == ["random binning, learned lengthscales"]
+    assert [candidate.name for candidate in tried] == ["linear model", "random binning, learned lengthscales"]
     assert hasty.score(X, y) > 0.5
 
 

@@ -181,6 +181,16 @@ class TestDecision:
         assert found.name == chosen
         assert reason == "within the noise of the lowest validation loss (middle), and preferred"
 
+    @pytest.mark.parametrize("classes", [False, True])
+    def test_a_linear_model_within_the_noise(self, classes):
+        """It is preferred to simpler and larger ones, and not where it is clearly worse."""
+        compared = Race(problem_of(classes))
+        base = np.random.default_rng(0).uniform(1, 2, len(compared.validator.weight_out))
+        compared.entries += [entry("best", 0, base), entry("large", 4, base), entry("linear", -1, base)]
+        assert compared.decide()[0].name == "linear"
+        compared.entries[-1] = entry("linear", -1, base + 1)
+        assert compared.decide()[0].name != "linear"
+
     def test_the_least_loss(self):
         compared = Race(problem_of())
         base = np.random.default_rng(0).uniform(1, 2, len(compared.validator.weight_out))
@@ -270,13 +280,13 @@ def test_the_loss_of_bins_for_all_rows(n_rows, expected, monkeypatch):
     assert found == pytest.approx(loss(at_hand * 2**expected) / loss(100), rel=0.01)
 
 
-def test_there_are_six_candidates():
+def test_there_are_seven_candidates():
     found = set()
     for classes, budget in ((True, None), (False, None)):
         race = Race(problem_of(classes, budget))
         known = LearnedMetrics({"fourier": None}, ["scaled"], "mapped", "halves", None, 50)
         found |= {one.name for some in candidates(race, known) for one in some}
-    assert len(found) == 6
+    assert len(found) == 7
 
 
 @pytest.mark.parametrize(("dense", "applies"), [(1.01, True), (2.0, False)])

@@ -18,6 +18,7 @@ from bochner.data.weights import checked_weight
 from bochner.design.design import Design
 from bochner.devices.conversion import any_arrays
 from bochner.engines.blas import single_threaded_blas
+from bochner.estimators import interpretation
 from bochner.estimators.calibration import curve_of, per_class, probabilities, set_thresholds_of, stacked_scores
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
 from bochner.estimators.other_losses import (
@@ -27,6 +28,7 @@ from bochner.estimators.other_losses import (
     fit_classes_again,
     largest_score,
     loss_comparison_seconds,
+    or_linear,
     side_by_side,
     stored_problem,
 )
@@ -40,6 +42,7 @@ from bochner.inputs.checks import caution_numbers, caution_unlabelled, require_t
 from bochner.inputs.targets import Signs
 from bochner.inputs.training import CheckedRows, ClassWeighted, Stream, column_units
 from bochner.kernels import Kernel
+from bochner.selection.candidates import LINEAR
 from bochner.selection.choose import Choice, Model
 from bochner.selection.lengthscale import choose_for_few
 from bochner.selection.policy import POLICY
@@ -468,7 +471,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             timely = timely and loss_comparison_seconds(design) <= rows.budget.left
             compares = alphas is None and not few and timely and self.solver_ != "exact"
             loss = "auto" if compares else "squared"
-        return fit_classes(design, solution, problem, loss, alphas, self.encoder_.column_groups())
+        found = fit_classes(design, solution, problem, loss, alphas, self.encoder_.column_groups())
+        return or_linear(found, design, solution, problem) if loss == "auto" and self._request.is_open else found
 
     def _store(
         self,
@@ -488,6 +492,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.set_thresholds_ = set_thresholds_of(few or seen, found.link, self.curve_, largest)
         self.features_, self.intercept_ = found.features, found.intercept
         self.alpha_, self.n_steps_, self._start = found.alpha, found.n_steps, found.start
+        if found.is_linear and self.report_ is not None:
+            self.report_ = replace(self.report_, chosen=LINEAR.name, reason=found.reason)
+            self.metric_ = interpretation.metric_of(found.features, None, 0)
         self.coef_, self.stack_ = found.coef, found.stack
 
     def _solve_other_rows(self, X: Any, target: Target) -> None:

@@ -29,7 +29,7 @@ from bochner.estimators.calibration import (
     stacked_scores,
 )
 from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution, StoredProblem
-from bochner.features import BinningFeatures, Metric, MetricFeatures
+from bochner.features import BinningFeatures, LinearFeatures, Metric, MetricFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.distances import median
 from bochner.features.leaves import leaves, resized, size_name
@@ -37,6 +37,7 @@ from bochner.features.metric import mean_distances
 from bochner.kernels import Additive, Kernel, Laplacian
 from bochner.planning.cost_model import may_compare_losses, other_loss_seconds
 from bochner.selection.budget import Budget
+from bochner.selection.candidates import in_metric_of
 from bochner.selection.lengthscale import class_shares
 from bochner.selection.policy import POLICY
 from bochner.selection.validation import (
@@ -514,6 +515,8 @@ class ClassFit(NamedTuple):
     reason : str
     stack : array of shape (3,) or None
         See `fit_stack`; the first K columns of coefficients are then of the squared loss, the others of the logistic.
+    is_linear : bool
+        Whether a linear model has taken the place of the map that was chosen.
     """
 
     loss: str
@@ -527,6 +530,7 @@ class ClassFit(NamedTuple):
     held_out_predictions: HeldOutPredictions | None
     reason: str = "as given"
     stack: NDArray | None = None
+    is_linear: bool = False
 
     @property
     def largest(self) -> float:
@@ -602,11 +606,12 @@ def _at_ridge(design: Design, fitted: RidgeSolution, task: RidgeProblem, name: s
     return _as_fitted(name, found, ridge.design.features, Start(fitted.alpha, slope))
 
 
-def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start) -> ClassFit:
+def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start, reason: str = "as given") -> ClassFit:
     """The classifier of another loss, calibrated on the rows held out."""
     seen = found.held_out_predictions
     link = np.array([1.0, 0.0]) if seen is None else fit_temperature(*by_class(seen))
-    reason = f"as given; {SEPARATED}" if all(_separated(*pair) for pair in found.fitted) else "as given"
+    if all(_separated(*pair) for pair in found.fitted):
+        reason += f"; {SEPARATED}"
     return ClassFit(name, features, found.coef, found.intercept, link, found.alpha, start, found.n_steps, seen, reason)
 
 
@@ -637,6 +642,46 @@ def _from_prior(
     if not automatic or other.held_out_predictions is None:
         return other
     return _stacked(squared, other, problem.predictions_at(problem.at_ridge(fitted, stored.without)), fitted)
+
+
+def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem) -> ClassFit:
+    """A linear model by the logistic loss, where it is as good for the rows held out as the best one; else that one.
+
+    It is not tried where dense features are best by the squared loss, whose predictions are of other rows.
+    """
+    before, stored, loss = best.held_out_predictions, fitted.stored, class_loss("logistic", fitted.coef.shape[1])
+    design = design if stored is None else stored.ridge.design
+    masks = sets_held_out(design, task.seed, task.held_out) if stored is None else stored.masks
+    X, _, weight = design.source.sample(POLICY.compared_rows, np.random.default_rng(task.seed)).whole()
+    others = best.loss == "squared" and stored is None
+    if before is None or others or X.shape[1] > POLICY.most_linear:
+        return best
+    features = LinearFeatures().draw(X.shape[1])
+    features.fit_sample(X, weight)
+    ridge = IterativeRidge(Design(design.source, features, design.dtype), task.seed)
+    problem = LossProblem(ridge, masks, loss, budget=task.budget.part(POLICY.traced_share))
+    before = before.distinct()
+    start, unit, one = problem.at_prior(), _row_weight(design), log_losses(before, best.link, best.largest)
+
+    def compared(trial: LossTrial) -> tuple[NDArray, float]:
+        """Losses of a trial, and by how many standard errors they are more."""
+        after = problem.predictions(trial.fitted).distinct()
+        two = log_losses(after, fit_temperature(*by_class(after)), np.inf)
+        worse, noise = mean_and_error(two - one, before.weight)
+        return two, worse / noise if noise else 0.0
+
+    if compared(problem.trial(start, unit))[1] > POLICY.hopeless:
+        return best
+    trial = problem.search(start, unit)[1]
+    two, behind = compared(trial)
+    if behind > POLICY.clear:
+        return best
+    found, share = problem.fit_after(trial), before.weight / before.weight.sum()
+    features = in_metric_of(found.coef, features, X, task.seed).draw(X.shape[1])
+    features.fit_sample(X, weight)
+    reason = f"validation log loss {share @ two:.4f} with it, {share @ one:.4f} with the best other model"
+    start_of = replace(best.start, linear=False, beginning="prior")
+    return _as_fitted("logistic", found, features, start_of, reason)._replace(is_linear=True)
 
 
 def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray) -> int | str:
@@ -695,8 +740,8 @@ def _beside_columns(
     The unit of bins is their kernel's variance times what a distinct row weighs; of dense features it is the ridge
     regression's penalty, where a row weighs what it does by the loss.
     """
-    ridge, source, seen = stored.ridge, stored.ridge.design.source, fitted.held_out_predictions
-    row = source.total_weight / len(np.unique(ridge.design.row_hashes[np.flatnonzero(source.weights)]))
+    ridge, seen = stored.ridge, fitted.held_out_predictions
+    row = _row_weight(ridge.design)
     if ridge.is_dense:
         link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
         p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
@@ -708,6 +753,11 @@ def _beside_columns(
     if part is not None:
         ridge = ridge.beside(part, POLICY.additive_weight * unit / row)
     return LossProblem(ridge, stored.masks, class_loss(name, fitted.coef.shape[1]), budget=task.budget), unit
+
+
+def _row_weight(design: Design) -> float:
+    """What a distinct row weighs."""
+    return design.source.total_weight / len(np.unique(design.row_hashes[np.flatnonzero(design.source.weights)]))
 
 
 def fit_classes_again(

@@ -64,6 +64,11 @@ class FitRequest:
         return isinstance(self.features, str) and not isinstance(self.kernel, Kernel)
 
     @property
+    def is_open(self) -> bool:
+        """Whether any kind of model may be chosen."""
+        return self.learnable() == self.metric == self.n_components == "auto"
+
+    @property
     def needs_unseen(self) -> bool:
         """Whether the fit needs predictions for rows that it has not seen."""
         return self.classes or bool(self.uncertainty) or self.loss != "squared"

@@ -1,4 +1,4 @@
-"""The six candidates for a model: when each of them applies, and how it is fitted.
+"""The seven candidates for a model: when each of them applies, and how it is fitted.
 
 They are fitted at a small size, and those that may still win at the next. Metrics that are learned are shared by
 several of them; those for bins first get the size that suits the rows.
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bochner.data.array_source import Block
+from bochner.data.table_input import as_dense
 from bochner.engines.costs import COSTS
-from bochner.features import BinningFeatures, FourierFeatures
-from bochner.features.metric import Metric, MetricFeatures
+from bochner.features import BinningFeatures, FourierFeatures, LinearFeatures
+from bochner.features.base import Rows
+from bochner.features.metric import Metric, MetricFeatures, with_relevance
 from bochner.kernels import Gaussian, Kernel, Laplacian, Stationary
 from bochner.kernels.catalogue import NAMED
 from bochner.selection.budget import choose_n_components, stored_within_limit, within_limit
@@ -261,6 +263,25 @@ def fit_bins(
     return replace(entry, larger=partial(fit, larger)) if larger > least else entry
 
 
+def fit_linear(kind: CandidateKind, race: Race, known: LearnedMetrics) -> CandidateResult:
+    """Fit the standardised columns themselves."""
+    rows, features = race.screened, LinearFeatures().draw(race.problem.n_columns)
+    features.fit_sample(rows.X, rows.weight)
+    trial = rows.solve(features, np.array([POLICY.smallest_share, *POLICY.shares]), race.problem.alphas)
+
+    def of_size(size: int) -> Maps:
+        assert trial.coef is not None
+        return [(1.0, in_metric_of(trial.coef, features, rows.subsample(POLICY.compared_rows).X, race.problem.seed))]
+
+    return CandidateResult(kind.name, kind.rank, features.n_features_out, trial, of_size)
+
+
+def in_metric_of(coef: NDArray, features: LinearFeatures, X: Rows, seed: int) -> MetricFeatures:
+    """The same features, not drawn, in the metric in which columns count by their coefficients, of shape (d, K)."""
+    metric = Metric(len(coef), np.arange(len(coef)), np.linalg.norm(coef, axis=1) / features.scale_)
+    return MetricFeatures(with_relevance(metric, as_dense(X), seed), LinearFeatures())
+
+
 def isotropic(problem: Problem) -> Stationary:
     """The kernel with one lengthscale for all columns, or for all in their common unit."""
     space, fitted = problem.space, problem.validator.fitted
@@ -364,6 +385,15 @@ def fit_hybrid(kind: CandidateKind, race: Race, known: LearnedMetrics) -> Candid
     return replace(entry, larger=partial(fit, D, larger, validator, entry.trial.penalty[np.newaxis]))
 
 
+def _why_not_linear(race: Race, known: LearnedMetrics) -> str | None:
+    """Not if another map, metric or size was requested; for classes the logistic loss tells at last."""
+    space = race.problem.space
+    if race.validator.classes or (space.features, space.metric, space.n_components) != ("auto", "auto", None):
+        return EXCLUDED
+    most = POLICY.most_linear
+    return f"there are more than {most} encoded columns" if race.problem.n_columns > most else None
+
+
 def _why_no_bins(race: Race, known: LearnedMetrics) -> str | None:
     """Not for numbers if bins stand beside Fourier features anyway."""
     if race.problem.space.features in ("fourier", "hybrid"):
@@ -441,8 +471,10 @@ def _why_not_hybrid(race: Race, known: LearnedMetrics) -> str | None:
     return "one of both is clearly better alone" if clear else None
 
 
+LINEAR = CandidateKind("linear model", -1, _why_not_linear, fit_linear)
 FOURIER = CandidateKind("Fourier features, learned lengthscales", 1, _why_not_fourier, fit_scaled)
 CANDIDATES = (
+    LINEAR,
     FOURIER,
     CandidateKind("Fourier features, one lengthscale", 0, _why_not_isotropic, fit_isotropic),
     CandidateKind(

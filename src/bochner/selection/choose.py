@@ -274,10 +274,10 @@ def _without_comparison(race: Race, known: LearnedMetrics) -> Model:
 
 
 def _solved_directly(race: Race, entry: CandidateResult, report: Report) -> Model:
-    """A model of Fourier features, as many as pay."""
+    """A model of Fourier features, as many as pay; or a linear one, whose ridge penalty all rows choose."""
     per_weight = float(entry.trial.penalty[0] / race.screened.weight.sum())
-    features = concatenate(entry.of_size(features_that_pay(race, entry)))
-    return Model(clone(features), None, report, per_weight)
+    features = concatenate(entry.of_size(entry.size if entry.is_linear else features_that_pay(race, entry)))
+    return Model(clone(features), None, report, per_weight, is_open=entry.is_linear)
 
 
 def _iterated(race: Race, known: LearnedMetrics, entry: CandidateResult, report: Report) -> Model:

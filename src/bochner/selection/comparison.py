@@ -33,7 +33,7 @@ def concatenate(maps: Maps) -> FeatureMap:
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """A candidate with its validation result; simpler ones have lower ranks.
+    """A candidate with its validation result; simpler ones have lower ranks, a linear model one below zero.
 
     Attributes
     ----------
@@ -69,6 +69,11 @@ class CandidateResult:
     def has_bins(self) -> bool:
         """Whether it has bins, and so was solved by iterations."""
         return self.trial.n_iter > 0
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is a linear model, which is preferred to all others."""
+        return self.rank < 0
 
     @property
     def losses(self) -> NDArray:
@@ -166,10 +171,11 @@ class Race:
     def decide(self) -> tuple[CandidateResult, str]:
         """The candidate of lowest loss, or a preferred one within the noise of it; and the reason.
 
-        Simple candidates are preferred for classes; for numbers those of several parts, as waves alone err on outliers.
+        A linear model is preferred to all others. Of these, simple ones are for classes; for numbers those of several
+        parts, as waves alone err on outliers.
         """
         best = min(self.entries, key=self.loss)
-        preferred = sorted(self.entries, key=lambda entry: entry.rank if self.validator.classes else -entry.rank)
+        preferred = sorted(self.entries, key=self._place)
         chosen = next(entry for entry in preferred if not self.better(best.losses, entry.losses, POLICY.clear))
         if len(self.entries) == 1:
             return chosen, ONLY
@@ -179,7 +185,11 @@ class Race:
 
     def _preferred(self, one: CandidateResult, other: CandidateResult) -> bool:
         """Whether one candidate is preferred to another that is as good."""
-        return one.rank < other.rank if self.validator.classes else one.rank > other.rank
+        return self._place(one) < self._place(other)
+
+    def _place(self, entry: CandidateResult) -> tuple[bool, int]:
+        """The place of a candidate among those that are as good, the preferred ones first."""
+        return not entry.is_linear, entry.rank if self.validator.classes else -entry.rank
 
     def better(self, one: NDArray, other: NDArray, clear: float) -> bool:
         """Whether the validation losses of one candidate are lower than another's by so many standard errors."""

@@ -141,7 +141,7 @@ class Policy:
     farthest_penalty: int = 6  # steps
     additive_scales: Numbers = (0.25, 0.0625, 1.0)  # lengthscales of the bins of single columns, in mean distances
     additive_weight: float = 64.0  # of their kernel
-    most_linear: int = 400  # encoded columns that have bins of their own for the logistic loss
+    most_linear: int = 400  # encoded columns of a linear model, and that have bins of their own for the logistic loss
     other_loss_share: float = 0.15  # of a time limit, that must be left for another loss
     spectral: int = 600  # features, up to which one factorisation serves all ridge penalties
 

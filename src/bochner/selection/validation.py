@@ -188,6 +188,8 @@ class ValidationResult(NamedTuple):
     seconds : float
     share : float
         The best ridge penalty of a direct solution over the trace of the Gram matrix.
+    coef : array of shape (D, K) or None
+        Of a direct solution.
     """
 
     losses: NDArray
@@ -196,6 +198,7 @@ class ValidationResult(NamedTuple):
     predicted: NDArray
     seconds: float
     share: float = 0.0
+    coef: NDArray | None = None
 
 
 def standardise(y: NDArray, weight: NDArray) -> tuple[NDArray, NDArray]:
@@ -299,10 +302,10 @@ class Validator:
         rows = Design(ArraySource(self.X_out, self.y_out), features, np.float32)
         trials = []
         for alpha in shares * trace if alphas is None else alphas:
-            predicted = rows.predict(*factor.solve(alpha))
-            trials.append(
-                ValidationResult(self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace))
-            )
+            coef, intercept = factor.solve(alpha)
+            predicted = rows.predict(coef, intercept)
+            found = self.losses(predicted.T), np.array([alpha]), 0, predicted, 0.0, float(alpha / trace), coef
+            trials.append(ValidationResult(*found))
         best = min(trials, key=lambda trial: self.average(trial.losses))
         return best._replace(seconds=clock.elapsed)
 
