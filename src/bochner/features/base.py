@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import local
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -29,6 +31,29 @@ from bochner.sources.rowwise import rowwise
 TILE_BYTES, TILE_ROWS = 2 << 20, 4096
 Rows: TypeAlias = "NDArray | sp.csr_array"
 Centres: TypeAlias = "Sequence[NDArray | None]"
+
+
+class _Own(local):
+    """What a thread has for itself."""
+
+    def __init__(self) -> None:
+        self.state = np.random.RandomState(0)
+
+
+_own = _Own()
+
+
+def random_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator of a map, seeded by what `random_state` of scikit-learn draws first.
+
+    To seed a state again takes a hundredth of the time in which another one is made, which asks the system for entropy.
+    """
+    state = _own.state
+    if isinstance(random_state, int | np.integer):
+        state.seed(random_state)
+    else:
+        state = check_random_state(random_state)
+    return np.random.default_rng(state.randint(2**31, size=4))
 
 
 class DenseFeatures(ABC):

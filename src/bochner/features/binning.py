@@ -9,10 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from bochner.engines.local import for_rows, in_threads, require_memory
-from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows
+from bochner.features.base import Centres, DenseFeatures, FeatureMap, Rows, random_generator
 from bochner.features.grids import Grids, Lookups, Numbers, Table, by_columns, draw_grids
 from bochner.features.metric import MetricFeatures, without_metrics
 from bochner.features.stored import StoredBins, require_length
@@ -140,7 +139,7 @@ class BinningFeatures(FeatureMap):
     def draw(self, n_features: int) -> BinningFeatures:
         """Draw the grids for `n_features` columns, before any rows are seen."""
         self._check_parameters()
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+        rng = random_generator(self.random_state)
         P, n_buckets = int(self.n_grids), int(self.n_buckets or 0)
         self.pitches_, self.shifts_, self.values_, self._smooth = draw_grids(self.kernel, P, n_features, rng)
         if self.column_share < 1:

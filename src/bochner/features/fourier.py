@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of
 from bochner.engines.blas import single_threaded_blas
-from bochner.features.base import DenseFeatureMap, Rows
+from bochner.features.base import DenseFeatureMap, Rows, random_generator
 from bochner.features.device_features import current_device, features_there, on_device
 from bochner.features.sampling import draw_by_leverage, draw_frequencies
 from bochner.features.structured import SignedHadamard, cheaper, of_shapes
@@ -134,7 +133,7 @@ class FourierFeatures(DenseFeatureMap):
     def draw(self, n_features: int) -> FourierFeatures:
         """Draw the frequencies for `n_features` columns, before any rows are seen."""
         self._check_parameters()
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+        rng = random_generator(self.random_state)
         lone = self.n_components % 2 if self.paired else self.n_components
         m = (self.n_components + lone) // 2
         draw = draw_frequencies(self.kernel, m, n_features, self.sampling, rng)

@@ -9,14 +9,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from bochner.data.hashes import distinct_rows
 from bochner.data.table_input import as_dense
 from bochner.engines.algebra import product, shifted_cholesky, solve_lower
 from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import for_rows, require_memory
-from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows
+from bochner.features.base import DenseFeatureMap, DenseFeatures, FeatureMap, Rows, random_generator
 from bochner.features.binning import BinningFeatures
 from bochner.features.fourier import FourierFeatures
 from bochner.features.leaves import LeafMap, estimated_kernel, kernel_of, leaves
@@ -114,7 +113,7 @@ class NystroemFeatures(DenseFeatureMap):
     def fit_sample(self, X: Rows, weight: NDArray) -> None:
         """Find the landmarks of these rows, of which equal ones are one, and those without weight none."""
         self.kernel.check_rows(X)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31, size=4))
+        rng = random_generator(self.random_state)
         counted, m = np.flatnonzero(weight), self.n_components
         rows = counted[distinct_rows(X[counted], weight[counted])[0]]
         require_memory(32 * min(len(rows), m) ** 2, "The kernel matrix of landmarks", "Use fewer n_components.")
