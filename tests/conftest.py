@@ -4,12 +4,18 @@ import os
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # read by SciPy at import; lets scikit-learn's array API checks run
 
+import gc
 import json
+import multiprocessing
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
+from multiprocessing import forkserver
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +46,27 @@ from bochner.loops import compile
 
 compile.COMPILATIONS.printed = True  # lest tests of standard error find a line more where the cache is empty
 ROOT = Path(__file__).parents[1]
+# What processes that work for a test need, and take seconds to import.
+PRELOADED = (
+    "sklearn.linear_model",
+    "pyarrow.parquet",
+    "numba",
+    "pandas",
+    "distributed",
+    "bochner.engines.dask",
+    "bochner",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Thousands of tests stay as long as the process: nobody looks for garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def spread(d):
@@ -178,6 +205,47 @@ def one_thread():
     """Matrices here are small: threads of BLAS, and of OpenMP in scikit-learn, would only wait for one another."""
     with threadpool_limits(limits=1):
         yield
+
+
+@pytest.fixture(scope="session")
+def new_process():
+    """How to start other processes: forked from one that has imported what they need, and has nothing of this one."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([name for name in PRELOADED if find_spec(name.partition(".")[0])])
+    forkserver.ensure_running()
+    return context
+
+
+@pytest.fixture(scope="module")
+def processes(new_process):
+    """Two processes, by an executor."""
+    with ProcessPoolExecutor(2, new_process) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def local_cluster(new_process):
+    """Clusters of Dask on this machine, each within a `with` statement, by a client of it."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+
+    @contextmanager
+    def started(n_workers=2, threads=1, **options):
+        options = {"processes": True, "dashboard_address": ":0", "silence_logs": 60} | options
+        with (
+            dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+            distributed.LocalCluster(n_workers=n_workers, threads_per_worker=threads, **options) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+
+    return started
+
+
+@pytest.fixture(scope="module")
+def client(local_cluster):
+    """A client of a cluster of two processes."""
+    with local_cluster() as client:
+        yield client
 
 
 @pytest.fixture

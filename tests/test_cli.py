@@ -968,7 +968,16 @@ def test_warmup(run):
     assert "NUMBA_CACHE_DIR" in err
 
 
-def test_demo(run):
+@pytest.fixture
+def small_data_sets(monkeypatch):
+    """The data sets of the demonstration have few rows."""
+    for name in ("digits", "breast_cancer", "diabetes"):
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        monkeypatch.setattr(datasets, f"load_{name}", lambda return_X_y, X=X[:200], y=y[:200]: (X, y))
+
+
+def test_demo(run, small_data_sets):
+    """On all rows it runs in the gate."""
     from bochner.cli import installation
 
     code, out, err = run("demo")
@@ -988,13 +997,10 @@ def documented(section):
     return {key for row in rows for key in re.findall(r"`(\w+)`", row)}
 
 
-def test_json_is_as_documented(folder, done, monkeypatch):
+def test_json_is_as_documented(folder, done, small_data_sets):
     common = documented("The JSON of the command")
     write_many("many.csv")
     report = done("fit", "many.csv", "--target", "price", "--out", "m", "--test-size", "0.1", "--n-components", "64")
-    for name in ("digits", "breast_cancer", "diabetes"):  # in full they are shown by another test
-        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-        monkeypatch.setattr(datasets, f"load_{name}", lambda return_X_y, X=X[:200], y=y[:200]: (X, y))
     reports = [
         report,
         done("fit", "houses.csv", "--target", "kind", *BINS),

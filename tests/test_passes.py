@@ -1,9 +1,8 @@
 """Sums over rows by workers of an engine: those of this process, whoever takes them and whatever is lost."""
 
-import multiprocessing
 import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -45,16 +44,10 @@ MAPS = {
 }
 
 
-@pytest.fixture(scope="module")
-def processes():
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        yield FuturesEngine(pool)
-
-
 @pytest.fixture(params=["threads", "processes", "farm"])
 def engine(request):
     if request.param == "processes":
-        yield request.getfixturevalue("processes")
+        yield FuturesEngine(request.getfixturevalue("processes"))
     elif request.param == "farm":
         yield Farm()
     else:

@@ -110,8 +110,7 @@ def test_bits_of_many_shards(features, own, monkeypatch):
     np.testing.assert_allclose(found[0], A.T @ A, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("slow", [None, 0, 511])
+@pytest.mark.parametrize(("threads", "slow"), [(1, None), (2, 0), (2, 127), (5, 0), (5, 127)])
 def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):
     """One for each power of two below the number of parts, for what each thread is at, also where that takes long."""
     monkeypatch.setattr(local, "n_threads", lambda: threads)
@@ -133,8 +132,8 @@ def test_few_sums_are_alive_at_a_time(threads, slow, monkeypatch):
         return Sum()
 
     gc.collect()
-    reduce(LOCAL, range(1024), work)
-    assert most[0] <= 11 * threads
+    reduce(LOCAL, range(256), work)
+    assert most[0] <= 9 * threads
 
 
 def test_memory_that_is_asked_for():

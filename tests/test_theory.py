@@ -517,9 +517,9 @@ class TestKernelError:
 
     @pytest.mark.parametrize("name", ["paired", "sum", "offsets", "bins", "bins-sum", "buckets"])
     def test_expected_errors(self, name):
-        """Their mean square over 60 draws is right to 5 standard errors."""
+        """Their mean square over 30 draws is right to 5 standard errors."""
         squares = []
-        for seed in range(60):
+        for seed in range(30):
             features = MAPS[name].__sklearn_clone__().set_params(random_state=seed).fit(self.X)
             measured = kernel_error(features, self.X, n_pairs=200, random_state=0)
             squares.append([group.root_mean_square**2 for group in measured.groups])

@@ -78,7 +78,9 @@ def test_no_fit_reads_by_them(name, fault):
 
 MODELS = {
     "regressor": lambda: KernelMachineRegressor(n_components=10).fit(WHOLE, Y).predict,
-    "binning": lambda: KernelMachineRegressor(features="binning", n_components=5).fit(WHOLE, Y).predict,
+    "binning": lambda: (
+        KernelMachineRegressor("laplacian", features="binning", n_components=5, alpha=1.0).fit(WHOLE, Y).predict
+    ),
     "online": lambda: OnlineKernelRegressor(n_components=10).fit(WHOLE, Y).predict,
     "pca": lambda: KernelPCA(2).fit(WHOLE).transform,
     "fourier": lambda: FourierFeatures(n_components=4).fit(WHOLE).transform,

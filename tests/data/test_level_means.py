@@ -152,7 +152,7 @@ def test_weights_are_repeated_rows():
 @pytest.fixture(scope="module")
 def fitted():
     X, y = towns(4000, 300)
-    return KernelMachineRegressor(random_state=0).fit(X, y)
+    return KernelMachineRegressor(features="fourier", n_components=100, random_state=0).fit(X, y)
 
 
 def test_many_categories_are_learned(fitted):
@@ -180,7 +180,7 @@ def test_refit_learns_the_means_again(fitted):
 
 def test_classes_have_them_too():
     X, y = towns(4000, 200)
-    model = KernelMachineClassifier(random_state=0)
+    model = KernelMachineClassifier(features="fourier", n_components=100, random_state=0)
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
     model = clone(model).fit(X, labels)
     X_test, y_test = towns(2000, 200, seed=1)

@@ -31,7 +31,7 @@ def crowded():
     """Pairs of texts of a figure that overlap, as a function."""
 
     def pairs(figure):
-        figure.canvas.draw()
+        figure.draw_without_rendering()
         drawn = [text for ax in figure.axes if ax.axison for text in texts(ax)]
         boxes = [(text.get_text(), text.get_window_extent().padded(-1)) for text in drawn]
         return [(a, b) for i, (a, box) in enumerate(boxes) for b, other in boxes[:i] if box.overlaps(other)]

@@ -16,7 +16,7 @@ pytest.importorskip("distributed")
 
 import dask
 import dask.array as da
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import bochner
 from bochner.engines import dask as clusters
@@ -42,16 +42,6 @@ LIMIT = 60  # seconds within which nothing may hang
 
 
 @contextmanager
-def local_cluster(n_workers=2, threads=1, **options):
-    options = {"processes": True, "dashboard_address": ":0", "silence_logs": 60} | options
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=threads, **options) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@contextmanager
 def alone():
     """A cluster in one other process, and its client."""
     with subprocess.Popen([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True) as process:
@@ -61,12 +51,6 @@ def alone():
                 process.kill()
         finally:
             process.kill()
-
-
-@pytest.fixture(scope="module")
-def client():
-    with local_cluster() as client:
-        yield client
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +91,7 @@ def kill(client, n=1):
 
 
 class TestResults:
-    def test_same_bits_on_any_number_of_workers(self, client):
+    def test_same_bits_on_any_number_of_workers(self, client, local_cluster):
         parts, work, shared = rows()
         here, there = reduce(LOCAL, parts, work, shared), reduce(DaskEngine(client), parts, work, shared)
         np.testing.assert_array_equal(here.matrix, there.matrix)
@@ -189,7 +173,7 @@ class TestResults:
         assert engine.worker_memory == int(0.6 * min(limits))
         assert engine.result(engine.share(None)) is None
 
-    def test_a_work_for_a_whole_worker_has_its_threads(self):
+    def test_a_work_for_a_whole_worker_has_its_threads(self, local_cluster):
         with local_cluster(1, threads=2, processes=False, memory_limit=0) as client:
             engine = DaskEngine(client)
             assert (engine.n_workers, engine.n_processes, engine.worker_memory) == (2, 1, None)
@@ -261,7 +245,7 @@ class TestFailures:
         assert reduce(DaskEngine(client), [[1, 2]], noisy) == 3
         assert len(list(tmp_path.iterdir())) < 100
 
-    def test_a_worker_is_killed(self, tmp_path):
+    def test_a_worker_is_killed(self, tmp_path, local_cluster):
         with local_cluster() as client:
             expected = reduce(LOCAL, range(16), partial(marked, tmp_path))
             thread = threading.Timer(0.5, kill, [client])
@@ -270,13 +254,13 @@ class TestFailures:
             thread.join()
             np.testing.assert_array_equal(got, expected)
 
-    def test_work_that_kills_its_workers(self):
+    def test_work_that_kills_its_workers(self, local_cluster):
         with local_cluster(1) as client, dask.config.set({"distributed.scheduler.allowed-failures": 0}):
             client.cluster.scheduler.allowed_failures = 0
             with pytest.raises(EngineError, match=r"1 workers have died .* tcp://.* memory_limit is .* n_components"):
                 reduce(DaskEngine(client), [1, 2], die)
 
-    def test_a_cluster_without_workers(self):
+    def test_a_cluster_without_workers(self, local_cluster):
         with local_cluster(0) as client, pytest.raises(EngineError, match=r"no workers for 0\.5 s|no workers for 0 s"):
             reduce(DaskEngine(client, patience=0.5), [1], noisy)
 
@@ -295,7 +279,7 @@ class TestFailures:
         with pytest.raises(EngineError, match=r"none of its 1 workers .* \(1 of them are paused for lack of memory\)"):
             cluster.look()
 
-    def test_workers_that_are_gone_for_good(self, tmp_path):
+    def test_workers_that_are_gone_for_good(self, tmp_path, local_cluster):
         with local_cluster(1, processes=False) as client:
             engine = DaskEngine(client, patience=2)
             thread = threading.Timer(0.5, client.cluster.scale, [0])
@@ -318,7 +302,7 @@ class TestFailures:
             with pytest.raises(EngineError, match="does not answer"):
                 reduce(engine, range(3), lambda part, _: part)
 
-    def test_a_client_that_closes_between_two_looks(self, monkeypatch):
+    def test_a_client_that_closes_between_two_looks(self, monkeypatch, local_cluster):
         with local_cluster(1, processes=False) as client:
             engine = DaskEngine(client, patience=2)
             monkeypatch.setattr(engine.cluster, "require_memory", lambda work: client.close())

@@ -6,7 +6,6 @@ import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -31,19 +30,16 @@ def started(folder, part, shared):
     return np.zeros(1)
 
 
-def processes():
-    return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+def made(kind, context):
+    """An executor of a kind."""
+    if kind == "thread":
+        return ThreadPoolExecutor(2)
+    return ProcessPoolExecutor(2, context) if kind == "process" else pytest.importorskip("loky").ProcessPoolExecutor(1)
 
 
-def loky():
-    return pytest.importorskip("loky").ProcessPoolExecutor(2)
-
-
-@pytest.fixture(
-    scope="module", params=[processes, loky, partial(ThreadPoolExecutor, 2)], ids=["spawn", "loky", "thread"]
-)
-def executor(request):
-    with request.param() as executor:
+@pytest.fixture(scope="module", params=["process", "loky", "thread"])
+def executor(request, new_process):
+    with made(request.param, new_process) as executor:
         yield executor
 
 
@@ -81,14 +77,14 @@ def test_parts_that_are_done_are_told_of(executor):
     assert sorted(seen) == list(range(9))
 
 
-@pytest.mark.parametrize("make", [processes, loky])
-def test_processes_that_die(make):
-    with make() as executor, pytest.raises(EngineError, match="memory: use a smaller n_components"):
+@pytest.mark.parametrize("kind", ["process", "loky"])
+def test_processes_that_die(new_process, kind):
+    with made(kind, new_process) as executor, pytest.raises(EngineError, match="memory: use a smaller n_components"):
         reduce(FuturesEngine(executor), range(4), die)
 
 
 def test_an_executor_that_was_shut_down():
-    (executor := processes()).shutdown()
+    (executor := ProcessPoolExecutor(2)).shutdown()
     with pytest.raises(EngineError, match="accepts no work"):
         reduce(FuturesEngine(executor), [1], found)
 

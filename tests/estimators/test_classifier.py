@@ -35,7 +35,7 @@ class TestAccuracy:
         X, y = data(return_X_y=True)
         scores = []
         for seed in range(3):
-            order = np.random.default_rng(seed).permutation(len(y))[:700]
+            order = np.random.default_rng(seed).permutation(len(y))[:450]
             train, test = order[: len(order) * 2 // 3], order[len(order) * 2 // 3 :]
             model = KernelMachineClassifier(n_components=300, random_state=seed).fit(X[train], y[train])
             svc = make_pipeline(StandardScaler(), SVC()).fit(X[train], y[train])

@@ -37,12 +37,15 @@ MACHINES = {
 }
 
 
+PENALTIES = {"alpha": [0.03, 0.3, 3.0], "random_state": 0}  # a few of the many that "auto" tries
+
+
 def regressor(**options):
-    return KernelMachineRegressor(**{"random_state": 0} | options)
+    return KernelMachineRegressor(**PENALTIES | options)
 
 
 def classifier(**options):
-    return KernelMachineClassifier(**{"random_state": 0} | options)
+    return KernelMachineClassifier(**PENALTIES | options)
 
 
 # Where weights of maps are learned, that is for all outputs together.
@@ -66,7 +69,7 @@ def rows():
 @pytest.fixture(scope="module")
 def plain(rows, options):
     """A regressor of these rows with the options, to be read only."""
-    return regressor(**options).fit(*rows)
+    return regressor(**options, alpha="auto").fit(*rows)
 
 
 def classes(y, K):
@@ -201,13 +204,13 @@ class TestQuality:
         X = rng.uniform(-2, 2, (n, 1))
         y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(n)
         grid = np.linspace(-1.9, 1.9, 100)[:, None]
-        model = regressor(features=features, solver="cg").fit(X, y)
+        model = regressor(features=features, solver="cg", alpha="auto").fit(X, y)
         assert model.score(grid, np.sin(2 * grid[:, 0])) > (0.6 if n == 20 else 0.9)
 
     @pytest.mark.parametrize("kernel", ["laplacian", "hat", "auto"])
     def test_kernels_by_name(self, rows, kernel):
         X, y = rows
-        model = regressor(kernel=kernel, features="binning", n_components=60).fit(X[:120], y[:120])
+        model = regressor(kernel=kernel, features="binning", n_components=60, alpha="auto").fit(X[:120], y[:120])
         assert isinstance(model.kernel_, Hat if kernel == "hat" else Laplacian)
         assert model.score(X[120:], y[120:]) > 0.3
         assert model.coef_.shape == (model.features_.n_features_out, 1)
@@ -218,7 +221,7 @@ class TestQuality:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((600, 3))
         y = classes(np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(600), K)
-        model = classifier(**options).fit(X[:400], y[:400])
+        model = classifier(**options, alpha="auto").fit(X[:400], y[:400])
         probability = model.predict_proba(X[400:])
         np.testing.assert_allclose(probability.sum(axis=1), 1, rtol=1e-12)
         assert log_loss(y[400:], probability) < log_loss(y[400:], np.full((200, K), 1 / K)) - 0.1
@@ -233,7 +236,7 @@ class TestQuality:
         y = X[:, 0] + 0.3 * rng.standard_normal(300)
         maps = [BinningFeatures(Laplacian([100.0, 4.0, 4.0, 4.0]), 40), LinearFeatures()]
         learned, equal = (
-            regressor(features=ConcatenatedFeatures(maps, weights=weights)).fit(X[:150], y[:150])
+            regressor(features=ConcatenatedFeatures(maps, weights=weights), alpha="auto").fit(X[:150], y[:150])
             for weights in (None, [1.0, 1.0])
         )
         assert learned.features_.weights_[0] < learned.features_.weights_[1] == 1
@@ -376,7 +379,7 @@ class TestEqualInputs:
     def test_a_common_factor_of_the_weights_changes_nothing(self, rows, options, plain, factor):
         """Powers of two change no rounding, which could decide between two candidates that are equally good."""
         X, y = rows
-        scaled = regressor(**options).fit(X, y, np.full(150, factor))
+        scaled = regressor(**options, alpha="auto").fit(X, y, np.full(150, factor))
         assert scaled.alpha_ == pytest.approx(factor * plain.alpha_)
         np.testing.assert_allclose(scaled.predict(X), plain.predict(X), rtol=0, atol=1e-6)
 
@@ -478,13 +481,13 @@ class TestEdges:
     def test_targets_of_any_size(self, rows, options, plain, scale):
         """Powers of two, with which no rounding changes, nor then a choice between equals."""
         X, y = rows
-        found = regressor(**options).fit(X, scale * y).predict(X)
+        found = regressor(**options, alpha="auto").fit(X, scale * y).predict(X)
         np.testing.assert_allclose(found / scale, plain.predict(X), rtol=0, atol=1e-10)
 
     def test_weights_of_very_different_sizes(self, rows, options):
         X, y = rows
         weight = 10.0 ** np.random.default_rng(0).uniform(-10, 10, 150)
-        assert regressor(**options).fit(X, y, weight).score(X, y, weight) > 0.95
+        assert regressor(**options, alpha="auto").fit(X, y, weight).score(X, y, weight) > 0.95
         model = regressor(**options, alpha=1e8, tol=1e-10).fit(X, y, weight)
         if options["features"] is not LEARNED:  # whose weights are in the ridge penalties of its maps
             Z = features_of(model, X)
@@ -526,13 +529,14 @@ class TestEdges:
 
 @parametrize_with_checks(
     [
-        KernelMachineRegressor(kernel=Laplacian(8.0), features="binning", n_components=20, random_state=0),
+        KernelMachineRegressor(kernel=Laplacian(8.0), features="binning", n_components=10, **PENALTIES),
         KernelMachineClassifier(
             features=ConcatenatedFeatures(
                 [FourierFeatures(Gaussian(2.0), 10), BinningFeatures(Laplacian(20.0), 5), LinearFeatures()],
                 weights=[1.0, 0.5, 2.0],
             ),
             tol=1e-9,
+            alpha=[1.0, 10.0],
             random_state=0,
         ),
     ]

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 pytest.importorskip("bochner.engines.dask")
-from distributed import Client, LocalCluster
 
 import bochner
 from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
@@ -25,13 +24,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning"),
     pytest.mark.filterwarnings("ignore:Port .* is already in use:UserWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with LocalCluster(**options, silence_logs=60) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
 
 
 @pytest.fixture(autouse=True)

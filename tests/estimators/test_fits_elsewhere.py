@@ -1,7 +1,5 @@
 """Fits whose passes run on an engine: the models of this process, and what is refused."""
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -29,12 +27,6 @@ NAMES = [f"x{j}" for j in range(D)]
 FOURIER = FourierFeatures(Gaussian(0.5), 60, random_state=0)
 HASHED = BinningFeatures(Laplacian(2.0), n_grids=10, n_buckets=16, random_state=0)
 BINS = BinningFeatures(Laplacian(2.0), n_grids=10, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def processes():
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        yield pool
 
 
 @pytest.fixture(params=["farm", "processes"])

@@ -50,7 +50,7 @@ OPTIONS = [
     ids=lambda value: "weighted" if isinstance(value, np.ndarray) else str(value),
 )
 def test_the_same_rows_give_the_same_model(options, weight):
-    rows, target, weight = X[:450], Y[:450], None if weight is None else weight[:450]
+    rows, target, weight = X[:240], Y[:240], None if weight is None else weight[:240]
     model = KernelMachineRegressor(**{**SOME, **options}).fit(rows, target, sample_weight=weight)
     before, alpha, kernel = model.predict(NEW), model.alpha_, model.kernel_
     assert model.refit(rows, target, sample_weight=weight) is model

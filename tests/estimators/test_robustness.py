@@ -125,10 +125,10 @@ def test_limits_of_threads_that_begin_together():
 @pytest.mark.parametrize("options", [{}, {"kernel": "gaussian"}, {"kernel": "laplacian", "metric": "isotropic"}])
 def test_a_column_of_any_size(size, as_rows, options):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((400, 3)) * [1.0, size, 1.0]
+    X = rng.standard_normal((250, 3)) * [1.0, size, 1.0]
     y = np.sin(X[:, 0]) + X[:, 1] / size
-    model = KernelMachineRegressor(**options, n_components=100, random_state=0).fit(as_rows(X[:300]), y[:300])
-    assert model.score(as_rows(X[300:]), y[300:]) > 0.99
+    model = KernelMachineRegressor(**options, n_components=100, random_state=0).fit(as_rows(X[:150]), y[:150])
+    assert model.score(as_rows(X[150:]), y[150:]) > 0.99
 
 
 @pytest.mark.parametrize("frame_first", [True, False])

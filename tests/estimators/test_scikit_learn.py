@@ -28,7 +28,12 @@ ROWS = {"fit": {"sample_weight"}, "partial_fit": {"sample_weight", "classes"}, "
 
 
 @parametrize_with_checks(
-    [FourierFeatures(), FourierFeatures(paired=False), KernelMachineRegressor(), KernelMachineClassifier()]
+    [
+        FourierFeatures(n_components=20),
+        FourierFeatures(n_components=20, paired=False),
+        KernelMachineRegressor(),
+        KernelMachineClassifier(),
+    ]
 )
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -121,7 +121,7 @@ def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)
     frame, noiseless = pl.DataFrame(X, schema=NAMES), np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
-    machines = [KernelMachineRegressor(features=features, n_components=200, random_state=0)]
+    machines = [KernelMachineRegressor(features=features, n_components=100, random_state=0)]
     models = [clone(machine).fit(source, target) for machine in machines]
     monkeypatch.undo()
     whole = [machine.fit(frame, y) for machine in machines]
@@ -131,8 +131,7 @@ def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     assert all(model.report_ is not None for model in models)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "dask"])
-@pytest.mark.parametrize("target", ["smooth", "steps"])
+@pytest.mark.parametrize(("kind", "target"), [("parquet", "smooth"), ("dask", "steps")])
 def test_candidates_are_compared_on_a_sample(kind, target, data, policy, tmp_path):
     """A third of the rows is the sample, and half of that is raced."""
     policy(gathered_rows=1000, sampled_rows=SAMPLE, most_raced=2500, raced_rows=800, compared_rows=500, look_steps=30)
@@ -269,7 +268,9 @@ def test_predictions_block_by_block(data, tmp_path):
     np.testing.assert_allclose(model.predict(source), truth, rtol=1e-6)
     assert model.predict(source, out=tmp_path / "out.csv") == tmp_path / "out.csv"
     np.testing.assert_allclose(pl.read_csv(tmp_path / "out.csv")["predicted"], truth, rtol=1e-6)
-    classifier = KernelMachineClassifier(n_components=50).fit(pl.DataFrame(X, schema=NAMES), y > 0.8)
+    classifier = KernelMachineClassifier("gaussian", n_components=50, alpha=1.0).fit(
+        pl.DataFrame(X, schema=NAMES), y > 0.8
+    )
     path = classifier.predict_proba(tmp_path / "0.parquet", out=tmp_path / "proba.parquet")
     assert pl.read_parquet(path).columns == ["probability_False", "probability_True"]
     assert classifier.predict(tmp_path / "0.parquet").shape == (N // 3,)
@@ -333,7 +334,7 @@ def kept(kind):
         features = FourierFeatures(Gaussian(0.5), 100, random_state=0)
         model = KernelMachineRegressor(features=features, alpha=1.0, random_state=0)
     else:
-        model = KernelMachineRegressor(features="binning", metric="isotropic", n_components=20, random_state=0)
+        model = KernelMachineRegressor(kernel=Laplacian(2.0), features="binning", n_components=20, random_state=0)
     with bochner.settings(checkpoint="fit.ckpt", resume=True, every=1e-9):
         return model.fit(source, "y").coef_
 
@@ -411,6 +412,6 @@ def test_labels_that_come_after_the_sample_are_refused(data, tmp_path):
     labels = np.where(np.arange(N) < 3000, "a", "b")
     rows = table(X, y).append_column("label", pa.array(labels))
     with pytest.raises(ValueError, match="some labels are not in the first rows, such as 'b'"):
-        KernelMachineClassifier(features="fourier", n_components=20).fit(
+        KernelMachineClassifier("gaussian", n_components=20, alpha=1.0).fit(
             open_source(lambda: iter([rows]), exclude=["y"], sample=1000), "label"
         )

@@ -199,11 +199,11 @@ def test_machines_on_anchors():
     model = KernelMachineRegressor(features=AnchorFeatures(60, random_state=0), alpha=0.5, tol=1e-10).fit(X, y)
     Z = model.features_.transform(model.encoder_.encode(X, np.float32))
     np.testing.assert_allclose(model.predict(X), Ridge(alpha=0.5).fit(Z.toarray(), y).predict(Z.toarray()), atol=1e-4)
-    train, test = slice(0, 1200), slice(1200, None)
-    classifier = KernelMachineClassifier(features=AnchorFeatures(200, random_state=0), random_state=0)
+    train, test = slice(0, 600), slice(1200, None)
+    classifier = KernelMachineClassifier(features=AnchorFeatures(150, random_state=0), alpha=0.1, random_state=0)
     assert classifier.fit(DIGITS[train], LABELS[train]).score(DIGITS[test], LABELS[test]) > 0.9
     both = ConcatenatedFeatures([AnchorFeatures(60, random_state=0), LinearFeatures()])
-    assert KernelMachineRegressor(features=both, random_state=0).fit(X, y).score(X, y) > 0.8
+    assert KernelMachineRegressor(features=both, alpha=[0.1, 1.0], random_state=0).fit(X, y).score(X, y) > 0.8
 
 
 def test_save_and_names(tmp_path):

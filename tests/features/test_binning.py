@@ -157,7 +157,7 @@ def assert_bins(features, train, X, Z):
 class TestEstimate:
     """z(x)'z(y) as an estimate of k(x, y), over many seeds."""
 
-    SEEDS, GRIDS = 125, 80
+    SEEDS, GRIDS = 125, 40
 
     def pairs(self, d):
         """Four pairs of rows, from near to far, at distances of 0.3 to 3."""
@@ -197,7 +197,7 @@ class TestEstimate:
             z = (spread / variance - 1) / np.sqrt((2 + excess) / self.SEEDS)
             assert np.abs(z).max() <= 5
             spread = variance
-        assert np.all(k > 0.005)  # so that a pair meets 50 times at least, and its count is nearly normal
+        assert np.all(k > 0.01)  # so that a pair meets 50 times at least, and its count is nearly normal
         assert np.abs((found.mean(axis=0) - k) / np.sqrt(spread / self.SEEDS)).max() <= 5
 
     def test_smooth_bins_have_the_kernel_on_the_diagonal(self):

@@ -20,6 +20,7 @@ EPS = np.finfo(float).eps
 FORMS = [("orthogonal", True), ("iid", True), ("orthogonal", False), ("iid", False)]
 SCHEMES = [(3, "qmc", True), (10, "structured", True), (3, "leverage", True)]
 OTHER_FORMS = [(1, *FORMS[0]), (10, *FORMS[0]), *((3, *form) for form in FORMS[1:]), (3, "odd", True), *SCHEMES]
+OF_TWO_MEASURES = ["gaussian-ard", "laplacian"]  # of leaves of numbers: radial, by column
 OF_EACH_MEASURE = ["gaussian-ard", "laplacian", "hamming", "sum-times-sum"]  # radial, by column, of codes, of terms
 BY_FORM = pytest.mark.parametrize(("sampling", "paired"), FORMS)
 MAPS = {
@@ -117,8 +118,14 @@ class TestEstimate:
         error = found.std(axis=0, ddof=1) / np.sqrt(self.SEEDS) + size * EPS  # codes of a pair may be equal: no spread
         assert np.abs((found.mean(axis=0) - np.diag(case.exact(X, Y))) / error).max() <= 5
 
-    @pytest.mark.parametrize(("d", "paired"), [(10, True), (3, False)])
-    def test_has_the_known_variance(self, leaf, d, paired):
+    def test_has_the_known_variance(self, leaf):
+        self.check_variance(leaf, 10, True)
+
+    @pytest.mark.parametrize("case", OF_TWO_MEASURES, indirect=True)
+    def test_has_the_known_variance_with_offsets(self, case):
+        self.check_variance(case, 3, False)
+
+    def check_variance(self, leaf, d, paired):
         """With f = cos(w'(x - y)) we have E f = k and E f^2 = (1 + k(2 (x - y))) / 2.
 
         Paired, the estimate is the mean of m such f: variance ((1 + k2) / 2 - k^2) / m, which for the Gaussian
@@ -142,9 +149,10 @@ class TestEstimate:
         z = (found / variance - 1) / np.sqrt((2 + 12 / m) / S)
         assert np.abs(z[far]).max() <= 5
 
-    def test_orthogonal_draws_have_a_smaller_error(self, leaf):
+    @pytest.mark.parametrize("case", ["gaussian", "matern32", "rational-0.7", *OF_TWO_MEASURES, "hat"], indirect=True)
+    def test_orthogonal_draws_have_a_smaller_error(self, case):
         """Paired by seed: significantly smaller for isotropic kernels, at least not larger for the separable ones."""
-        d, S = 10, 150
+        leaf, d, S = case, 10, 150
         X, Y = self.pairs(d)
         k = np.diag(leaf.kernel(d)(X, Y))
         errors = {

@@ -76,7 +76,7 @@ def expected_wave(law, d, distances):
 
     Waves of one feature do not decay, and take more points.
     """
-    v = shares(400_000 if d == 1 else 20_000)
+    v = shares(400_000 if d == 1 else 8_000)
     w, weights = law.quantile(np.sin(np.pi * v / 2) ** 2), np.pi / 2 * np.sin(np.pi * v) / len(v)
     return np.array([(np.cos(w * r) if d == 1 else mean_wave(d, w * r)) @ weights for r in distances])
 

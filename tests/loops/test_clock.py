@@ -147,27 +147,21 @@ def test_compilation_is_logged(tmp_path):
     assert in_process(code, tmp_path) == ""
 
 
-def test_warmup_says_what_it_did():
-    import bochner
-
-    bochner.warmup()
-    done = bochner.warmup()
-    assert done.compiled == 0
-    assert done.kept_before > 50
-    assert os.path.isdir(done.folder)
-
-
 SIGNATURES = """
     from bochner.loops.compile import LOOPS
 
     print(*(f"{loop.py_func.__name__}{signature}" for loop in LOOPS for signature in loop.signatures), sep="\\n")
 """
 WARMUP = """
-    import importlib, pkgutil
+    import importlib, os, pkgutil
     import bochner.loops
     from bochner import warmup
 
     warmup()
+    done = warmup()
+    assert done.compiled == 0
+    assert done.kept_before > 50
+    assert os.path.isdir(done.folder)
     for module in pkgutil.iter_modules(bochner.loops.__path__):
         importlib.import_module(f"bochner.loops.{module.name}")
     from bochner.loops.compile import LOOPS
@@ -220,7 +214,7 @@ def signatures(code):
 
 
 def test_nothing_is_compiled_after_warmup():
-    """It compiles every loop, and every type of arguments that fits need."""
+    """It compiles every loop, and every type of arguments that fits need, and says what it did."""
     warmed = signatures(WARMUP)
     needed = signatures(FITS)
     assert len(needed) > 20

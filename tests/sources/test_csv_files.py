@@ -116,7 +116,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(25))
 def test_values_of_several_kinds(tmp_path, seed, monkeypatch):
     """Kinds follow one another, now and then in turns, in blocks of a few rows."""
     monkeypatch.setattr(csv_files, "BLOCK_BYTES", 64)

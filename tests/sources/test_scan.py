@@ -28,9 +28,9 @@ CUTS = {"one part": {"parts": 1}, "batches of 1": {"rows": 1}, "of 7": {"rows": 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Several blocks in a part of a thousand rows."""
-    monkeypatch.setattr(scan_module, "MOST_ROWS", 512)
-    monkeypatch.setattr(scan_module, "SPARSE_ROWS", 512)
+    """Several blocks in a part of hundreds of rows."""
+    monkeypatch.setattr(scan_module, "MOST_ROWS", 128)
+    monkeypatch.setattr(scan_module, "SPARSE_ROWS", 128)
 
 
 def assert_same_table(a, b, exact=False):
@@ -86,6 +86,7 @@ def test_all_of_a_table(listed, mixed):
 @pytest.mark.parametrize("known", [True, False])
 def test_batches_leave_every_bit_and_parts_the_sample(listed, mixed, cut, known, small_blocks):
     """Also where nobody knows beforehand how many rows a part has."""
+    mixed = mixed[:1200]
     whole = scan(listed(mixed, known=known), ROLES, False, seed=3, size=400)
     assert_same(whole, scan(listed(mixed), ROLES, False, seed=3, size=400))
     other = scan(listed(mixed, **cut, known=known), ROLES, False, seed=3, size=400)
@@ -174,19 +175,18 @@ def test_rows_without_target_are_dropped(listed, mixed, small_blocks):
 @pytest.mark.parametrize("rows", [1, 400, None])
 def test_first_rows_that_stand_for_all(listed, mixed, rows):
     """They end within the second part, and within a batch of it."""
-    source = listed(mixed, rows=rows, sample=1700)
+    mixed = mixed[:900]
+    source = listed(mixed, rows=rows, sample=500)
     seen = scan(source, ROLES, False, seed=0, size=10**6)
-    assert_same_table(
-        seen.table, TableStatistic.of(mixed[:1700].drop_columns(["y", "w"]), mixed["w"].to_numpy()[:1700])
-    )
-    assert seen.n_seen == seen.sample.X.num_rows == 1700
+    assert_same_table(seen.table, TableStatistic.of(mixed[:500].drop_columns(["y", "w"]), mixed["w"].to_numpy()[:500]))
+    assert seen.n_seen == seen.sample.X.num_rows == 500
     assert seen.checksums is None
-    assert seen.n_rows == N
+    assert seen.n_rows == 900
     assert scan(source, replace(ROLES, without="drop"), False, 0, 10).n_rows is None
-    assert scan(listed(mixed, known=False, sample=1700), ROLES, False, 0, 10).counts == [None] * 3
+    assert scan(listed(mixed, known=False, sample=500), ROLES, False, 0, 10).counts == [None] * 3
     few = scan(source, ROLES, False, seed=0, size=100)
     assert few.sample.X.num_rows == 100
-    assert few.n_seen == 1700
+    assert few.n_seen == 500
 
 
 def test_checksums_tell_content_and_order(listed, mixed):

@@ -48,17 +48,17 @@ def dense(X):
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("rows", [1, 13, 200, None])
-@pytest.mark.parametrize("size", [64, 500, 10**6])
+@pytest.mark.parametrize("rows", [1, 13, 100, None])
+@pytest.mark.parametrize("size", [64, 200, 10**6])
 def test_blocks_of_a_table(listed, mixed, rows, size, ahead):
-    mixed = mixed[:700]
+    mixed = mixed[:300]
     source = encoded(listed(mixed, rows=rows), ahead=ahead)
     X = mixed.drop_columns(["y", "w"])
     expected = TableEncoder().fit(X, sample_weight=mixed["w"].to_numpy()).transform(X)
     blocks = list(source.blocks(size))
     lengths = [len(block.y) for block in blocks]
     assert set(lengths[:-1]) <= {size}
-    assert sum(lengths) == source.n_rows == 700
+    assert sum(lengths) == source.n_rows == 300
     np.testing.assert_allclose(np.concatenate([block.X for block in blocks]), expected, rtol=1e-6, atol=1e-6)
     assert_array_equal(np.concatenate([block.y for block in blocks])[:, 0], mixed["y"].to_numpy())
     assert_array_equal(np.concatenate([block.weight for block in blocks]), mixed["w"].to_numpy())

@@ -339,17 +339,6 @@ def test_collections_of_dask(case, kind):
     assert (later.compute() if hasattr(later, "compute") else later).shape[0] == N
 
 
-@pytest.fixture(scope="module")
-def client():
-    distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(**options, silence_logs=60) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 @pytest.mark.filterwarnings("ignore:resource_tracker:UserWarning", "ignore:Port .* is already in use:UserWarning")
 @pytest.mark.usefixtures("small_tables")
 def test_workers_of_a_cluster(case, client, tmp_path):
