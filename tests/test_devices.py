@@ -74,7 +74,7 @@ def machine(kind, **parameters):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", [KernelMachineRegressor, KernelMachineClassifier])
 def test_a_fit_of_arrays_on_a_device_is_that_of_numpy(kind, way):
-    X, y, weight = data()
+    X, y, weight = data(n=300)
     y = y if kind is KernelMachineRegressor else (y > 0.7).astype(int) + (y > 1.2)
     model, other = (machine(kind, **WAYS[way]) for _ in range(2))
     model.fit(X, y, weight)

@@ -115,9 +115,9 @@ class TestAuto:
         odds = effects[np.arange(8), X].sum(axis=1)
         odds[:, 0] += 6 * ((X[:, 0] + X[:, 1]) % 2)
         y = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
+        given = {"features": "binning", "metric": "ard", "n_components": 200, "random_state": 0}
         models = {
-            loss: KernelMachineClassifier(loss=loss, n_components=200, random_state=0).fit(X[:2000], y[:2000])
-            for loss in ("auto", "squared")
+            loss: KernelMachineClassifier(loss=loss, **given).fit(X[:2000], y[:2000]) for loss in ("auto", "squared")
         }
         losses = {loss: log_loss(y[2000:], model.predict_proba(X[2000:])) for loss, model in models.items()}
         assert losses["auto"] < 0.96 * losses["squared"]
@@ -145,7 +145,7 @@ class TestAuto:
 
 @pytest.mark.parametrize("features", ["fourier", "binning"])
 def test_refit_save_and_load(features, tmp_path):
-    X, y = rare(1500)
+    X, y = rare(700)
     given = {"features": features, "metric": "isotropic", "n_components": 100, "loss": "logistic"}
     model = KernelMachineClassifier(random_state=0, **given).fit(X, y)
     probability = model.predict_proba(X)
@@ -187,13 +187,13 @@ def test_poisson():
 def test_huber(tmp_path):
     """Outliers hardly move it; and it is scikit-learn's estimate of the same scale on linear features."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2, 2, (2000, 3))
+    X = rng.uniform(-2, 2, (1000, 3))
     truth = np.sin(2 * X[:, 0])
     y = truth + 0.3 * rng.standard_t(1.5, len(X))
     errors = {}
     for loss in ("squared", "huber", "quantile"):
-        model = KernelMachineRegressor(loss=loss, random_state=0).fit(X[:1500], y[:1500])
-        errors[loss] = np.sqrt(np.mean((model.predict(X[1500:]) - truth[1500:]) ** 2))
+        model = KernelMachineRegressor(loss=loss, n_components=200, random_state=0).fit(X[:600], y[:600])
+        errors[loss] = np.sqrt(np.mean((model.predict(X[600:]) - truth[600:]) ** 2))
     assert max(errors["huber"], errors["quantile"]) < 0.5 * errors["squared"]
     save(model, tmp_path / "model.safetensors")
     np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(X), model.predict(X))
@@ -269,9 +269,9 @@ def test_poisson_of_several_targets_and_of_rows_without_weight():
 @pytest.mark.parametrize("K", [2, 3])
 def test_classes_that_the_features_separate(K):
     """The solution is finite, and the reason says so; not where rows of one place are of two classes."""
-    X = np.linspace(-1, 1, 300)[:, np.newaxis]
+    X = np.linspace(-1, 1, 120)[:, np.newaxis]
     y = np.digitize(X[:, 0], [0.0, 0.6][: K - 1])
-    features = FourierFeatures(Gaussian(0.3), 100, random_state=0)
+    features = FourierFeatures(Gaussian(0.3), 60, random_state=0)
     model = KernelMachineClassifier(features=features, loss="logistic", alpha=1e-4, random_state=0).fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
     assert "separate the classes" in model.loss_reason_

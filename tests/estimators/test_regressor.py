@@ -31,7 +31,7 @@ class TestAccuracy:
     @pytest.mark.parametrize("kernel", ["auto", "laplacian", "matern32"])
     def test_on_diabetes(self, kernel):
         X, y, X_test, y_test = diabetes()
-        models = [KernelMachineRegressor(kernel, n_components=200, random_state=seed).fit(X, y) for seed in range(3)]
+        models = [KernelMachineRegressor(kernel, n_components=200, random_state=seed).fit(X, y) for seed in range(2)]
         score = np.mean([model.score(X_test, y_test) for model in models])
         assert score > 0.3  # the mean scores 0
         scale = X.std(axis=0)

@@ -209,10 +209,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     A chessboard, with random binning features:
 
     >>> import numpy as np
-    >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
+    >>> X = np.random.default_rng(0).uniform(size=(1200, 2))
     >>> y = np.floor(4 * X).sum(axis=1) % 2 == 0
-    >>> model = KernelMachineClassifier(features="binning", random_state=0).fit(X[:1500], y[:1500])
-    >>> bool(model.score(X[1500:], y[1500:]) > 0.85), model.solver_, model.features_.n_features_out > 800
+    >>> model = KernelMachineClassifier(features="binning", random_state=0).fit(X[:900], y[:900])
+    >>> bool(model.score(X[900:], y[900:]) > 0.85), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
 

@@ -198,10 +198,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     A step function, with random binning features:
 
     >>> import numpy as np
-    >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
+    >>> X = np.random.default_rng(0).uniform(size=(1200, 2))
     >>> y = np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1])
-    >>> model = KernelMachineRegressor(features="binning", random_state=0).fit(X[:1500], y[:1500])
-    >>> bool(model.score(X[1500:], y[1500:]) > 0.9), model.solver_, model.features_.n_features_out > 800
+    >>> model = KernelMachineRegressor(features="binning", random_state=0).fit(X[:900], y[:900])
+    >>> bool(model.score(X[900:], y[900:]) > 0.9), model.solver_, model.features_.n_features_out > 800
     (True, 'cg', True)
     """
 
@@ -665,11 +665,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         >>> import numpy as np
         >>> from bochner import KernelMachineRegressor
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(-2, 2, (3000, 1))
-        >>> y = np.sin(3 * X[:, 0]) + (0.1 + 0.4 * (X[:, 0] > 0)) * rng.standard_normal(3000)
-        >>> model = KernelMachineRegressor("gaussian", uncertainty="intervals", random_state=0).fit(X[:2000], y[:2000])
-        >>> low, high = model.predict_interval(X[2000:], coverage=0.9).T
-        >>> bool(0.86 < np.mean((low <= y[2000:]) & (y[2000:] <= high)) < 0.94)
+        >>> X = rng.uniform(-2, 2, (2000, 1))
+        >>> y = np.sin(3 * X[:, 0]) + (0.1 + 0.4 * (X[:, 0] > 0)) * rng.standard_normal(2000)
+        >>> model = KernelMachineRegressor("gaussian", uncertainty="intervals", random_state=0).fit(X[:1000], y[:1000])
+        >>> low, high = model.predict_interval(X[1000:], coverage=0.9).T
+        >>> bool(0.86 < np.mean((low <= y[1000:]) & (y[1000:] <= high)) < 0.94)
         True
         >>> left, right = model.predict_interval([[-1.0], [1.0]])
         >>> bool(np.ptp(right) > 3 * np.ptp(left))
