@@ -191,7 +191,7 @@ def test_a_plan_reads_no_rows(folder, done, run, monkeypatch):
     monkeypatch.setattr(training, "POLICY", replace(training.POLICY, gathered_rows=500))
     found = done("plan", "texts", "--target", "big", "--features", "fourier", "--n-components", "64")
     assert (found["task"], found["plan"]["gathered"], found["plan"]["solver"]) == ("classification", False, "direct")
-    assert [one[1] for one in found["plan"]["passes"]] == [1, 1]
+    assert [one[1] for one in found["plan"]["passes"]] == [1, 1, training.POLICY.most_passes]
     code, out, _ = run("plan", "rows", "--target", "y")
     assert code == 0
     assert f"{N:,} rows x 4 columns" in out

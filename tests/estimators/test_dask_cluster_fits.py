@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("bochner.engines.dask")
 
 import bochner
-from bochner import BinningFeatures, FourierFeatures, KernelMachineRegressor
+from bochner import BinningFeatures, FourierFeatures, KernelMachineClassifier, KernelMachineRegressor
 from bochner.engines.local import LOCAL
 from bochner.engines.remote import Call, is_away
 from bochner.kernels import Gaussian, Laplacian
@@ -86,6 +86,18 @@ class TestFits:
             found = regressor(features=bins, tol=1e-4).fit(X, y)
         assert found.solver_ == "cg"
         np.testing.assert_allclose(found.predict(X[:500].compute()), held.predict(X[:500].compute()), rtol=1e-6)
+
+    def test_logistic_loss(self, client, frame):
+        """The gradients are summed by the workers."""
+        X, y = rows_of(frame, "array")
+        labels, new = (y > y.mean().compute()).astype(int), X[:500].compute()
+        model = KernelMachineClassifier(
+            features=FourierFeatures(Gaussian(0.5), 50, random_state=0), alpha=1.0, loss="logistic", tol=1e-2
+        )
+        held = model.fit(X, labels).predict_proba(new)
+        with client.as_current():
+            found = model.fit(X, labels).predict_proba(new)
+        np.testing.assert_allclose(found, held, atol=1e-5)
 
     def test_small_rows_are_gathered_by_the_cluster(self, client, frame):
         X, y = (rows[:900] for rows in rows_of(frame, "array"))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.weights import are_unit
-from bochner.design.passes import Groups
+from bochner.design.passes import Groups, summed
 from bochner.design.vector_arithmetic import add_scaled, dots
 from bochner.features.stored import StoredRows
 
@@ -216,7 +215,7 @@ class NormalEquations(Centred):
     ) -> None:
         self.dtype, self.blocks = np.dtype(dtype), blocks
         self.sums = Sums(self.dtype, bool(getattr(blocks, "many", False)))
-        found: Totals = self._over(self.sums.totals, n_features, n_outputs)
+        found: Totals = summed(blocks, self.sums.totals, n_features, n_outputs)
         sums, weights, self.n_rows = found.sums, found.weights, found.n_rows
         self._squares = found.squares if self.sums.many else None
         weight = float(weights[-1])
@@ -224,11 +223,6 @@ class NormalEquations(Centred):
         self.target_mean = weights[:-1] / self.weight
         add_scaled(sums[:-1], sums[-1:], -self.target_mean)
         self.rhs = sums[:-1].astype(self.dtype, copy=False)
-
-    def _over(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``work(blocks, *arguments)`` sums over all blocks, which is done where they are."""
-        blocks = self.blocks
-        return blocks.total(work, *arguments) if isinstance(blocks, Groups) else work(blocks, *arguments)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -246,7 +240,7 @@ class NormalEquations(Centred):
         if self._squares is not None:
             diagonal = self._squares.astype(self.dtype)
         else:
-            diagonal = self._over(self.sums.squares, self.shape[1])
+            diagonal = summed(self.blocks, self.sums.squares, self.shape[1])
         diagonal -= (self.weight * np.square(self.feature_mean, dtype=np.float64)).astype(self.dtype)
         return np.maximum(diagonal, 0, out=diagonal)
 

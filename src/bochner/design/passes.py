@@ -131,3 +131,8 @@ class Groups:
                 total += own
             self.advance(n_rows)
         return total
+
+
+def summed(blocks: Any, work: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``work(blocks, *arguments)`` sums over all blocks, which is done where they are: here, or by the groups."""
+    return blocks.total(work, *arguments) if isinstance(blocks, Groups) else work(blocks, *arguments)

@@ -26,6 +26,8 @@ from bochner.estimators.other_losses import (
     as_squared,
     fit_classes,
     fit_classes_again,
+    fit_classes_in_passes,
+    go_on_in_passes,
     largest_score,
     loss_comparison_seconds,
     or_linear,
@@ -33,7 +35,7 @@ from bochner.estimators.other_losses import (
     stored_problem,
 )
 from bochner.estimators.parameters import CLASS_LOSSES, CRITERIA
-from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
+from bochner.estimators.ridge import Keep, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.leaves import seeded
@@ -254,7 +256,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     @any_arrays
     @single_threaded_blas()
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelMachineClassifier:
-        """Fit the model; with the squared loss if the rows do not fit in memory.
+        """Fit the model.
 
         Parameters
         ----------
@@ -465,14 +467,27 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     def _by_loss(
         self, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared, target: Target
     ) -> ClassFit:
-        alphas, loss = given_alphas(self.alpha), self.loss
-        if loss == "auto":  # where there is time and reason to compare; a given alpha means another thing by each loss
-            few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
-            timely = timely and loss_comparison_seconds(design) <= rows.budget.left
-            compares = alphas is None and not few and timely and self.solver_ != "exact"
-            loss = "auto" if compares else "squared"
-        found = fit_classes(design, solution, problem, loss, alphas, self.encoder_.column_groups())
+        loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
+        found = fit_classes(design, solution, problem, loss, given_alphas(self.alpha), groups)
         return or_linear(found, design, solution, problem) if loss == "auto" and self._request.is_open else found
+
+    def _by_loss_in_passes(
+        self, passes: Design, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared
+    ) -> ClassFit:
+        loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
+        if loss == "squared":
+            return as_squared(solution)
+        own = passes, design, solution, replace(problem, budget=rows.budget), self.solver_
+        return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
+
+    def _loss_to_fit(self, design: Design, rows: Prepared) -> str:
+        """The loss, or "auto" where there is time and reason to compare; a given alpha has another meaning by each."""
+        if self.loss != "auto":
+            return self.loss
+        few, timely = rows.source.n_counted < POLICY.fewest_compared, rows.budget.has(POLICY.other_loss_share)
+        timely = timely and loss_comparison_seconds(design) <= rows.budget.left
+        compares = given_alphas(self.alpha) is None and not few and timely and self.solver_ != "exact"
+        return "auto" if compares else "squared"
 
     def _store(
         self,
@@ -484,7 +499,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         super()._store(solution, choice)
         if found is None:
-            found = as_squared(solution)._replace(reason="other losses need all rows in memory")
+            found = as_squared(solution)._replace(reason="other losses need all rows at once")
         self.loss_, self.loss_reason_, self.link_ = found.loss, found.reason, found.link
         seen, largest = found.held_out_predictions, largest_score(found.loss)
         self.curve_ = curve_of(seen, found.link, len(self.classes_), largest, self.time_limit)
@@ -512,6 +527,24 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             self.features_ = ridge.design.features
             solution = side_by_side(solution, found, self.loss_ == "stacked")
         self.coef_, self.intercept_ = solution.coef, solution.intercept
+
+    def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
+        if self.loss_ == "squared":
+            super()._go_on(design, problem, keep)
+            return
+        K, features = len(self.intercept_) // (1 + (self.loss_ == "stacked")), self.features_
+        begun = self.coef_[:, -K:].T, self.intercept_[-K:]
+        inner = features.but_last() if self._start.linear else features
+        most = 2 * POLICY.most_passes if given_alphas(self.alpha) is None else POLICY.most_iterations
+        own = design.source.gathered, self.loss_, self.alpha_, begun, problem, most
+        coef, intercept = go_on_in_passes(design, *own)
+        if self.loss_ == "stacked":
+            squared, start = replace(problem, alpha=self._start.alpha), self.coef_[: inner.n_features_out, :K]
+            solution = solve(self.solver_, design.of(design.source, inner, True), squared, start=start, keep=keep)
+            self.n_iter_, self.residual_ = solution.n_iter, solution.residual
+            both = side_by_side(solution, as_squared(solution)._replace(coef=coef, intercept=intercept), True)
+            coef, intercept = both.coef, both.intercept
+        self.coef_, self.intercept_ = coef, intercept
 
     def _scores(
         self, X: Any, n_jobs: int | None = None, function: Any = None, features: FeatureMap | None = None

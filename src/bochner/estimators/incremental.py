@@ -338,7 +338,8 @@ class PartialFitState:
         alpha = self.alpha if self.alpha_per_weight is None else [self.alpha_per_weight * moments.weight]
         needs = Needs(self.out_of_sample, self.error_scale, self.error_scale)
         design = Design(self.validation.source, features, self.dtype, place=place)
-        return solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
+        found = solve("direct", design, RidgeProblem(alpha, 0.0, self.seed, needs=needs), moments=moments)
+        return replace(found, weight=moments.weight)
 
 
 def _digest(features: FeatureMap, validation: ValidationSample, facts: tuple) -> str:

@@ -20,7 +20,6 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.data.array_source import ArraySource, rows_of
-from bochner.data.checkpoint import Checkpoint
 from bochner.data.table import TableEncoder
 from bochner.data.table_input import finite_predictions
 from bochner.design.design import Design
@@ -39,7 +38,7 @@ from bochner.estimators.incremental import (
     savable_first_rows,
 )
 from bochner.estimators.parameters import NUMBER_LOSSES, check_parameters
-from bochner.estimators.ridge import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
+from bochner.estimators.ridge import Iterations, Keep, Needs, RidgeProblem, RidgeSolution, given_alphas, solve
 from bochner.features import BinningFeatures, FourierFeatures
 from bochner.features.base import FeatureMap
 from bochner.features.binning import hashed
@@ -238,6 +237,12 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
     ) -> Any:
         """The solution by the loss that is wanted, from that by the squared loss; None where these are the same."""
 
+    def _by_loss_in_passes(
+        self, passes: Design, design: Design, solution: RidgeSolution, problem: RidgeProblem, rows: Prepared
+    ) -> Any:
+        """The same for rows that are read in passes; the design is of those in memory."""
+        return None
+
     @abstractmethod
     def _solve_other_rows(self, X: Any, target: Target) -> None:
         """Solve for other rows with all that was chosen."""
@@ -304,7 +309,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     def _fit_stream(self, stream: Stream, budget: Budget) -> Batch | None:
         """Look at all rows once, choose on a sample of them, and solve for all in passes; few rows are returned."""
-        if self._request.needs_all is not None and stream.is_small:
+        if self._request.needs_all() is not None and stream.is_small:
             return stream.gather()
         self._refuse("rows that are read in passes")
         check_checkpoint(stream.engine)
@@ -325,7 +330,8 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
                     solution = sums.plus(passes, keeper).solve(design.features, design.place)
             else:
                 solution = solve("cg", passes, problem, sample=rows.source, keep=keep)
-        self._store(solution, choice)
+            found = self._by_loss_in_passes(passes, design, solution, problem, rows)
+        self._store(solution, choice, found)
         return None
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -344,7 +350,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     def _refit_stream(self, stream: Stream) -> Batch | None:
         """The same for rows that are read in passes, with the bins that there were; returns few rows that go whole."""
-        whole = self.solver_ == "exact" or getattr(self, "loss_", self.loss) != "squared"
+        whole = self.solver_ == "exact" or self.loss in NUMBER_LOSSES
         if whole and stream.is_small:
             return stream.gather()
         if whole:
@@ -362,15 +368,19 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         with progress("Fitting", stream.table.n_rows, bool(self.verbose)) as advance:
             device = device_for_fit(self.features_, self.solver_, "squared", dtype)
             design = Design(source, self.features_, dtype, advance, fixed=True, place=device, engine=stream.engine)
-            solution = solve(self.solver_, design, problem, start=self.coef_, keep=self._checkpoint_of(stream))
+            self._go_on(design, problem, self._checkpoint_of(stream))
+        return None
+
+    def _go_on(self, design: Design, problem: RidgeProblem, keep: Keep) -> None:
+        """Solve for the rows of a stream with the map and the penalty of the fit, from its coefficients on."""
+        solution = solve(self.solver_, design, problem, start=self.coef_, keep=keep)
         self._store_solution(solution)
         self.coef_ = solution.coef
-        return None
 
     def _prepare_parts(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Select everything but the coefficients on some rows, and prepare the sums."""
         self._begin()
-        self._refuse("rows that come in batches")
+        self._refuse("rows that come in batches", in_parts=True)
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight='balanced' needs all rows at once: give a dict of label to weight.")
         X, y, sample_weight, stream = given(X, y, sample_weight)
@@ -604,7 +614,7 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """A bar of the rows that are done; of iterations it is not known beforehand how many there will be."""
         return progress("Fitting", rows.n_rows if self.solver_ == "direct" else None, bool(self.verbose))
 
-    def _checkpoint_of(self, stream: Stream) -> Callable[[str], AbstractContextManager[Checkpoint | None]]:
+    def _checkpoint_of(self, stream: Stream) -> Keep:
         """What keeps the work on a stream, by the settings."""
         return partial(
             fit_checkpoint, {"data": stream.table.fingerprint(), "parameters": repr(self.get_params(deep=False))}
@@ -619,16 +629,16 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     def _large(self, X: Any, target: Target) -> Stream | None:
         """Checked rows as a stream, where they are more than a sample; MemoryError where not even these fit."""
-        stream = large(X, target.y, target.weight) if self._request.needs_all is None else None
+        stream = large(X, target.y, target.weight) if self._request.needs_all() is None else None
         if stream is None or X.shape[0] > sampled_rows(stream.n_columns, current().memory_limit):
             return stream
         if current().memory_limit is not None:
             refuse_limit(self._request, table_shape(X, target.y, is_classifier(self)))
         return None
 
-    def _refuse(self, rows: str) -> None:
+    def _refuse(self, rows: str, in_parts: bool = False) -> None:
         """Raise ValueError where parameters ask for what needs all rows in memory."""
-        if (what := self._request.needs_all) is not None:
+        if (what := self._request.needs_all(in_parts)) is not None:
             raise ValueError(
                 f"{what} needs all rows in memory, and these are {rows}: leave it out, or use at most "
                 f"{POLICY.gathered_rows:,} rows, without sample=, and a memory_limit that holds them."

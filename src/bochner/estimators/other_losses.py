@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bochner.data.array_source import ArraySource
 from bochner.design.design import Design
 from bochner.estimators.calibration import (
     LARGEST_SCORE,
@@ -28,9 +29,11 @@ from bochner.estimators.calibration import (
     probabilities,
     stacked_scores,
 )
-from bochner.estimators.ridge.ridge_problem import RidgeProblem, RidgeSolution, StoredProblem
+from bochner.estimators.ridge import solve
+from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, StoredProblem
 from bochner.features import BinningFeatures, LinearFeatures, Metric, MetricFeatures
 from bochner.features.base import FeatureMap
+from bochner.features.concatenate import ConcatenatedFeatures
 from bochner.features.distances import median
 from bochner.features.leaves import leaves, resized, size_name
 from bochner.features.metric import mean_distances
@@ -51,8 +54,9 @@ from bochner.selection.validation import (
 )
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge, Without
+from bochner.solvers.loss_passes import minimise_in_passes
 from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
-from bochner.solvers.newton import NewtonSolution, Reweighted, minimise, precondition
+from bochner.solvers.newton import NewtonSolution, Point, Reweighted, minimise, precondition
 
 EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
@@ -63,8 +67,6 @@ SEPARATED = "the features separate the classes, and only the ridge penalty keeps
 LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
 APART = 64.0  # mean distances of coordinates by which grids of single columns tell levels apart
 USUAL_SLOPE = 2.0  # of the logit by a score, where no rows tell it
-
-Point: TypeAlias = tuple[NDArray, NDArray]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
 
 
 class WarmStart(NamedTuple):
@@ -581,6 +583,100 @@ def fit_classes(
         return squared._replace(reason="the features do not fit in memory")
 
 
+def fit_classes_in_passes(
+    passes: Design,
+    sample: Design,
+    fitted: RidgeSolution,
+    task: RidgeProblem,
+    solver: str,
+    loss: str,
+    alphas: NDArray | None,
+    column_groups: NDArray,
+) -> ClassFit:
+    """The same for rows that are read in passes, from the classifier of some of those in memory on.
+
+    These decide all but the coefficients. Where other losses are taken, a few passes move their coefficients from those
+    for some of the rows to those for all. As in ridge regression the penalty of dense features is one for a unit of
+    weight, and that of bins, which are not let converge, is the same for any number of rows.
+
+    Parameters
+    ----------
+    passes : Design
+        Of all rows.
+    sample : Design
+        Of those in memory, of which `task` is.
+    fitted : RidgeSolution
+        Of all rows.
+    solver : {"direct", "cg"}
+        That found it.
+    """
+    squared, dense = as_squared(fitted), fitted.features.is_dense
+    some, held_out = _compared_rows(sample, fitted, task)
+    if some.source.n_counted < POLICY.fewest_compared and loss == "auto":
+        return squared._replace(reason="there are too many classes and features to compare losses")
+    weight = fitted.weight or sample.source.total_weight
+    share = some.source.total_weight / weight if dense else 1.0
+    stopping = None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
+    own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=Needs(True))
+    first = solve(solver, some, own)
+    found = fit_classes(some, first, own, loss, None if alphas is None else share * alphas, column_groups)
+    if found.loss == "squared":
+        return squared._replace(reason=found.reason)
+    K, features = fitted.coef.shape[1], found.features
+    coef = found.coef[:, -K:].T
+    if found.start.linear and dense:  # whose functions of single columns keep their ridge penalty
+        features = ConcatenatedFeatures.beside(fitted.features, features.parts[-1], features.scales[-1] ** 2 / share)
+        coef = coef * np.where(np.arange(coef.shape[1]) < len(fitted.coef), 1.0, np.sqrt(share))
+    alpha, begun, design = found.alpha / share, (coef, found.intercept[-K:]), passes.of(passes.source, features, True)
+    most = POLICY.most_passes if alphas is None else POLICY.most_iterations
+    coef, intercept = go_on_in_passes(design, some.source, found.loss, alpha, begun, task, most)
+    both = side_by_side(fitted, found._replace(coef=coef, intercept=intercept), found.loss == "stacked")
+    start = replace(found.start, alpha=fitted.alpha)
+    return found._replace(features=features, coef=both.coef, intercept=both.intercept, alpha=alpha, start=start)
+
+
+def go_on_in_passes(
+    passes: Design, sample: ArraySource, name: str, alpha: float, begun: Point, task: RidgeProblem, most: int
+) -> tuple[NDArray, NDArray]:
+    """Coefficients, (D, K), and intercepts of another loss for all rows.
+
+    Parameters
+    ----------
+    passes : Design
+        Of all rows, and a map that is fixed.
+    sample : ArraySource
+        Some of them in memory, which tell the second derivatives.
+    name : {"logistic", "stacked", "squared_hinge"}
+        Of a stack the logistic part.
+    alpha : float
+    begun : tuple of arrays of shapes (K, D) and (K,)
+        Coefficients and intercepts to begin with.
+    most : int
+        Passes; a few regularise bins.
+    """
+    coef, intercept = begun
+    ridge = IterativeRidge(passes, task.seed)
+    some = IterativeRidge(Design(sample, passes.features, passes.dtype, fixed=True), task.seed, ridge.centres)
+    loss, few = class_loss(name, len(coef)), POLICY.newton_iterations * POLICY.resumed_steps
+    per_pass = (
+        few if most < POLICY.most_iterations and not passes.features.parts[0].is_dense else POLICY.most_iterations
+    )
+    stop = task.tol, most, per_pass, lambda: task.budget.is_over
+    found = minimise_in_passes(ridge, some, loss, alpha, coef, ridge.centred(coef, intercept), *stop)
+    whole = np.ascontiguousarray(found.coef.T.astype(passes.dtype))
+    return whole, ridge.uncentred(found.coef, found.offset)
+
+
+def _compared_rows(sample: Design, fitted: RidgeSolution, task: RidgeProblem) -> tuple[Design, NDArray | None]:
+    """As many rows in memory as losses are compared on, seen through a fitted map; which of them are held out."""
+    (P, D), source = _sizes(fitted.features), sample.source
+    most = int(min(POLICY.raced_rows, POLICY.most_compared / (source.n_outputs * (P + POLICY.dense_work * D))))
+    rows = np.flatnonzero(source.weights)
+    if len(rows) > most:
+        rows = np.sort(np.random.default_rng(task.seed).choice(rows, most, replace=False))
+    return sample.of(source.take(rows), fitted.features, True), None if task.held_out is None else task.held_out[rows]
+
+
 def loss_comparison_seconds(design: Design) -> float:
     """Seconds to compare the logistic loss with the squared one."""
     (P, D), source = _sizes(design.features), design.source
@@ -738,7 +834,7 @@ def _beside_columns(
     """The problem of a loss with bins of single columns beside the features, and a unit of ridge penalties.
 
     The unit of bins is their kernel's variance times what a distinct row weighs; of dense features it is the ridge
-    regression's penalty, where a row weighs what it does by the loss.
+    regression's penalty, where a row weighs what it does by the loss, if that leaves scores of any likely size.
     """
     ridge, seen = stored.ridge, fitted.held_out_predictions
     row = _row_weight(ridge.design)
@@ -746,7 +842,7 @@ def _beside_columns(
         link = np.array([USUAL_SLOPE, 0.0]) if seen is None else fit_temperature(*by_class(seen))
         p = np.array([0.2]) if seen is None else probabilities(by_class(seen).scores, link)
         curvature = max(float(np.mean(p * (1 - p))), LEAST_CURVATURE) if name == "logistic" else 1.0
-        unit = 2 * curvature * fitted.alpha
+        unit = max(2 * curvature * fitted.alpha, POLICY.least_unit)
     else:
         unit = float(alphas_to_try(ridge)[0] / POLICY.bin_alphas[0])
     part = additive_part(ridge.design, column_groups, task.seed)

@@ -509,9 +509,10 @@ class Planner:
         is_read = table.sample is None and not (table.in_memory and self.gathered)
         what, entry = ("the files are read", 0.0) if self.gathered else (LOOK, LOOK_ENTRY)
         first = (Pass(what, 1, _per_entry(table, table.entry_seconds + entry)),) if is_read else ()
-        passes = (*first, *way.passes)
+        costs = costs_for(table.n_rows, features.size)
+        passes = (*first, *way.passes, *self._loss_passes(costs))
         seconds = way.seconds + sum(one.seconds for one in passes)
-        seconds += self._choice_seconds(costs_for(table.n_rows, features.size))
+        seconds += self._choice_seconds(costs)
         if self.gathered and self.request.time_limit is not None:
             seconds = min(seconds, self.request.time_limit)
         engine = current_engine()
@@ -538,13 +539,33 @@ class Planner:
         """Seconds of the choice of the model, and of other losses than the squared one."""
         request, n, rest = self.request, self.table.n_rows, (self.table.n_outputs, costs)
         seconds = choice_seconds(self.sample, self.table.n_columns, *rest) if self.learned else 0.0
-        compared = request.classes and request.loss == "auto" and request.alpha == "auto" and request.solver != "exact"
-        if not self.gathered or not (compared or request.loss not in ("auto", "squared")):
+        if not (self._compares_losses or request.loss not in ("auto", "squared")):
             return seconds
+        rows = n if self.gathered else min(self.sample, POLICY.raced_rows)
         D, P = (self.features.size, 0) if self.features.dense else (0, self.features.size)
         if self.why == COMPARED and self.table.n_columns <= POLICY.wide:  # bins take longer
             D, P = 0, self._final_grids()
-        return seconds + other_loss_seconds(n, self.table.n_columns, D, P, *rest, compared=compared)
+        compared = self._compares_losses
+        return seconds + other_loss_seconds(rows, self.table.n_columns, D, P, *rest, compared=compared)
+
+    @property
+    def _compares_losses(self) -> bool:
+        """Whether the fit compares the logistic loss with the squared one."""
+        request = self.request
+        return request.classes and request.loss == "auto" and request.alpha == "auto" and request.solver != "exact"
+
+    def _loss_passes(self, costs: Costs) -> tuple[Pass, ...]:
+        """Passes over rows that are not in memory, for another loss of classes."""
+        table, request = self.table, self.request
+        if self.gathered or not (self._compares_losses or request.loss not in ("auto", "squared")):
+            return ()
+        one = table.n_rows * self.features.size * (costs.feature + costs.float_pass * table.n_outputs)
+        one = (one if self.features.dense else _bin_seconds(table, self.features)) + _per_entry(
+            table, table.entry_seconds
+        )
+        most = "at most, if it serves" if self._compares_losses else "at most"
+        what = f"gradients of another loss than the squared one, {most}"
+        return (Pass(what, POLICY.most_passes, POLICY.most_passes * one),)
 
     def _final_grids(self) -> int:
         """Grids of bins that are learned."""

@@ -89,11 +89,11 @@ class FitRequest:
         """Whether alpha is chosen by a criterion of the direct solver, "gcv" or "loo"."""
         return isinstance(self.alpha, str) and self.alpha != "auto"
 
-    @property
-    def needs_all(self) -> str | None:
-        """The first parameter that needs all rows in memory; None if there is none."""
+    def needs_all(self, in_parts: bool = False) -> str | None:
+        """The first parameter that needs all rows in memory, or at once for fits in parts; None if there is none."""
+        other = self.loss not in ("auto", "squared")
         asked = {
-            f"loss={self.loss!r}": self.loss not in ("auto", "squared"),
+            f"loss={self.loss!r}": other and (in_parts or not self.classes),
             "solver='exact'": self.solver == "exact",
             "uncertainty with standard deviations ('intervals' does not)": self.wants("std"),
             "alpha='loo'": isinstance(self.alpha, str) and self.alpha == "loo",

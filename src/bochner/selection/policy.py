@@ -124,6 +124,7 @@ class Policy:
     longest_trace: int = 48  # iterations of given penalties for bins, which end early where the loss stalls
     newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
+    most_passes: int = 4  # over rows that are not in memory, for another loss than the squared one
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     most_penalties: int = 6  # of another loss for numbers: larger ones are tried while that is worthwhile
@@ -137,6 +138,7 @@ class Policy:
     looked_grids: int = 48  # of bins, for these
     looked_features: int = 512  # dense ones
     penalty_step: float = 10**0.5  # ratio of the ridge penalties of the logistic loss that are tried
+    least_unit: float = 0.3  # of these for dense features, whose scores have a deviation of 2 with it
     first_penalty: int = 1  # such steps from what a distinct row weighs
     farthest_penalty: int = 6  # steps
     additive_scales: Numbers = (0.25, 0.0625, 1.0)  # lengthscales of the bins of single columns, in mean distances

@@ -13,14 +13,14 @@ read there and back once an iteration, as by ridge regression. Steps are halved 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bochner.data.weights import are_unit
 from bochner.features.stored import StoredRows
-from bochner.solvers.cg import System, conjugate_gradients
+from bochner.solvers.cg import Solution, System, conjugate_gradients
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
 from bochner.solvers.preconditioners import Blocks, Jacobi, Preconditioner, SampledGram
@@ -29,6 +29,8 @@ FORCING, STRICT = 0.3, 1e-8  # relative errors of a step: of the first, and of n
 ENOUGH, HALVINGS = 1e-4, 30  # share of the foretold gain that a step must bring (Armijo), and how often it is halved
 FLAT, SINGULAR = 1e-12, 1e-10  # of the weight and of the largest: curvatures that are none
 TINY = float(np.finfo(np.float64).tiny)
+
+Point: TypeAlias = tuple[NDArray, NDArray]  # coefficients, (K, D), and offsets for features as they are stored, (K,)
 
 
 class NewtonSolution(NamedTuple):
@@ -107,21 +109,20 @@ class Reweighted:
     def _forward(self, block: StoredRows, V: NDArray) -> NDArray:
         return block.features.forward(V).astype(self.dtype, copy=False)
 
-    def linearise(self) -> None:
-        """Take note of the derivatives at the present point."""
+    def linearise(self, gradient: Point | None = None) -> None:
+        """Take note of the derivatives at the present point; the first ones may be given, as those of more rows."""
         K = len(self.coef)
-        slopes, bends = np.zeros(K), np.zeros((K, K))
-        gradients = [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows]
-        for rows, g in zip(self.rows, gradients, strict=True):
+        slopes, bends = np.zeros(K), sum((self._bends(rows) for rows in self.rows), np.zeros((K, K)))
+        self._gradient = self.penalty * self.coef
+        first = [rows.weighted(self.loss.gradient(rows.Y, rows.F)) for rows in self.rows] if gradient is None else None
+        for g in first or []:
             slopes += g.sum(axis=1, dtype=np.float64)
-            bends += self._bends(rows)
+        whole, slopes = (self._gradient, slopes) if gradient is None else gradient
         self._inverse = np.linalg.pinv(bends + FLAT * self.weight * np.eye(K), rcond=SINGULAR, hermitian=True)
-        self._constant, self._slopes = -self._inverse @ slopes, slopes
-        self._rhs, self._gradient = np.zeros_like(self.coef), self.penalty * self.coef
-        np.subtract(self._rhs, self._gradient, out=self._rhs)
-        for rows, g in zip(self.rows, gradients, strict=True):
+        self._constant, self._rhs = -self._inverse @ slopes, (-whole).astype(self.dtype)
+        for k, rows in enumerate(self.rows):
             bent = rows.weighted(self.loss.bend(rows.C, self._constants(self._constant, rows)))
-            rows.stored.features.backward(-(g + bent), self._rhs)
+            rows.stored.features.backward(-bent if first is None else -(first[k] + bent), self._rhs)
 
     def _bends(self, rows: _Rows) -> NDArray:
         """Weighted sum of the second derivatives, shape (K, K)."""
@@ -161,6 +162,10 @@ class Reweighted:
         for rows, T in zip(self.rows, changes, strict=True):
             sums += rows.weighted(self.loss.bend(rows.C, T)).sum(axis=1, dtype=np.float64)
         return -self._inverse @ sums
+
+    def offset_step(self, step: NDArray) -> NDArray[np.float64]:
+        """The change of the offsets, shape (K,), that goes with a step of the coefficients."""
+        return self._constant + self._follow(self._changes(step))
 
     def weights(self) -> NDArray:
         """Sums of the weights times the second derivatives of each output, shape (K,), never zero."""
@@ -251,17 +256,11 @@ def minimise(
     is_late : callable () -> bool, optional
         Asked after every iteration and step; a true value ends them.
     """
-    K, coupled = len(problem.coef), problem.loss.coupled
-    shape = (1, -1) if coupled else problem.coef.shape
     n_steps = n_iter = 0
     error, forcing = np.inf, FORCING
     while n_steps < max_steps and error > tol:
         problem.linearise()
-        inverse = precondition(problem)
-        penalty = np.broadcast_to(problem.penalty, problem.coef.shape).reshape(shape) if coupled else problem.penalty
-        system = System(problem.operator, penalty, _flat(inverse, K) if coupled else inverse)
-        rhs = problem.rhs.reshape(shape)
-        found = conjugate_gradients(system, rhs, forcing, max_iter, lambda coef, n_iter: is_late())
+        found = _solve(problem, precondition(problem), forcing, max_iter, lambda coef, n_iter: is_late())
         squared, gained = problem.move(found.coef.reshape(problem.coef.shape))
         n_steps, n_iter = n_steps + 1, n_iter + found.n_iter
         error = float(np.sqrt(squared / max(problem.squared_norm(), TINY)))
@@ -269,6 +268,40 @@ def minimise(
         if visit(problem, n_steps) or is_late() or not gained:
             break
     return NewtonSolution(problem.coef, problem.offset, n_steps, n_iter, error, error <= tol)
+
+
+def newton_step(problem: Reweighted, ridge: IterativeRidge, max_iter: int) -> Point:
+    """A step of the coefficients, (K, D), and of the offsets, (K,), by the derivatives of which note was taken.
+
+    Parameters
+    ----------
+    problem : Reweighted
+    ridge : IterativeRidge
+        Of whose features it is.
+    max_iter : int
+        Iterations of conjugate gradients.
+    """
+    found = _solve(problem, precondition(ridge, problem), FORCING, max_iter)
+    step = found.coef.reshape(problem.coef.shape)
+    return step, problem.offset_step(step)
+
+
+def _solve(
+    problem: Reweighted,
+    inverse: Preconditioner,
+    tol: float,
+    max_iter: int,
+    visit: Callable[[NDArray, int], bool] = lambda coef, n_iter: False,
+) -> Solution:
+    """The equations of a step by conjugate gradients; of outputs that are coupled, all in one vector."""
+    K, shape = problem.coef.shape[0], problem.coef.shape
+    if not problem.loss.coupled:
+        return conjugate_gradients(
+            System(problem.operator, problem.penalty, inverse), problem.rhs, tol, max_iter, visit
+        )
+    penalty = np.broadcast_to(problem.penalty, shape).reshape(1, -1)
+    system = System(problem.operator, penalty, _flat(inverse, K))
+    return conjugate_gradients(system, problem.rhs.reshape(1, -1), tol, max_iter, visit)
 
 
 def _flat(inverse: Preconditioner, K: int) -> Preconditioner:

@@ -18,7 +18,7 @@ from bochner.estimators.ridge.conjugate_gradients import (
 from bochner.estimators.ridge.direct import solve_directly, solve_exactly
 from bochner.estimators.ridge.ridge_problem import Iterations, Needs, RidgeProblem, RidgeSolution, given_alphas
 
-__all__ = ["Iterations", "Needs", "RidgeProblem", "RidgeSolution", "given_alphas", "solve"]
+__all__ = ["Iterations", "Keep", "Needs", "RidgeProblem", "RidgeSolution", "given_alphas", "solve"]
 
 
 def solve(

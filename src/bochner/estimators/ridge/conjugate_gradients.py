@@ -160,7 +160,7 @@ def merged(design: Design, problem: RidgeProblem) -> tuple[Design, NDArray | Non
         first_duplicate = source.first_duplicates(design.row_hashes, alone)
     rows, leads = source.merged(first_duplicate)
     number = np.arange(source.n_rows) if leads.all() else (np.cumsum(leads) - 1)[first_duplicate]
-    return design.of(rows), None if held_out is None else held_out[leads], number
+    return design.of(rows, fixed=design.fixed), None if held_out is None else held_out[leads], number
 
 
 def _penalty(ridge: IterativeRidge, held_out: HeldOut | None, problem: RidgeProblem, searched: bool) -> Penalty:
@@ -367,7 +367,8 @@ def _solved(ridge: IterativeRidge, equations: NormalEquations, alpha: float, sto
         solution.warn(stop.tol)
     coef = np.ascontiguousarray(solution.coef.T.astype(ridge.design.dtype))
     found = coef, intercept, alpha, np.array([alpha])
-    return RidgeSolution(ridge.design.features, *found, n_iter=solution.n_iter, residual=solution.residual)
+    whole = RidgeSolution(ridge.design.features, *found, n_iter=solution.n_iter, residual=solution.residual)
+    return replace(whole, weight=equations.weight)
 
 
 def digest_of(coef: NDArray) -> str:

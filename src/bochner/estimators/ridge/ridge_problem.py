@@ -159,6 +159,8 @@ class RidgeSolution:
         Predictions for observations that intervals go by, where these were requested.
     stored : StoredProblem or None
         Where features were stored.
+    weight : float or None
+        Of all rows, where they were read in passes.
     """
 
     features: FeatureMap
@@ -172,6 +174,7 @@ class RidgeSolution:
     residual: float | None = None
     calibration: CalibrationRows | None = None
     stored: StoredProblem | None = None
+    weight: float | None = None
 
 
 def choose_penalty_by(score: Score, given: NDArray | None, factor: Factor) -> tuple[float, NDArray, NDArray | None]:

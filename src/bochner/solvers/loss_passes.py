@@ -1,0 +1,163 @@
+"""Convex losses on rows that are read in passes: Newton's method with the second derivatives of a sample.
+
+A pass sums the objective and its gradient over all rows, which threads, processes or machines may do. The equations of
+a step have the second derivatives of the rows of a sample in memory, and are solved there (Shamir, Srebro and Zhang,
+"Communication-Efficient Distributed Optimization using an Approximate Newton-type Method", 2014): the error falls by
+about the root of D / m with each pass, for D features and m rows of the sample. So a few passes are enough after the
+solution for the sample. A step is halved until
+the objective falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bochner.design.normal import Sums
+from bochner.design.passes import summed
+from bochner.features.stored import StoredRows
+from bochner.solvers.iterative import IterativeRidge
+from bochner.solvers.losses import Loss
+from bochner.solvers.newton import ENOUGH, Reweighted, newton_step
+
+SHORTEST = 2.0**-5  # share of a step that is tried; the next one begins with twice what served
+
+
+@dataclass
+class LossTotals:
+    """Sums over rows at a point; those of two sets of rows add up.
+
+    Attributes
+    ----------
+    value : float
+        The loss.
+    gradient : array of shape (K, D)
+        By the coefficients.
+    slopes : array of shape (K,)
+        By the offsets.
+    weight : float
+    """
+
+    value: float
+    gradient: NDArray
+    slopes: NDArray[np.float64]
+    weight: float
+
+    def __iadd__(self, other: LossTotals) -> LossTotals:
+        self.value += other.value
+        self.gradient += other.gradient
+        self.slopes += other.slopes
+        self.weight += other.weight
+        return self
+
+
+@dataclass(frozen=True)
+class LossSums:
+    """The work of a pass.
+
+    Attributes
+    ----------
+    loss : Loss
+    offset : array of shape (K,)
+        Added to the fitted values.
+    sums : Sums
+    """
+
+    loss: Loss
+    offset: NDArray[np.float64]
+    sums: Sums
+
+    def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> LossTotals:
+        """The sums at coefficients V, (K, D), over some blocks."""
+        total = LossTotals(0.0, self.sums.zeros(*V.shape), np.zeros(len(V)), 0.0)
+        for features, y, weight in blocks:
+            F = features.forward(V).astype(self.sums.dtype, copy=False)
+            F += self.offset[:, np.newaxis].astype(F.dtype)
+            Y = np.ascontiguousarray(y.T, F.dtype)
+            T = weight.astype(F.dtype, copy=False) * self.loss.gradient(Y, F)
+            total.value += float(weight @ self.loss.value(Y, F).astype(np.float64))
+            total.slopes += T.sum(axis=1, dtype=np.float64)
+            total.weight += float(weight.sum(dtype=np.float64))
+            self.sums.add(total.gradient, partial(features.backward, np.ascontiguousarray(T)))
+        return total
+
+
+class PassSolution(NamedTuple):
+    """What was found: coefficients (K, D), offsets (K,) of features as they are stored, and the number of passes."""
+
+    coef: NDArray
+    offset: NDArray[np.float64]
+    n_passes: int
+
+
+def minimise_in_passes(
+    ridge: IterativeRidge,
+    sample: IterativeRidge,
+    loss: Loss,
+    alpha: float,
+    coef: NDArray,
+    offset: NDArray,
+    tol: float,
+    most: int,
+    max_iter: int,
+    is_late: Callable[[], bool] = lambda: False,
+) -> PassSolution:
+    """Minimise a penalised loss from coefficients on that were found for a sample of the rows.
+
+    Parameters
+    ----------
+    ridge : IterativeRidge
+        All rows, seen through a map that is fixed.
+    sample : IterativeRidge
+        Some of them in memory, seen through the same map.
+    loss : Loss
+    alpha : float
+        The ridge penalty of all rows.
+    coef : array of shape (K, D)
+    offset : array of shape (K,)
+        Of features as they are stored.
+    tol : float
+        The passes end where another step may gain less than the square of it, as a share of the objective.
+    most : int
+        Passes.
+    max_iter : int
+        Iterations of conjugate gradients for each step.
+    is_late : callable () -> bool, optional
+        Asked after every pass; a true value ends them.
+    """
+    sums = Sums(np.dtype(ridge.dtype), bool(getattr(ridge.blocks, "many", False)))
+    V, b, n_passes = coef.astype(ridge.dtype), offset.astype(np.float64), 0
+
+    def at(V: NDArray, b: NDArray) -> LossTotals:
+        nonlocal n_passes
+        n_passes += 1
+        found = summed(ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V))
+        found.value += alpha / 2 * float(np.sum(np.square(V), dtype=np.float64))
+        found.gradient = found.gradient + alpha * V
+        return found
+
+    present, share, length = at(V, b), sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks), 1.0
+    share /= present.weight
+    while n_passes < most and not is_late():
+        problem = Reweighted(sample.blocks, loss, np.full((len(V), 1), share * alpha), V, b, ridge.dtype)
+        problem.linearise((share * present.gradient, share * present.slopes))
+        step, constant = newton_step(problem, sample, max_iter)
+        gain = -float(np.sum(present.gradient * step, dtype=np.float64) + present.slopes @ constant)
+        if gain / 2 <= tol**2 * present.value:
+            break
+        found = None
+        while n_passes < most and length > SHORTEST:
+            there = V + np.asarray(length, V.dtype) * step, b + length * constant
+            found = at(*there)
+            if found.value <= present.value - ENOUGH * length * gain:
+                break
+            length /= 2
+        if found is None or not found.value < present.value:
+            break
+        (V, b), present, length = there, found, min(2 * length, 1.0)
+    return PassSolution(V, b, n_passes)
