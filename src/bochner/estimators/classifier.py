@@ -477,7 +477,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         loss, groups = self._loss_to_fit(design, rows), self.encoder_.column_groups()
         if loss == "squared":
             return as_squared(solution)
-        own = passes, design, solution, replace(problem, budget=rows.budget), self.solver_
+        own = passes, design, solution, replace(problem, budget=rows.budget)
         return fit_classes_in_passes(*own, loss, given_alphas(self.alpha), groups)
 
     def _loss_to_fit(self, design: Design, rows: Prepared) -> str:

@@ -54,7 +54,7 @@ from bochner.selection.validation import (
 )
 from bochner.solvers.factors import factorise
 from bochner.solvers.iterative import IterativeRidge, Without
-from bochner.solvers.loss_passes import minimise_in_passes
+from bochner.solvers.loss_passes import PassLimits, minimise_in_passes
 from bochner.solvers.losses import Huber, Logistic, Loss, Multinomial, Poisson, Quantile, SquaredHinge
 from bochner.solvers.newton import NewtonSolution, Point, Reweighted, minimise, precondition
 
@@ -588,7 +588,6 @@ def fit_classes_in_passes(
     sample: Design,
     fitted: RidgeSolution,
     task: RidgeProblem,
-    solver: str,
     loss: str,
     alphas: NDArray | None,
     column_groups: NDArray,
@@ -607,8 +606,6 @@ def fit_classes_in_passes(
         Of those in memory, of which `task` is.
     fitted : RidgeSolution
         Of all rows.
-    solver : {"direct", "cg"}
-        That found it.
     """
     squared, dense = as_squared(fitted), fitted.features.is_dense
     some, held_out = _compared_rows(sample, fitted, task)
@@ -618,7 +615,7 @@ def fit_classes_in_passes(
     share = some.source.total_weight / weight if dense else 1.0
     stopping = None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
     own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=Needs(True))
-    first = solve(solver, some, own)
+    first = solve("direct" if fitted.n_iter is None else "cg", some, own)
     found = fit_classes(some, first, own, loss, None if alphas is None else share * alphas, column_groups)
     if found.loss == "squared":
         return squared._replace(reason=found.reason)
@@ -661,8 +658,8 @@ def go_on_in_passes(
     per_pass = (
         few if most < POLICY.most_iterations and not passes.features.parts[0].is_dense else POLICY.most_iterations
     )
-    stop = task.tol, most, per_pass, lambda: task.budget.is_over
-    found = minimise_in_passes(ridge, some, loss, alpha, coef, ridge.centred(coef, intercept), *stop)
+    limits = PassLimits(task.tol, most, per_pass, lambda: task.budget.is_over)
+    found = minimise_in_passes(ridge, some, loss, alpha, (coef, ridge.centred(coef, intercept)), limits)
     whole = np.ascontiguousarray(found.coef.T.astype(passes.dtype))
     return whole, ridge.uncentred(found.coef, found.offset)
 

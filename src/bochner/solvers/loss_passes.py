@@ -23,7 +23,7 @@ from bochner.design.passes import summed
 from bochner.features.stored import StoredRows
 from bochner.solvers.iterative import IterativeRidge
 from bochner.solvers.losses import Loss
-from bochner.solvers.newton import ENOUGH, Reweighted, newton_step
+from bochner.solvers.newton import ENOUGH, Point, Reweighted, newton_step
 
 SHORTEST = 2.0**-5  # share of a step that is tried; the next one begins with twice what served
 
@@ -55,6 +55,11 @@ class LossTotals:
         self.weight += other.weight
         return self
 
+    def penalised(self, alpha: float, V: NDArray) -> LossTotals:
+        """The same with a ridge penalty of the coefficients."""
+        value = self.value + alpha / 2 * float(np.sum(np.square(V), dtype=np.float64))
+        return LossTotals(value, self.gradient + alpha * V, self.slopes, self.weight)
+
 
 @dataclass(frozen=True)
 class LossSums:
@@ -74,17 +79,17 @@ class LossSums:
 
     def __call__(self, blocks: Iterable[StoredRows], V: NDArray) -> LossTotals:
         """The sums at coefficients V, (K, D), over some blocks."""
-        total = LossTotals(0.0, self.sums.zeros(*V.shape), np.zeros(len(V)), 0.0)
+        value, weights, slopes, gradient = 0.0, 0.0, np.zeros(len(V)), self.sums.zeros(*V.shape)
         for features, y, weight in blocks:
             F = features.forward(V).astype(self.sums.dtype, copy=False)
             F += self.offset[:, np.newaxis].astype(F.dtype)
             Y = np.ascontiguousarray(y.T, F.dtype)
             T = weight.astype(F.dtype, copy=False) * self.loss.gradient(Y, F)
-            total.value += float(weight @ self.loss.value(Y, F).astype(np.float64))
-            total.slopes += T.sum(axis=1, dtype=np.float64)
-            total.weight += float(weight.sum(dtype=np.float64))
-            self.sums.add(total.gradient, partial(features.backward, np.ascontiguousarray(T)))
-        return total
+            value += float(weight @ self.loss.value(Y, F).astype(np.float64))
+            weights += float(weight.sum(dtype=np.float64))
+            slopes += T.sum(axis=1, dtype=np.float64)
+            self.sums.add(gradient, partial(features.backward, np.ascontiguousarray(T)))
+        return LossTotals(value, gradient, slopes, weights)
 
 
 class PassSolution(NamedTuple):
@@ -95,17 +100,29 @@ class PassSolution(NamedTuple):
     n_passes: int
 
 
+class PassLimits(NamedTuple):
+    """When to stop.
+
+    Attributes
+    ----------
+    tol : float
+        The passes end where another step may gain less than the square of it, as a share of the objective.
+    most : int
+        Passes.
+    max_iter : int
+        Iterations of conjugate gradients for each step.
+    is_late : callable () -> bool
+        Asked after every pass; a true value ends them.
+    """
+
+    tol: float
+    most: int
+    max_iter: int
+    is_late: Callable[[], bool] = lambda: False
+
+
 def minimise_in_passes(
-    ridge: IterativeRidge,
-    sample: IterativeRidge,
-    loss: Loss,
-    alpha: float,
-    coef: NDArray,
-    offset: NDArray,
-    tol: float,
-    most: int,
-    max_iter: int,
-    is_late: Callable[[], bool] = lambda: False,
+    ridge: IterativeRidge, sample: IterativeRidge, loss: Loss, alpha: float, begun: Point, limits: PassLimits
 ) -> PassSolution:
     """Minimise a penalised loss from coefficients on that were found for a sample of the rows.
 
@@ -118,28 +135,19 @@ def minimise_in_passes(
     loss : Loss
     alpha : float
         The ridge penalty of all rows.
-    coef : array of shape (K, D)
-    offset : array of shape (K,)
-        Of features as they are stored.
-    tol : float
-        The passes end where another step may gain less than the square of it, as a share of the objective.
-    most : int
-        Passes.
-    max_iter : int
-        Iterations of conjugate gradients for each step.
-    is_late : callable () -> bool, optional
-        Asked after every pass; a true value ends them.
+    begun : tuple of arrays of shapes (K, D) and (K,)
+        Coefficients, and offsets of features as they are stored.
+    limits : PassLimits
     """
     sums = Sums(np.dtype(ridge.dtype), bool(getattr(ridge.blocks, "many", False)))
-    V, b, n_passes = coef.astype(ridge.dtype), offset.astype(np.float64), 0
+    tol, most, max_iter, is_late = limits
+    V, b, n_passes = begun[0].astype(ridge.dtype), begun[1].astype(np.float64), 0
 
     def at(V: NDArray, b: NDArray) -> LossTotals:
         nonlocal n_passes
         n_passes += 1
-        found = summed(ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V))
-        found.value += alpha / 2 * float(np.sum(np.square(V), dtype=np.float64))
-        found.gradient = found.gradient + alpha * V
-        return found
+        found: LossTotals = summed(ridge.blocks, LossSums(loss, b, sums), np.ascontiguousarray(V))
+        return found.penalised(alpha, V)
 
     present, share, length = at(V, b), sum(float(block.weight.sum(dtype=np.float64)) for block in sample.blocks), 1.0
     share /= present.weight
