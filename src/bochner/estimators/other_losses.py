@@ -61,8 +61,6 @@ from bochner.solvers.newton import NewtonSolution, Point, Reweighted, minimise, 
 EFFICIENT = 1.345  # deviations up to which errors are squared: 95 % efficient for normal ones (Huber, 1981)
 NORMAL_MEDIAN = 0.6745  # of the size of a standard normal number
 ROUNDED = 0.1  # deviations within which the pinball loss is rounded off
-HALF = 0.5  # mean counts that are added before logarithms
-LARGEST_COUNT = 1e30
 SEPARATED = "the features separate the classes, and only the ridge penalty keeps the scores finite"
 LEAST_CURVATURE = 1e-6  # of the logistic loss, where one row of a large weight makes all others sure
 APART = 64.0  # mean distances of coordinates by which grids of single columns tell levels apart
@@ -367,44 +365,6 @@ def stored_problem(design: Design, fitted: RidgeSolution, task: RidgeProblem) ->
     source, masks = design.source, sets_held_out(design, task.seed, task.held_out)
     kept = [Design(source.take(np.flatnonzero(~mask)), fitted.features, design.dtype) for mask in masks]
     return StoredProblem(ridge, masks, [factorise(one, 1).coef(fitted.alpha).T for one in kept])
-
-
-@dataclass(frozen=True)
-class LogCounts:
-    """Standardised logarithms of counts, more by half of their mean, of means and deviations of shape (K,)."""
-
-    added: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    def __call__(self, y: NDArray) -> NDArray[np.float64]:
-        """Targets of some rows, shape (b, K)."""
-        return (np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean) / self.scale
-
-
-def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
-    """The logarithms with which a Poisson regression begins.
-
-    Raises
-    ------
-    ValueError
-        Where a count is negative, or larger than single precision holds, or all are zero.
-    """
-    counted = slice(None) if weight is None else weight > 0
-    y, weight = y.reshape(len(y), -1)[counted], None if weight is None else weight[counted]
-    if (y < 0).any():
-        raise ValueError("loss='poisson' needs counts, and the target has negative values: use loss='squared'.")
-    if y.max() > LARGEST_COUNT:
-        raise ValueError(
-            f"loss='poisson' needs counts of at most {LARGEST_COUNT:.0e}: divide the target by a constant."
-        )
-    mean = np.average(y, axis=0, weights=weight)
-    if not (mean > 0).all():
-        raise ValueError("loss='poisson' needs a count above zero, and the target has none.")
-    logs = np.log(y + HALF * mean)
-    centre = np.average(logs, axis=0, weights=weight)
-    scale = np.sqrt(np.average(np.square(logs - centre), axis=0, weights=weight))
-    return LogCounts(HALF * mean, centre, np.where(scale > 0, scale, 1.0))
 
 
 def fit_numbers(

@@ -23,14 +23,14 @@ from bochner.engines.blas import single_threaded_blas
 from bochner.engines.local import at_most
 from bochner.estimators.cross_fitting import CrossFitted, cross_fitted
 from bochner.estimators.machine import KernelMachine, Prepared, Target, Targets, solved
-from bochner.estimators.other_losses import LossFit, fit_numbers, fit_numbers_again, log_counts
+from bochner.estimators.other_losses import LossFit, fit_numbers, fit_numbers_again
 from bochner.estimators.parameters import NUMBER_LOSSES
 from bochner.estimators.posterior import Posterior, ScaleMap, fit_posterior, refit_posterior
 from bochner.estimators.ridge import RidgeProblem, RidgeSolution, given_alphas
 from bochner.estimators.ridge.error_scale import CalibrationRows, ErrorScale, fit_error_scale, scale_map
 from bochner.features.base import FeatureMap
 from bochner.inputs.checks import normalised_weights, require_target, threads_of
-from bochner.inputs.targets import Standardised
+from bochner.inputs.targets import Standardised, log_counts
 from bochner.inputs.training import rows_to_map
 from bochner.kernels import Kernel
 from bochner.selection.budget import Budget

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from bochner.data.table_input import finite_predictions
 
+HALF = 0.5  # mean counts that are added before logarithms
+LARGEST_COUNT = 1e30
+
 
 @dataclass(frozen=True)
 class Standardised:
@@ -68,3 +71,41 @@ class MixedSigns(Signs):
     def __call__(self, y: NDArray) -> NDArray[np.float64]:
         """Targets of some rows, shape (b, M)."""
         return self.values[self._places(y)]
+
+
+@dataclass(frozen=True)
+class LogCounts:
+    """Standardised logarithms of counts, more by half of their mean, of means and deviations of shape (K,)."""
+
+    added: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    def __call__(self, y: NDArray) -> NDArray[np.float64]:
+        """Targets of some rows, shape (b, K)."""
+        return (np.log(np.maximum(y.reshape(len(y), -1), 0) + self.added) - self.mean) / self.scale
+
+
+def log_counts(y: NDArray, weight: NDArray | None) -> LogCounts:
+    """The logarithms with which a Poisson regression begins.
+
+    Raises
+    ------
+    ValueError
+        Where a count is negative, or larger than single precision holds, or all are zero.
+    """
+    counted = slice(None) if weight is None else weight > 0
+    y, weight = y.reshape(len(y), -1)[counted], None if weight is None else weight[counted]
+    if (y < 0).any():
+        raise ValueError("loss='poisson' needs counts, and the target has negative values: use loss='squared'.")
+    if y.max() > LARGEST_COUNT:
+        raise ValueError(
+            f"loss='poisson' needs counts of at most {LARGEST_COUNT:.0e}: divide the target by a constant."
+        )
+    mean = np.average(y, axis=0, weights=weight)
+    if not (mean > 0).all():
+        raise ValueError("loss='poisson' needs a count above zero, and the target has none.")
+    logs = np.log(y + HALF * mean)
+    centre = np.average(logs, axis=0, weights=weight)
+    scale = np.sqrt(np.average(np.square(logs - centre), axis=0, weights=weight))
+    return LogCounts(HALF * mean, centre, np.where(scale > 0, scale, 1.0))
