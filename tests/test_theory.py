@@ -402,7 +402,7 @@ class TestClaimsHold:
     @pytest.mark.parametrize("d", [1, 2])
     def test_binning(self, d, kernel):
         X, told = lattice(3.0, 60 if d == 1 else 8, d), 0
-        for P in (64, 512):
+        for P in (64, 256):
             errors = np.array(
                 [worst(BinningFeatures(kernel, P, random_state=seed), X, kernel) for seed in range(DRAWS)]
             )

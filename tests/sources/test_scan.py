@@ -86,7 +86,7 @@ def test_all_of_a_table(listed, mixed):
 @pytest.mark.parametrize("known", [True, False])
 def test_batches_leave_every_bit_and_parts_the_sample(listed, mixed, cut, known, small_blocks):
     """Also where nobody knows beforehand how many rows a part has."""
-    mixed = mixed[:1200]
+    mixed = mixed[:600]
     whole = scan(listed(mixed, known=known), ROLES, False, seed=3, size=400)
     assert_same(whole, scan(listed(mixed), ROLES, False, seed=3, size=400))
     other = scan(listed(mixed, **cut, known=known), ROLES, False, seed=3, size=400)
