@@ -1,14 +1,18 @@
 """Predictions: the same to the bit by any number of threads, and by one row or many at a time."""
 
+import pickle
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.kernel_approximation import Nystroem
 
 from bochner import (
+    AnchorFeatures,
     BinningFeatures,
     ConcatenatedFeatures,
     FourierFeatures,
@@ -18,7 +22,7 @@ from bochner import (
 )
 from bochner.data.table import TableEncoder
 from bochner.engines import local
-from bochner.features import Metric, MetricFeatures
+from bochner.features import Metric, MetricFeatures, TransformerFeatures
 from bochner.features.metric import DenseOfCoordinates
 from bochner.kernels import Gaussian, Laplacian, SmoothBins
 from bochner.planning.request import FitRequest
@@ -167,6 +171,110 @@ def test_a_few_rows_are_predicted_as_any(features, dtype):
             for rows in (X[:1], X[5:12], X[200:]):
                 np.testing.assert_array_equal(method(rows), method(rows.tolist()))
             np.testing.assert_array_equal(method(X[:1], n_jobs=1), method(X[:1]))
+
+
+MORE_MAPS = {
+    "cosines": FourierFeatures(Gaussian(2.0), 31),
+    "transform": FourierFeatures(Gaussian(2.0), 64, sampling="structured"),
+    "anchors": AnchorFeatures(20, 3),
+    "transformer": TransformerFeatures(Nystroem(n_components=10, random_state=0)),
+}
+
+
+@pytest.mark.parametrize("features", [*MAPS, *MORE_MAPS])
+def test_a_few_rows_are_predicted_as_any_by_every_map(features, monkeypatch):
+    model = KernelMachineRegressor(features=(MAPS | MORE_MAPS)[features], alpha=1.0, random_state=0).fit(X, Y)
+    expected = []
+    for rows in (NEW[:1], NEW[:9], NEW[:100]):
+        expected.append(model.predict(rows))
+    monkeypatch.setattr(TableEncoder, "encode_few", lambda *arguments: None)
+    for found in expected:
+        np.testing.assert_array_equal(model.predict(NEW[: len(found)]), found)
+
+
+def frame_of(n, seed=0):
+    """Columns of many types, with missing values, rare categories and such that the fit may not see."""
+    rng = np.random.default_rng(seed)
+    towns = [f"town {k}" for k in range(130)]
+    return pd.DataFrame(
+        {
+            "number": np.where(rng.random(n) < 0.1, np.nan, rng.standard_normal(n)),
+            "count": rng.integers(0, 9, n).astype(np.int16),
+            "truth": rng.random(n) < 0.5,
+            "kind": pd.Categorical(rng.choice(["a", "b", None], n), categories=["b", "unused", "a"]),
+            "level": pd.Categorical(rng.integers(0, 3, n) + 10 * seed),
+            "town": rng.choice(towns, n),
+            "thing": pd.Series(rng.choice(["x", "y", None, f"only in {seed}"], n), dtype=object),
+        }
+    )
+
+
+@pytest.mark.parametrize("columns", [["number", "count"], ["number", "kind", "town"], list(frame_of(1))])
+def test_a_few_rows_of_a_frame_are_predicted_as_any(columns, monkeypatch):
+    frame, new = frame_of(600)[columns], frame_of(90, seed=1)[columns]
+    model = KernelMachineClassifier(features="fourier", n_components=20, random_state=0)
+    model.fit(frame, frame["number"].fillna(0) > 0.3)
+    arrays = []
+    for rows in (frame[:1], new[:1], new[7:8], new, new[::-1], new.convert_dtypes()[:5]):
+        few = model.encoder_.encode_few(rows, np.float64)
+        assert (few is None) == (rows.dtypes.iloc[0] != np.float64)
+        arrays.append((rows, model.decision_function(rows), model.predict_proba(rows)))
+    monkeypatch.setattr(TableEncoder, "encode_few", lambda *arguments: None)
+    for rows, scores, shares in arrays:
+        np.testing.assert_array_equal(model.decision_function(rows), scores)
+        np.testing.assert_array_equal(model.predict_proba(rows), shares)
+
+
+def test_a_row_of_a_frame_that_is_wrong_is_refused_or_warned_of_as_many_are(monkeypatch):
+    frame = frame_of(200)
+    model = KernelMachineRegressor(features="fourier", n_components=20, random_state=0)
+    model.fit(frame, frame["count"])
+    of_array = KernelMachineRegressor(features="fourier", n_components=20, random_state=0)
+    of_array.fit(frame[["number", "count"]].fillna(0).to_numpy(), frame["count"])
+    row = frame[:1]
+    bad = [
+        (model, row.drop(columns="count")),
+        (model, row[["count", *row.columns.drop("count")]]),
+        (model, pd.concat([row, row["count"]], axis=1)),
+        (model, row.rename(columns={"count": 3})),
+        (model, row[:0]),
+        (model, row.assign(count="many")),
+        (model, row.assign(count=pd.Categorical([3]))),
+        (model, row.assign(kind=1.5)),
+        (model, row.assign(thing=[[1]])),
+        (model, row.assign(thing=pd.Series(["\ud800"], dtype=object))),
+        (model, row.assign(number=np.inf)),
+        (model, row.assign(number=1e300, count=1e300)),
+        (model, row.assign(number=pd.Timestamp("2020"))),
+        (model, row.to_numpy()),
+        (of_array, row[["number", "count"]].fillna(0)),
+    ]
+
+    def answer(model, rows):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                found = model.predict(rows).tolist()
+            except (ValueError, TypeError) as error:
+                found = str(error)
+        return found, [str(warning.message) for warning in caught]
+
+    found = [answer(*pair) for pair in bad]
+    assert found[-1][1]
+    monkeypatch.setattr(TableEncoder, "encode_few", lambda *arguments: None)
+    assert found == [answer(*pair) for pair in bad]
+
+
+def test_what_an_encoder_keeps_for_later_rows_is_not_saved():
+    frame = frame_of(200)
+    encoder = TableEncoder().fit(frame)
+    before = pickle.dumps(encoder)
+    assert encoder.encode_few(frame[:1], np.float32) is not None
+    assert pickle.dumps(encoder) == before
+    other = frame.assign(kind=pd.Categorical(["a"] * 200, categories=["a"]))
+    np.testing.assert_array_equal(encoder.encode_few(other[:3], np.float32), encoder.transform(other[:3]))
+    encoder.partial_fit(frame.assign(kind=pd.Categorical(["c"] * 200)))
+    np.testing.assert_array_equal(encoder.encode_few(frame[:3], np.float32), encoder.transform(frame[:3]))
 
 
 def test_a_row_that_is_wrong_is_refused_as_many_are(monkeypatch):

@@ -74,6 +74,29 @@ def read_column(column: Any, name: str, expected: str | None = None) -> tuple[st
     return expected, np.full((n, len(PARTS[expected])), np.nan) if PARTS[expected] else (np.full(n, -1), [])
 
 
+def is_pandas(X: Any) -> bool:
+    """Whether X is a data frame of pandas itself."""
+    return type(X).__name__ == "DataFrame" and type(X).__module__.partition(".")[0] == "pandas"
+
+
+def stored_columns(frame: Any) -> list[Any] | None:
+    """The columns of a data frame as pandas stores them; None of other frames.
+
+    To make a series of each takes longer than a prediction for a row. No version of pandas promises this method.
+    """
+    arrays = getattr(frame, "_iter_column_arrays", None) if is_pandas(frame) else None
+    return None if arrays is None else list(arrays())
+
+
+def stored_texts(array: Any) -> tuple[np.ndarray, list[str]] | None:
+    """Codes and labels of a few strings of a stored column; None where some value is neither ASCII text nor missing."""
+    values: list[Any] = array.tolist() if str(array.dtype) in ("str", "object") else [0]
+    if not all((isinstance(value, str) and value.isascii()) or is_missing(value) for value in values):
+        return None
+    labels = {value: k for k, value in enumerate(dict.fromkeys(value for value in values if isinstance(value, str)))}
+    return np.array([labels.get(value, -1) for value in values]), list(labels)
+
+
 def missing(values: Any) -> np.ndarray:
     """Boolean array of shape (n,): where a column that was read has no value."""
     return values[0] < 0 if isinstance(values, tuple) else np.isnan(values[:, 0])

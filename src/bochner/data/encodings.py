@@ -8,6 +8,7 @@ import numpy as np
 
 from bochner.data.columns import LINEAR, PARTS, column_name, missing, refuse_infinite
 from bochner.data.level_means import LevelMeans, text_digests
+from bochner.data.table_input import are_finite
 from bochner.data.table_statistic import TableStatistic, is_constant, part_offsets
 
 
@@ -41,19 +42,20 @@ class NumberColumns:
     ) -> None:
         """Encode `values` of shape (n, k), whose first row is row `start`, into the zeroed `out`."""
         at, gap_at = self.at[part], self.gap_at[part]
+        follow = at[-1] - at[0] == len(at) - 1
+        z = out[:, at[0] : at[-1] + 1] if follow else np.empty(values.shape, out.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            z = np.subtract(values, self.shift[part], dtype=np.float64)
-            z = np.divide(z, self.scale[part], out=np.empty(z.shape, out.dtype), casting="same_kind")
-        if not np.isfinite(z).all():
+            np.divide(
+                np.subtract(values, self.shift[part], dtype=np.float64), self.scale[part], out=z, casting="same_kind"
+            )
+        if not are_finite(z):
             refuse_infinite(values, [column_name(names, j) for j in self.index[part]], start)
             gap = np.isnan(values)
             np.copyto(z, self.fill[part], where=gap, casting="same_kind")
             _refuse_overflow(z, [column_name(names, j) for j in self.index[part]], start)
             has = gap_at >= 0
             out[:, gap_at[has]] = gap[:, has]
-        if at[-1] - at[0] == len(at) - 1:
-            out[:, at[0] : at[-1] + 1] = z
-        else:
+        if not follow:
             out[:, at] = z
 
     def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -203,17 +205,26 @@ class TextColumn:
         """Output columns of mean targets."""
         return slice(self.means_at, self.means_at + (0 if self.means is None else self.means.n_outputs))
 
-    def write(self, codes: np.ndarray, labels: list[str], out: np.ndarray, fold: np.ndarray | int = 0) -> None:
-        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`; `fold` is for means."""
+    def places(self, labels: list[str]) -> np.ndarray:
+        """Output column of each label, and of missing values at the end; -1 for none."""
         place = {category: self.start + i for i, category in enumerate(self.categories)}
-        other = self.start + len(place)
-        target = [place.get(label, other if self.other else -1) for label in labels]
-        target.append(self.code.stop if self.gaps else -1)
-        column = np.array(target)[codes]
+        other = self.start + len(place) if self.other else -1
+        return np.array([*(place.get(label, other) for label in labels), self.code.stop if self.gaps else -1])
+
+    def write(
+        self,
+        codes: np.ndarray,
+        labels: list[str],
+        out: np.ndarray,
+        fold: np.ndarray | int = 0,
+        places: np.ndarray | None = None,
+    ) -> None:
+        """Encode integer `codes` of `labels`, -1 being missing, into the zeroed `out`; `fold` is for means."""
+        column = (self.places(labels) if places is None else places)[codes]
         rows = np.flatnonzero(column >= 0)
         out[rows, column[rows]] = 1.0
         if self.coded:
-            rows = np.flatnonzero(column == other)
+            rows = np.flatnonzero(column == self.code.start - 1)
             out[rows, self.code] = CODE_STEP * _hash_bits(codes[rows], labels)
         if self.means is not None:
             out[:, self.mean_columns] = self.means.of(codes, labels, fold)

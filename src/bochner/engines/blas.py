@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ContextDecorator
 from ctypes import PYFUNCTYPE, c_int, c_void_p, cast
 from itertools import product
 from threading import Lock, local
@@ -116,16 +116,20 @@ def _known() -> _Process:
         return _process
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+class single_threaded_blas(ContextDecorator):
     """One BLAS thread; the former number comes back when the last of the callers that overlap in time has left.
 
     The number of threads decides in which order BLAS adds, and so the last bits of its results. Here it is always the
     same, however many threads call at once, so that a seed gives one model. It serves as a decorator too.
     """
-    process = _known()
-    process.enter()
-    try:
-        yield
-    finally:
-        process.leave()
+
+    def __enter__(self) -> None:
+        self.process = _known()
+        self.process.enter()
+
+    def __exit__(self, *failure: object) -> None:
+        self.process.leave()
+
+    def _recreate_cm(self) -> single_threaded_blas:
+        """Of a function that is decorated each call has its own."""
+        return single_threaded_blas()

@@ -717,7 +717,6 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
 
     # Answers
 
-    @single_threaded_blas()
     def _scores(
         self, X: Any, n_jobs: int | None = None, function: Any = None, features: FeatureMap | None = None
     ) -> NDArray[np.float64]:
@@ -735,15 +734,14 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         require_fitted(self)
         coef, intercept = (self.coef_, self.intercept_) if function is None else (function.coef, function.intercept)
         threads, dtype = threads_of(n_jobs), self.coef_.dtype
+        own = features or self.features_
         Z = self.encoder_.encode_few(X, dtype) if current().device is None else None
         if Z is not None:
             with at_most(1):
-                scores = (features or self.features_).dot(Z, coef.astype(dtype, copy=False))
+                scores = own.dot(Z, coef.astype(dtype, copy=False))
             return finite_predictions(scores.astype(np.float64) + intercept)
-        X = self._rows(X, reset=False)
-        source = rows_to_map(self.encoder_, X, dtype)
-        with at_most(threads):
-            own = features or self.features_
+        with single_threaded_blas(), at_most(threads):
+            source = rows_to_map(self.encoder_, self._rows(X, reset=False), dtype)
             return Design(source, own, dtype, place=current_device()).predict(coef, intercept)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:

@@ -103,14 +103,16 @@ class DenseFeatures(ABC):
         return StoredFloats(Z)
 
     def _store_bytes(self, X: Rows, bounds: NDArray, centre: NDArray) -> StoredBytes:
-        stored = StoredBytes(X.shape[0], bounds + np.abs(centre), centre)
+        stored, tile = StoredBytes(X.shape[0], bounds + np.abs(centre), centre), self._tile_rows(X.dtype)
 
         def put(start: int, stop: int) -> None:
-            for own, Z in self._tiles(start, stop, X.dtype):
-                self.write(X[own], Z)
-                stored.put(own.start, Z)
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
+            for a in range(start, stop, tile):
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
+                stored.put(a, Z[: b - a])
 
-        for_rows(put, X.shape[0], self._tile_rows(X.dtype))
+        for_rows(put, X.shape[0], tile)
         return stored
 
     def stored_bytes(self, dtype: np.dtype, packed: bool) -> int:
@@ -119,24 +121,18 @@ class DenseFeatures(ABC):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), never holding more than a tile of features."""
-        result = np.empty((X.shape[0], coef.shape[1]), X.dtype)
+        result, tile = np.empty((X.shape[0], coef.shape[1]), X.dtype), self._tile_rows(X.dtype)
 
         def multiply(start: int, stop: int) -> None:
-            for own, Z in self._tiles(start, stop, X.dtype):
-                self.write(X[own], Z)
+            Z = np.empty((min(tile, stop - start), self.n_features_out), X.dtype)
+            for a in range(start, stop, tile):
+                b = min(a + tile, stop)
+                self.write(X[a:b], Z[: b - a])
                 with np.errstate(over="ignore", invalid="ignore"):
-                    np.matmul(Z, coef, out=result[own])
+                    np.matmul(Z[: b - a], coef, out=result[a:b])
 
-        for_rows(multiply, X.shape[0], self._tile_rows(X.dtype))
+        for_rows(multiply, X.shape[0], tile)
         return result
-
-    def _tiles(self, start: int, stop: int, dtype: np.dtype) -> Iterator[tuple[slice, NDArray]]:
-        """Consecutive rows, and room for the features of each tile of them; the next are written over these."""
-        tile = self._tile_rows(dtype)
-        Z = np.empty((min(tile, stop - start), self.n_features_out), dtype)
-        for a in range(start, stop, tile):
-            own = slice(a, min(a + tile, stop))
-            yield own, Z[: own.stop - a]
 
     def require_output(self, X: Rows, cure: str) -> None:
         """Raise MemoryError, which names the cure, where the features of all rows do not fit."""

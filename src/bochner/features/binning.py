@@ -298,17 +298,17 @@ class BinningFeatures(FeatureMap):
         return sums.astype(coef.dtype)
 
     def _add_dot(self, X: NDArray, grids: Grids, lookups: Lookups, coef: NDArray, sums: NDArray) -> None:
-        from bochner.loops.bins import add_coefficients, add_few
+        from bochner.loops import bins
 
         lattices, rows = grids.lattices, lookups.tile_rows
         if len(X) <= FEWEST_ROWS:
-            add_few(X, lattices, lookups.tables, coef, sums)
+            bins.add_few(X, lattices, lookups.tables, coef, sums)
             return
 
         def add(start: int, stop: int) -> None:
             for a in range(start, stop, rows):
                 part = slice(a, min(a + rows, stop))
-                add_coefficients(*by_columns(X[part]), lattices, lookups.tables, coef, sums[part])
+                bins.add_coefficients(*by_columns(X[part]), lattices, lookups.tables, coef, sums[part])
 
         for_rows(add, len(X))
 

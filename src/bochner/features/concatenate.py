@@ -283,9 +283,9 @@ class ConcatenatedFeatures(FeatureMap):
 
     def dot(self, X: Rows, coef: NDArray) -> NDArray:
         """Features of the rows times coefficients of shape (D, K), map by map."""
-        result = np.zeros((X.shape[0], coef.shape[1]), X.dtype)
-        for part, scale, (first, stop) in zip(self.maps_, self.scales, _spans(self.edges_), strict=True):
-            result += part.dot(X, coef[first:stop]) * X.dtype.type(scale)
+        result, scales = np.zeros((X.shape[0], coef.shape[1]), X.dtype), self.scales.astype(X.dtype)
+        for part, scale, (first, stop) in zip(self.maps_, scales, _spans(self.edges_), strict=True):
+            result += part.dot(X, coef[first:stop]) * scale
         return result
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

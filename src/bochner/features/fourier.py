@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -184,17 +185,17 @@ class FourierFeatures(DenseFeatureMap):
         The projections are in turns, and in memory of their own: a product reads and writes its result several times,
         which costs less where no columns lie between.
         """
-        from bochner.loops.trig import FAR, cos_offset, cos_sin
+        from bochner.loops import trig
 
         first, rest, amplitudes, offsets, longest = self._cached(X.dtype.char, lambda: self._projection(X.dtype))
         pairs = len(amplitudes) - len(offsets)
         values = X if isinstance(X, np.ndarray) else X.data
-        may_be_far = not np.sqrt(np.vdot(values, values)) * longest < FAR
+        may_be_far = not math.sqrt(np.vdot(values, values)) * longest < trig.FAR
         if pairs:
-            cos_sin(_turns(X, first, may_be_far), amplitudes[:pairs], out)
+            trig.cos_sin(_turns(X, first, may_be_far), amplitudes[:pairs], out)
         if len(offsets):
             angles = _turns(X, rest if pairs else first, may_be_far)
-            cos_offset(angles, offsets, amplitudes[pairs:], out, 2 * pairs)
+            trig.cos_offset(angles, offsets, amplitudes[pairs:], out, 2 * pairs)
 
     def transform(self, X: Any) -> Any:
         """Compute the features, on the device of X or on that of the settings.
@@ -258,15 +259,17 @@ class FourierFeatures(DenseFeatureMap):
 
 def _turns(X: Rows, factor: NDArray | SignedHadamard, may_be_far: bool) -> NDArray:
     """Products of the rows and the frequencies, without whole turns in rows that are far, where there may be such."""
-    from bochner.loops.trig import FAR
-
     if isinstance(factor, SignedHadamard):
         T = np.empty((X.shape[0], len(factor.lengths)), X.dtype)
         factor.project(X, T)
-    else:
+    elif may_be_far:
         with np.errstate(over="ignore", invalid="ignore"):
             T = X @ factor
+    else:
+        T = X @ factor
     if may_be_far:
+        from bochner.loops.trig import FAR
+
         rows = ~(np.abs(T).max(axis=1) < FAR)
         T[rows] = np.where(np.isfinite(T[rows]), T[rows], 0)  # whole turns, as all numbers beyond 2^53 are
         T[rows] -= np.rint(T[rows])

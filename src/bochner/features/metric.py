@@ -160,7 +160,7 @@ class Metric:
 
     def coordinates(self, X: Rows) -> Rows:
         """Coordinates of checked rows."""
-        if sp.issparse(X):
+        if not isinstance(X, np.ndarray):
             if len(self.warped_) or self.linear_.size:
                 raise ValueError("This metric warps or mixes columns, which needs dense rows: call toarray().")
             return sp.csr_matrix(sp.csr_matrix(X)[:, self.source_].multiply(self.scale_.astype(X.dtype)))
@@ -193,10 +193,10 @@ class Metric:
 
     def _warps(self, rows: NDArray) -> NDArray:
         """Coordinates that are warped, of shape (w, rows), in double precision."""
-        from bochner.loops.coordinates import warp
+        from bochner.loops import coordinates
 
         V = rows[:, self._warped_source].T.astype(np.float64, order="C")
-        warp(V, self.knots_, self.levels_, self.slopes_)
+        coordinates.warp(V, self.knots_, self.levels_, self.slopes_)
         return V
 
     def _prepared(self, dtype: np.dtype) -> Prepared:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.data.columns import is_pandas
 from bochner.devices.conversion import any_arrays
 from bochner.devices.device import device_of, to_host
 from bochner.engines.local import at_most
@@ -42,7 +43,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Columns = Callable[[Any], Mapping[str, Any]]
 
 
-PLAIN = (bool, int, float, str, NoneType)
+PLAIN = frozenset({bool, int, float, str, NoneType})
 
 
 def require_fitted(model: Any) -> None:
@@ -90,7 +91,8 @@ def rowwise(
             require_fitted(self)
             out = named.pop("out", None) if has_out else None
             given = *arguments, *named.values()
-            if out is None and type(X) is np.ndarray and all(isinstance(one, PLAIN) for one in given):
+            common = type(X) is np.ndarray or is_pandas(X)
+            if out is None and common and PLAIN.issuperset(map(type, given)):
                 return method(self, X, *arguments, **named)  # to look for other kinds takes longer than to answer
             is_away = is_streamed(X) if takes_files else is_collection(X)
             if out is None and not is_away:
