@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from bochner.loops.coordinates import warp
+from bochner.loops.coordinates import TILE_ROWS, warp
+
+LOW = np.empty(TILE_ROWS, np.uint64)
 
 
 def line(x, knots, levels, slope):
@@ -15,7 +17,7 @@ def line(x, knots, levels, slope):
 def warped(x, knots, levels, slope):
     """One column, warped."""
     V = np.array(x[np.newaxis])
-    warp(V, knots[np.newaxis], levels[np.newaxis], np.array([slope]))
+    warp(V, knots[np.newaxis], levels[np.newaxis], np.array([slope]), LOW, np.uint64(len(knots) - 1))
     return V[0]
 
 
@@ -45,5 +47,5 @@ def test_columns_with_warps_of_their_own():
     V = np.random.default_rng(0).uniform(-2, 6, (2, 600))
     knots, levels = np.array([[0.0, 1.0, 4.0], [-1.0, 2.0, 2.0]]), np.array([[0.0, 3.0, 4.0], [5.0, 6.0, 6.0]])
     expected = [line(V[0], knots[0], levels[0], 0.25), line(V[1], knots[1, :2], levels[1, :2], 1.0)]
-    warp(V, knots, levels, np.array([0.25, 1.0]))
+    warp(V, knots, levels, np.array([0.25, 1.0]), LOW, np.uint64(2))
     np.testing.assert_allclose(V, expected, rtol=1e-14, atol=1e-14)

@@ -19,34 +19,25 @@ def dots(a: NDArray, b: NDArray) -> NDArray[np.float64]:
     return _each(lambda k, part: dot(a[k, part], b[k, part]), a)
 
 
-def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> None:
-    """Add factors_k b_k to each row a_k; b has K rows or one."""
-    from bochner.loops.vectors import add_scaled
-
-    factors, last = factors.astype(a.dtype), len(b) - 1
-    _each(lambda k, part: add_scaled(a[k, part], b[min(k, last), part], factors[k]), a)
-
-
-def update_solution(x: NDArray, r: NDArray, p: NDArray, q: NDArray, steps: NDArray) -> NDArray[np.float64]:
-    """Move each x_k by steps_k along p_k and r_k against q_k; squared lengths of the new r, shape (K,)."""
-    from bochner.loops.vectors import update_solution
-
-    steps = steps.astype(x.dtype)
-    return _each(lambda k, part: update_solution(x[k, part], r[k, part], p[k, part], q[k, part], steps[k]), x)
+def add_scaled(a: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
+    """Add factors_k b_k to each row a_k; b has K rows or one. Squared lengths of the sums, shape (K,)."""
+    return _combine(a, np.ones(len(a)), b, factors)
 
 
 def update_direction(p: NDArray, z: NDArray, ratios: NDArray, penalty: NDArray, q: NDArray) -> NDArray[np.float64]:
     """Turn each p_k to z_k + ratios_k p_k, and q to p times its penalty, (K, D) or (K, 1); products p_k'q_k."""
-    from bochner.loops.vectors import update_direction
+    _combine(p, ratios, z, np.ones(len(p)))
+    if penalty.shape[1] > 1:
+        return scale(p, penalty, q)
+    np.multiply(p, penalty, out=q)
+    return dots(p, q)
 
-    ratios, narrow = ratios.astype(p.dtype), penalty.shape[1] == 1
-    whole = slice(None)
-    return _each(
-        lambda k, part: update_direction(
-            p[k, part], z[k, part], ratios[k], penalty[k, whole if narrow else part], q[k, part]
-        ),
-        p,
-    )
+
+def _combine(a: NDArray, shares: NDArray, b: NDArray, factors: NDArray) -> NDArray[np.float64]:
+    from bochner.loops.vectors import combine
+
+    shares, factors, last = shares.astype(a.dtype), factors.astype(a.dtype), len(b) - 1
+    return _each(lambda k, part: combine(a[k, part], shares[k], b[min(k, last), part], factors[k]), a)
 
 
 def scale(r: NDArray, factors: NDArray, z: NDArray) -> NDArray[np.float64]:

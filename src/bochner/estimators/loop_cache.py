@@ -71,9 +71,12 @@ def warmup() -> LoopCache:
     True
     """
     from bochner.loops.compile import LOOPS
+    from bochner.loops.coordinates import nearness
 
     start, before = time.perf_counter(), sum(_compiled(loop) for loop in LOOPS)
     metric = learn_metric(*_random_rows(np.float64), metric="full", random_state=SEED)
+    rows = _random_rows(np.float32)[0]
+    nearness(rows, rows[0], rows[0], np.empty(ROWS, np.float32))
     for dtype in (np.float32, np.float64):
         metric.coordinates(_random_rows(dtype)[0])
         for features in MAPS:

@@ -17,7 +17,7 @@ from bochner.kernels import Kernel
 Numbers: TypeAlias = Callable[[NDArray, NDArray], None]  # (hashes, ids): writes the number of each hash into ids
 TILE_ROWS = 8192
 LARGE_TABLE, GROWTH = 1 << 24, 2  # bins, and how many times as many a full table gets
-MANY_BINS, FILLED_GRIDS = 1 << 12, 16
+MANY_BINS, NO_COUNTS = 1 << 12, np.empty(0, np.int32)
 FEWEST_TILE_ROWS, MOST_TILE_ROWS = 4096, 32768  # between which they are as many as bins of a grid
 SAMPLED_ROWS, SAMPLED_GRIDS = 4096, 8  # that tell how many bins there are
 MANY_OWN = 0.5  # bins for each row of that sample
@@ -81,11 +81,11 @@ class Table:
 
     def number(self, hashes: NDArray, ids: NDArray) -> None:
         """Write the number of each hash into `ids`, a new one for each that is new."""
-        from bochner.loops.bins import number
-
         done = 0
         while done < len(hashes):
-            self.count, done = number(hashes, self.keys, self.counts, self.slots, self.count, ids, done)
+            table = self.keys, self.counts, self.slots, self.count
+            self.count, more = number_hashes(hashes[done:], *table, ids[done:])
+            done += more
             if done < len(hashes):
                 self._grow()
 
@@ -97,6 +97,16 @@ class Table:
         larger.number(self.keys[: self.count], np.empty(self.count, np.int32))
         larger.counts[: self.count] = self.counts[: self.count]
         self.keys, self.counts, self.slots = larger.keys, larger.counts, larger.slots
+
+
+def number_hashes(
+    hashes: NDArray, keys: NDArray, counts: NDArray, slots: NDArray, count: int, ids: NDArray
+) -> tuple[int, int]:
+    """Number hashes of int64 in a table of a power of two of slots, as `bochner.loops.bins.number` does."""
+    from bochner.loops.bins import number
+
+    shift = np.uint64(65 - len(slots).bit_length())
+    return number(hashes.view(np.uint64), keys.view(np.uint64), counts, slots, shift, count, ids)
 
 
 class Lookups:
@@ -125,7 +135,7 @@ class Lookups:
     def __init__(self, keys: NDArray, offsets: NDArray, n_grids: int) -> None:
         fit = offsets.shape == (n_grids + 1,) and offsets.dtype == np.int64
         _require(fit, f"offsets_ must be {n_grids + 1} numbers of int64")
-        self.keys, self.offsets = keys, offsets
+        self.keys, self.offsets = np.require(keys, None, "W"), offsets
         self.n_buckets = int(offsets[1]) if not len(keys) and offsets.any() else 0
         if self.n_buckets:
             buckets = 1 <= self.n_buckets < 2**31 and np.array_equal(offsets, np.arange(n_grids + 1) * self.n_buckets)
@@ -138,18 +148,17 @@ class Lookups:
 
     def _fill(self) -> None:
         """Make the tables: of few bins a quarter full at most, lest look-ups search, of many bins half full."""
-        from bochner.loops.bins import fill_tables
-
         sizes = np.diff(self.offsets)
         slots = np.maximum(np.where(sizes < MANY_BINS, 4, 2) * sizes, 2)
         self.starts = np.concatenate([[0], np.cumsum(1 << np.ceil(np.log2(slots)).astype(np.int64))])
         self.slots = np.full(self.starts[-1], -1, np.int32)
 
-        def fill(first: int) -> None:
-            part = slice(first, first + FILLED_GRIDS + 1)
-            fill_tables(self.keys, self.offsets[part], self.starts[part], self.slots)
+        def fill(p: int) -> None:
+            keys, slots = self._of_grid(p)
+            own, counts, ids = keys.copy(), *np.zeros((2, len(keys)), np.int32)
+            number_hashes(own, own, counts, slots, 0, ids)
 
-        in_threads(fill, range(0, len(sizes), FILLED_GRIDS))
+        in_threads(fill, range(len(sizes)))
         self.tables = self.keys, self.offsets, self.starts, self.slots
         rows = len(self.keys) // max(len(sizes), 1)
         self.tile_rows = min(max(rows, FEWEST_TILE_ROWS), MOST_TILE_ROWS)
@@ -158,14 +167,18 @@ class Lookups:
         """What writes the numbers of the hashes in each grid, -1 for bins that are not known."""
         return [partial(self._look_up, p) for p in range(len(self.offsets) - 1)]
 
+    def _of_grid(self, p: int) -> tuple[NDArray, NDArray]:
+        """Keys and slots of a grid."""
+        return self.keys[slice(*self.offsets[p : p + 2])], self.slots[slice(*self.starts[p : p + 2])]
+
     def _look_up(self, p: int, hashes: NDArray, ids: NDArray) -> None:
-        from bochner.loops.bins import bucket, look_up
+        from bochner.loops.bins import bucket
 
         if self.n_buckets:
             bucket(hashes, self.n_buckets, ids)
             return
-        own, table = slice(*self.offsets[p : p + 2]), slice(*self.starts[p : p + 2])
-        look_up(hashes, self.keys[own], self.slots[table], ids)
+        keys, slots = self._of_grid(p)
+        number_hashes(hashes, keys, NO_COUNTS, slots, -1, ids)
 
 
 def by_columns(rows: NDArray) -> tuple[NDArray, NDArray, NDArray]:

@@ -196,7 +196,8 @@ class Metric:
         from bochner.loops import coordinates
 
         V = rows[:, self._warped_source].T.astype(np.float64, order="C")
-        coordinates.warp(V, self.knots_, self.levels_, self.slopes_)
+        low, last = np.empty(coordinates.TILE_ROWS, np.uint64), np.uint64(self.knots_.shape[1] - 1)
+        coordinates.warp(V, self.knots_, self.levels_, self.slopes_, low, last)
         return V
 
     def _prepared(self, dtype: np.dtype) -> Prepared:

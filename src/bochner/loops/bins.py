@@ -10,7 +10,7 @@ import numpy as np
 from bochner.loops.compile import compiled, compiled_exactly, compiled_inside, use_wide_vectors
 
 _FAR = 2.0**62 - 512  # coordinates beyond share a bin; with 9 trailing zero bits its hash is random, with 62 it is not
-_NEAR, _ANCHOR = 2**50, 1.5 * 2**52
+_NEAR, _ANCHOR = 2.0**50, 1.5 * 2.0**52
 _ANCHOR_BITS = np.int64(np.array(_ANCHOR).view(np.int64))
 _BUMP = 30.0**0.5
 
@@ -35,15 +35,16 @@ def hash_dense(X, low, high, inverses, shifts, multipliers, out):
     they are: few processors turn eight numbers into integers at once.
     """
     use_wide_vectors()
-    out[:] = 0
+    for i in range(out.shape[0]):
+        out[i] = 0
     constant = np.int64(0)
     for f in range(inverses.shape[0]):
         for j in range(X.shape[0]):
             inverse, shift, multiplier = inverses[f, j], shifts[f, j], multipliers[f, j]
-            first, last = _cell(low[j], inverse, shift), _cell(high[j], inverse, shift)
+            first, last = np.floor(low[j] * inverse - shift), np.floor(high[j] * inverse - shift)
             column = X[j]
-            if first == last:
-                constant += multiplier * first
+            if first == last and abs(first) < _NEAR:
+                constant += multiplier * np.int64(first)
             elif first > -_NEAR and last < _NEAR:
                 constant -= multiplier * _ANCHOR_BITS
                 for i in range(column.shape[0]):
@@ -93,29 +94,29 @@ def weigh(X, inverses, shifts, smooth, out):
                 out[i] *= _BUMP * s * (1 - s)
 
 
-@compiled_inside
-def _slot(key, mask):
-    """Scatter the bits of a hash (a finaliser of xor-shifts and multiplications), and take the last ones."""
-    h = np.uint64(key)
-    h ^= h >> np.uint64(32)
-    h *= np.uint64(0xD6E8FEB86659FD93)
-    h ^= h >> np.uint64(32)
-    return np.int64(h & np.uint64(mask))
+_ONE, _BITS, _MIX = np.uint64(1), np.uint64(64), np.uint64(0xD6E8FEB86659FD93)
 
 
 @compiled
-def number(hashes, keys, counts, slots, count, ids, done):
-    """Number the bins of some rows, those before `done` apart, new ones from `count` on, and count their rows.
+def number(hashes, keys, counts, slots, shift, count, ids):
+    """Number the bins of some rows, new ones from `count` on, and count their rows.
 
     Writes the number of each row's bin into `ids`, and stops at the first row that `keys` has no room for. Returns the
-    new number of bins, and the rows that are done.
+    new number of bins, and the rows that are done. Where `count` is negative, bins that are new get the number -1, and
+    nothing is counted.
+
+    hashes, keys : uint64 arrays; shift : such a number, the bits of a hash beyond those that name a slot. The first
+    slot to look at is told by the leading bits of a product, on which all bits of the hash have an effect.
     """
-    mask = slots.shape[0] - 1
-    for i in range(done, hashes.shape[0]):
+    mask = (_ONE << (_BITS - shift)) - _ONE
+    for i in range(hashes.shape[0]):
         key = hashes[i]
-        slot = _slot(key, mask)
+        slot = (key * _MIX) >> shift
         while slots[slot] >= 0 and keys[slots[slot]] != key:
-            slot = (slot + 1) & mask
+            slot = (slot + _ONE) & mask
+        if count < 0:
+            ids[i] = slots[slot]
+            continue
         if slots[slot] < 0:
             if count == keys.shape[0]:
                 return count, i
@@ -203,9 +204,6 @@ def scatter_weighted(ids, values, offsets, T, Q):
                     Q[k, offsets[p] + ids[p, i]] += values[p, i] * T[k, i]
 
 
-_ONE, _MIX = np.uint64(1), np.uint64(0xD6E8FEB86659FD93)
-
-
 @compiled_inside
 def _shift(slots):
     """Bits of a hash beyond those that name a slot."""
@@ -229,30 +227,6 @@ def _find(key, shift, keys, slots):
     return k
 
 
-@compiled
-def fill_tables(keys, offsets, starts, slots):
-    """Enter the bins of some grids, all different within each, into their empty tables.
-
-    offsets, starts : int64 arrays of shape (P + 1,), the first bin and the first slot of each grid, and the ends.
-    """
-    for p in range(offsets.shape[0] - 1):
-        own, table = keys[offsets[p] : offsets[p + 1]], slots[starts[p] : starts[p + 1]]
-        shift, mask = _shift(table), np.uint64(table.shape[0] - 1)
-        for k in range(own.shape[0]):
-            slot = _first_slot(own[k], shift)
-            while table[slot] >= 0:
-                slot = (slot + _ONE) & mask
-            table[slot] = k
-
-
-@compiled
-def look_up(hashes, keys, slots, ids):
-    """Write the numbers of the rows' bins in one grid into `ids`, -1 for bins that have none."""
-    shift = _shift(slots)
-    for i in range(hashes.shape[0]):
-        ids[i] = _find(hashes[i], shift, keys, slots)
-
-
 @compiled_exactly
 def add_coefficients(columns, low, high, lattices, tables, coef, sums):
     """Add the coefficients of the rows' bins in all grids, times the value of each grid, to `sums`.
@@ -266,30 +240,15 @@ def add_coefficients(columns, low, high, lattices, tables, coef, sums):
     hashes = np.empty(columns.shape[1], np.int64)
     for p in range(values.shape[0]):
         hash_dense(columns, low, high, inverses[p], shifts[p], multipliers[p], hashes)
-        own, table = slice(offsets[p], offsets[p + 1]), slots[starts[p] : starts[p + 1]]
-        if sums.shape[1] == 1:
-            _add_one(hashes, keys[own], table, values[p], coef[own, 0], sums[:, 0])
-        else:
-            _add_some(hashes, keys[own], table, values[p], coef[own], sums)
-
-
-@compiled_exactly
-def _add_one(hashes, keys, slots, value, coef, sums):
-    shift = _shift(slots)
-    for i in range(hashes.shape[0]):
-        k = _find(hashes[i], shift, keys, slots)
-        if k >= 0:
-            sums[i] += value * coef[np.uint32(k)]
-
-
-@compiled_exactly
-def _add_some(hashes, keys, slots, value, coef, sums):
-    shift = _shift(slots)
-    for i in range(hashes.shape[0]):
-        k = _find(hashes[i], shift, keys, slots)
-        if k >= 0:
-            for c in range(sums.shape[1]):
-                sums[i, c] += value * coef[np.uint32(k), c]
+        own, table, value = keys[offsets[p] : offsets[p + 1]], slots[starts[p] : starts[p + 1]], values[p]
+        part, total, shift = coef[offsets[p] : offsets[p + 1]], sums[:, 0], _shift(table)
+        for i in range(hashes.shape[0]):
+            k = _find(hashes[i], shift, own, table)
+            if k >= 0:
+                row = np.uint32(k)
+                total[i] += value * part[row, 0]
+                for c in range(1, sums.shape[1]):
+                    sums[i, c] += value * part[row, c]
 
 
 @compiled_exactly

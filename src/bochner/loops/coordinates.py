@@ -51,30 +51,34 @@ def _exp_of_minus(context: Any, d: Any) -> Any:
 exp_of_minus: Any = intrinsic(_exp_of_minus)
 
 
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
 @compiled
-def warp(V, knots, levels, slopes):
+def warp(V, knots, levels, slopes, low, last):
     """Overwrite row w of V by its piecewise linear function through (knots_w, levels_w); slope_w beyond it.
 
     V : float64 array of shape (w, n), a row for each column; knots, levels : arrays of shape (w, k); slopes (w,).
+    low : uint64 array of shape (TILE_ROWS,), overwritten; last : k - 1, of that type too. To make the array here and
+    to convert numbers would take a third of the compilation.
 
     All entries of a tile go through the halvings of the knots together, in vector registers: branches that depend on
     the values would cost eight times as much. `low` becomes the last knot below each.
     """
-    low, last = np.empty(TILE_ROWS, np.uint64), np.uint64(knots.shape[1] - 1)
     for w in range(V.shape[0]):
         knot, level, slope = knots[w], levels[w], slopes[w]
         for a in range(0, V.shape[1], TILE_ROWS):
-            x, size = V[w, a : a + TILE_ROWS], knot.shape[0]
+            x, size = V[w, a : a + TILE_ROWS], last + _ONE
             for r in range(x.shape[0]):
                 low[r] = 0
-            while size > 1:
-                half = np.uint64(size // 2)
+            while size > _ONE:
+                half = size >> _ONE
                 for r in range(x.shape[0]):
-                    low[r] += half if x[r] >= knot[low[r] + half] else np.uint64(0)
-                size -= size // 2
+                    low[r] += half if x[r] >= knot[low[r] + half] else _ZERO
+                size -= half
             for r in range(x.shape[0]):
                 v, i = x[r], low[r]
-                j = i + np.uint64(1) if i < last else last
+                j = i + _ONE if i < last else last
                 inside = level[i] + (v - knot[i]) / (knot[j] - knot[i]) * (level[j] - level[i])
                 above = level[last] + slope * (v - knot[last])
                 below = level[0] + slope * (v - knot[0])

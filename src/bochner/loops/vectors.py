@@ -18,22 +18,13 @@ def dot(a, b):
 
 
 @compiled_sums
-def update_solution(x, r, p, q, step):
-    """Add step p to x, take step q from r, and return the squared length of r."""
+def combine(a, share, b, factor):
+    """Overwrite a by share a + factor b, and return its squared length."""
     total = 0.0
-    for i in range(x.shape[0]):
-        x[i] += step * p[i]
-        r[i] -= step * q[i]
-        total += np.float64(r[i]) * np.float64(r[i])
-    return total
-
-
-@compiled
-def add_scaled(a, b, factor):
-    """Add factor b to a, and return zero."""
     for i in range(a.shape[0]):
-        a[i] += factor * b[i]
-    return 0.0
+        a[i] = factor * b[i] + share * a[i]
+        total += np.float64(a[i]) * np.float64(a[i])
+    return total
 
 
 @compiled_sums
@@ -43,27 +34,6 @@ def scale(r, inverse, z):
     for i in range(r.shape[0]):
         z[i] = r[i] * inverse[i]
         total += np.float64(r[i]) * np.float64(z[i])
-    return total
-
-
-@compiled_sums
-def update_direction(p, z, ratio, penalty, q):
-    """Overwrite p by z + ratio p and q by the products of p and penalty; return p'q.
-
-    penalty : array of the length of p, or of length 1.
-    """
-    total = 0.0
-    if penalty.shape[0] == 1:
-        only = penalty[0]
-        for i in range(p.shape[0]):
-            p[i] = z[i] + ratio * p[i]
-            q[i] = only * p[i]
-            total += np.float64(p[i]) * np.float64(q[i])
-    else:
-        for i in range(p.shape[0]):
-            p[i] = z[i] + ratio * p[i]
-            q[i] = penalty[i] * p[i]
-            total += np.float64(p[i]) * np.float64(q[i])
     return total
 
 

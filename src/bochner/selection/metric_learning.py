@@ -216,9 +216,13 @@ class MinibatchSampler:
         space = {"uniform": n, "wide": POLICY.wide_neighbours * self.size, "near": self.size}[kind]
         if space >= n:
             return self._random(self.size)
-        from bochner.loops.coordinates import nearness
+        anchor, scales = self.rows[self._random(1)[0]], scales.astype(self.rows.dtype)
+        if self.rows.size <= POLICY.uncompiled_entries:
+            np.matmul(np.abs(self.rows - anchor), scales, out=self._distances)
+        else:
+            from bochner.loops.coordinates import nearness
 
-        nearness(self.rows, self.rows[self._random(1)[0]], scales.astype(self.rows.dtype), self._distances)
+            nearness(self.rows, anchor, scales, self._distances)
         near = self._nearest(space)
         return self.rng.permutation(near) if kind == "near" else self.rng.choice(near, self.size, replace=False)
 

@@ -106,6 +106,7 @@ class Policy:
     first_noise: float = float(np.log(0.1))  # the ridge penalty of a block to begin with
     sampled_distances: int = 8_000  # that tell below which distance the nearest rows are
     rows_for_threshold: int = 50_000  # from which they are asked: a partition of all costs more
+    uncompiled_entries: int = 1 << 16  # of rows whose distances NumPy takes: to compile a loop takes longer
     n_knots: int = 256  # of a column's rank function
     ranked_rows: int = 20_000  # from which it is taken
     principal: int = 50  # components that have scales of their own

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.design.vector_arithmetic import dots, update_direction, update_solution
+from bochner.design.vector_arithmetic import add_scaled, dots, update_direction
 from bochner.engines.journal import Keeper
 from bochner.notices import warn
 from bochner.solvers.preconditioners import Preconditioner
@@ -174,7 +174,8 @@ def conjugate_gradients(
             break
         penalised = update_direction(p, z, ratio, penalty, q)
         step = progress.step(penalised + operator(p, q))
-        left = update_solution(x, r, p, q, step)
+        add_scaled(x, p, step)
+        left = add_scaled(r, q, -step)
         keep(state)
         if visit(x, progress.n_iter) or not step.any():
             break
