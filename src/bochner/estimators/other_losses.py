@@ -700,33 +700,40 @@ def _from_prior(
 def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: RidgeProblem) -> ClassFit:
     """A linear model by the logistic loss, where it is as good for the rows held out as the best one; else that one.
 
-    It is not tried where dense features are best by the squared loss, whose predictions are of other rows.
+    It is not tried where dense features are best by the squared loss, whose predictions are of other rows. Some of many
+    rows tell whether it is hopeless.
     """
     before, stored, loss = best.held_out_predictions, fitted.stored, class_loss("logistic", fitted.coef.shape[1])
     design = design if stored is None else stored.ridge.design
     masks = sets_held_out(design, task.seed, task.held_out) if stored is None else stored.masks
     X, _, weight = design.source.sample(POLICY.compared_rows, np.random.default_rng(task.seed)).whole()
-    others = best.loss == "squared" and stored is None
-    if before is None or others or X.shape[1] > POLICY.most_linear:
+    misses = best.loss == "squared" and stored is None
+    if before is None or not masks or misses or X.shape[1] > POLICY.most_linear:
         return best
     features = LinearFeatures().draw(X.shape[1])
     features.fit_sample(X, weight)
-    ridge = IterativeRidge(Design(design.source, features, design.dtype), task.seed)
-    problem = LossProblem(ridge, masks, loss, budget=task.budget.part(POLICY.traced_share))
-    before = before.distinct()
-    start, unit, one = problem.at_prior(), _row_weight(design), log_losses(before, best.link, best.largest)
+    before, budget, unit = before.distinct(), task.budget.part(POLICY.traced_share), _row_weight(design)
+    one = log_losses(before, best.link, best.largest)
 
-    def compared(trial: LossTrial) -> tuple[NDArray, float]:
+    def problem_of(rows: NDArray) -> LossProblem:
+        some = Design(design.source.take(rows), features, design.dtype)
+        return LossProblem(IterativeRidge(some, task.seed), [mask[rows] for mask in masks], loss, budget=budget)
+
+    def compared(problem: LossProblem, trial: LossTrial) -> tuple[NDArray, float]:
         """Losses of a trial, and by how many standard errors they are more."""
         after = problem.predictions(trial.fitted).distinct()
         two = log_losses(after, fit_temperature(*by_class(after)), np.inf)
         worse, noise = mean_and_error(two - one, before.weight)
         return two, worse / noise if noise else 0.0
 
-    if compared(problem.trial(start, unit))[1] > POLICY.hopeless:
+    seen = np.any(masks, axis=0)
+    others = np.random.default_rng(task.seed).permutation(np.flatnonzero(~seen))[: POLICY.compared_rows]
+    look = problem_of(np.sort(np.concatenate([np.flatnonzero(seen), others])))
+    if compared(look, look.trial(look.at_prior(), unit))[1] > POLICY.hopeless:
         return best
-    trial = problem.search(start, unit)[1]
-    two, behind = compared(trial)
+    problem = problem_of(np.arange(design.source.n_rows))
+    trial = problem.search(problem.at_prior(), unit)[1]
+    two, behind = compared(problem, trial)
     if behind > POLICY.clear:
         return best
     found, share = problem.fit_after(trial), before.weight / before.weight.sum()
