@@ -519,6 +519,7 @@ def fit_classes(
     loss: str,
     alphas: NDArray | None,
     column_groups: NDArray,
+    worthwhile: float = 0.0,
 ) -> ClassFit:
     """The classifier by the loss that is asked for, or for "auto" by the log loss and the errors of the rows held out.
 
@@ -529,6 +530,8 @@ def fit_classes(
         Ridge penalties, where they are given.
     column_groups : int array of shape (d,)
         Encoded columns of one number are one column of the input.
+    worthwhile : float, default=0
+        Share of the log loss that "auto" must gain at first sight.
     """
     squared = as_squared(fitted)
     if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
@@ -536,7 +539,10 @@ def fit_classes(
     try:
         if alphas is not None:
             return _at_ridge(design, fitted, task, loss, alphas)
-        return _from_prior(design, fitted, task, loss, column_groups)
+        power = _look(design, fitted, task, column_groups, worthwhile) if loss == "auto" else None
+        if isinstance(power, str):
+            return squared._replace(reason=power)
+        return _from_prior(design, fitted, task, loss, column_groups, power)
     except MemoryError:
         if loss != "auto":
             raise
@@ -556,7 +562,8 @@ def fit_classes_in_passes(
 
     These decide all but the coefficients. Where other losses are taken, a few passes move their coefficients from those
     for some of the rows to those for all. As in ridge regression the penalty of dense features is one for a unit of
-    weight, and that of bins, which are not let converge, is the same for any number of rows.
+    weight, and that of bins, which are not let converge, is the same for any number of rows. As bins gain from more
+    rows, some rows tell less about them, and "auto" takes another loss where it gains much.
 
     Parameters
     ----------
@@ -576,7 +583,8 @@ def fit_classes_in_passes(
     stopping = None if fitted.n_iter is None or dense else Iterations(2 * fitted.n_iter, True)
     own = replace(task, alpha=share * fitted.alpha, held_out=held_out, stopping=stopping, needs=Needs(True))
     first = solve("direct" if fitted.n_iter is None else "cg", some, own)
-    found = fit_classes(some, first, own, loss, None if alphas is None else share * alphas, column_groups)
+    given, least = None if alphas is None else share * alphas, 0.0 if dense else POLICY.worth_passes
+    found = fit_classes(some, first, own, loss, given, column_groups, least)
     if found.loss == "squared":
         return squared._replace(reason=found.reason)
     K, features = fitted.coef.shape[1], found.features
@@ -669,17 +677,15 @@ def _as_fitted(name: str, found: LossFit, features: FeatureMap, start: Start, re
 
 
 def _from_prior(
-    design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, column_groups: NDArray
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, name: str, column_groups: NDArray, power: int | None
 ) -> ClassFit:
     """The classifier by another loss, with functions of single columns beside the features; or what is best.
 
-    The ridge penalty is the best for the rows held out. For "auto" it is found on some of the rows, and the scores are
-    a stack of those of the squared and the logistic loss, where that is clearly better than the squared one.
+    The ridge penalty is the best for the rows held out. For "auto" it is the one whose power was found on some of the
+    rows, and the scores are a stack of those of the squared and the logistic loss, where that is clearly better than
+    the squared one.
     """
     squared, automatic = as_squared(fitted), name == "auto"
-    power = _look(design, fitted, task, column_groups) if automatic else None
-    if isinstance(power, str):
-        return squared._replace(reason=power)
     stored, name = stored_problem(design, fitted, task), "logistic" if automatic else name
     problem, unit = _beside_columns(stored, fitted, task, column_groups, name)
     start = problem.at_prior()
@@ -744,10 +750,13 @@ def or_linear(best: ClassFit, design: Design, fitted: RidgeSolution, task: Ridge
     return _as_fitted("logistic", found, features, start_of, reason)._replace(is_linear=True)
 
 
-def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray) -> int | str:
+def _look(
+    design: Design, fitted: RidgeSolution, task: RidgeProblem, column_groups: NDArray, worthwhile: float
+) -> int | str:
     """The power of the best ridge penalty of the logistic loss on some rows and features, or why it is not taken.
 
-    It is taken where a stack of both losses has clearly less log loss for the rows held out than the squared loss.
+    It is taken where a stack of both losses has clearly less log loss for the rows held out than the squared loss, and
+    less by a share that is worthwhile.
     """
     source, rng = design.source, np.random.default_rng(task.seed)
     grids, dense = _sizes(fitted.features)
@@ -779,9 +788,9 @@ def _look(design: Design, fitted: RidgeSolution, task: RidgeProblem, column_grou
     one = log_losses(before, link_of(before, max(before.targets.shape[1], 2)))
     two = log_losses(stacked, np.array([1.0, 0.0]), np.inf)
     gain, noise = mean_and_error(one - two, before.weight)
-    if gain > POLICY.clear * noise:
-        return power
     weight = before.weight / before.weight.sum()
+    if gain > max(POLICY.clear * noise, worthwhile * float(weight @ one)):
+        return power
     return f"at first sight the log loss is {weight @ one:.4f}, and {weight @ two:.4f} with the logistic loss too"
 
 

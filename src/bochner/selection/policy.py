@@ -126,6 +126,7 @@ class Policy:
     newton_steps: int = 8  # of another loss than the squared one, at the most
     resumed_steps: int = 2  # on all rows, after those without the rows held out
     most_passes: int = 4  # over rows that are not in memory, for another loss than the squared one
+    worth_passes: float = 0.03  # share of the log loss, that another loss of bins must gain for such passes
     newton_iterations: int = 4  # of conjugate gradients in each of them, where rows held out tell how many there are
     number_shares: Numbers = (0.3, 3.0, 30.0)  # the same of regression
     most_penalties: int = 6  # of another loss for numbers: larger ones are tried while that is worthwhile
