@@ -531,7 +531,7 @@ def fit_classes(
     column_groups : int array of shape (d,)
         Encoded columns of one number are one column of the input.
     worthwhile : float, default=0
-        Share of the log loss that "auto" must gain at first sight.
+        Share of the log loss that "auto" must gain.
     """
     squared = as_squared(fitted)
     if loss == "squared" or (squared.held_out_predictions is None and loss == "auto"):
@@ -542,11 +542,14 @@ def fit_classes(
         power = _look(design, fitted, task, column_groups, worthwhile) if loss == "auto" else None
         if isinstance(power, str):
             return squared._replace(reason=power)
-        return _from_prior(design, fitted, task, loss, column_groups, power)
+        found = _from_prior(design, fitted, task, loss, column_groups, power)
     except MemoryError:
         if loss != "auto":
             raise
         return squared._replace(reason="the features do not fit in memory")
+    if loss == "auto" and _log_loss(found) > (1 - worthwhile) * _log_loss(squared):
+        return squared._replace(reason=f"{found.reason}, which is too little where not all rows are compared")
+    return found
 
 
 def fit_classes_in_passes(
@@ -941,6 +944,13 @@ def _better(squared: ClassFit, other: ClassFit, before: HeldOutPredictions, clea
     if missed > clear * missed_noise:
         return squared._replace(reason=f"{text}, which misclassifies fewer rows (by {missed:.2%} of all)")
     return other._replace(reason=text + other.reason.removeprefix("as given"))
+
+
+def _log_loss(found: ClassFit) -> float:
+    """Mean log loss of the rows held out."""
+    assert found.held_out_predictions is not None
+    seen = found.held_out_predictions.distinct()
+    return average(log_losses(seen, found.link, found.largest), seen.weight)
 
 
 def _misses(predictions: HeldOutPredictions) -> NDArray:
