@@ -121,14 +121,13 @@ def test_as_good_as_in_memory(features, data, streams, tmp_path, monkeypatch):
     X, y = data
     source, target = written(tmp_path, "parquet", X, y)
     frame, noiseless = pl.DataFrame(X, schema=NAMES), np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
-    machines = [KernelMachineRegressor(features=features, n_components=100, random_state=0)]
-    models = [clone(machine).fit(source, target) for machine in machines]
+    machine = KernelMachineRegressor(features=features, n_components=200, random_state=0)
+    model = clone(machine).fit(source, target)
     monkeypatch.undo()
-    whole = [machine.fit(frame, y) for machine in machines]
-    errors = [[np.sqrt(np.mean((one.predict(frame) - noiseless) ** 2)) for one in own] for own in (models, whole)]
-    streamed, held = np.median(errors, axis=1)
+    whole = machine.fit(frame, y)
+    streamed, held = (np.sqrt(np.mean((one.predict(frame) - noiseless) ** 2)) for one in (model, whole))
     assert streamed < 1.25 * held + 0.005
-    assert all(model.report_ is not None for model in models)
+    assert model.report_ is not None
 
 
 @pytest.mark.parametrize(("kind", "target"), [("parquet", "smooth"), ("dask", "steps")])
