@@ -108,13 +108,14 @@ class TestAuto:
 
     @pytest.mark.parametrize("n_classes", [2, 4])
     def test_stack(self, n_classes, tmp_path):
-        """Integer codes of categories, each with an effect of its own on the odds, and a chessboard of two columns."""
+        """Numbers of nine values, each with an effect of its own on the odds, and a chessboard of two columns."""
         rng = np.random.default_rng(0)
         effects = rng.standard_normal((8, 9, n_classes))
         X = rng.integers(0, 9, (5000, 8))
         odds = effects[np.arange(8), X].sum(axis=1)
         odds[:, 0] += 6 * ((X[:, 0] + X[:, 1]) % 2)
         y = (odds + rng.gumbel(size=odds.shape)).argmax(axis=1)
+        X = X + 0.5  # for integers would be taken for codes
         given = {"features": "binning", "metric": "ard", "n_components": 200, "random_state": 0}
         models = {
             loss: KernelMachineClassifier(loss=loss, **given).fit(X[:2000], y[:2000]) for loss in ("auto", "squared")

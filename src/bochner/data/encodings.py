@@ -1,6 +1,6 @@
 """Encodings of columns: of numbers, times and text; which each column of a table has, and the names of its outputs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -253,11 +253,62 @@ def _hash_bits(codes: np.ndarray, labels: list[str]) -> np.ndarray:
     return np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, CODE_BYTES), axis=1)[row]
 
 
+@dataclass
+class CodeColumn:
+    """A column of numbers that are codes of categories: one 0/1 column for each, all 0 for a code that is not known.
+
+    Attributes
+    ----------
+    index : int
+        Input column.
+    start : int
+        First output column.
+    codes : float64 array of shape (L,)
+        Ascending.
+    gaps : bool
+        Whether a column for missing values follows.
+    """
+
+    index: int
+    start: int
+    codes: np.ndarray
+    gaps: bool
+
+    @property
+    def width(self) -> int:
+        """Number of output columns."""
+        return len(self.codes) + self.gaps
+
+    def write(self, values: np.ndarray, out: np.ndarray) -> None:
+        """Encode `values` of shape (n, 1) into the zeroed `out`."""
+        own = values[:, 0]
+        place = np.minimum(np.searchsorted(self.codes, own), len(self.codes) - 1)
+        rows = np.flatnonzero(self.codes[place] == own)
+        out[rows, self.start + place[rows]] = 1.0
+        if self.gaps:
+            out[:, self.start + len(self.codes)] = np.isnan(own)
+
+    def names(self, inputs: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yield (output column, name)."""
+        suffixes = [f"{code:g}" for code in self.codes.tolist()] + ["missing"] * self.gaps
+        return ((self.start + i, f"{inputs[self.index]}_{suffix}") for i, suffix in enumerate(suffixes))
+
+    def column_groups(self) -> Iterator[slice]:
+        """Yield the output columns that belong together: none."""
+        return iter(())
+
+    def sources(self) -> Iterator[tuple[slice, int]]:
+        """Yield the output columns and their input column."""
+        return iter([(slice(self.start, self.start + self.width), self.index)])
+
+
 IGNORED = float(np.finfo(np.float64).max)  # scale of a column of one value, of which nothing is known but that
 
 
-def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) -> tuple[list[Any], int]:
-    """Encodings of all columns that have values, and the number of output columns."""
+def encodings(
+    statistic: TableStatistic, with_std: bool, max_categories: int, codes: Mapping[str, np.ndarray]
+) -> tuple[list[Any], int]:
+    """Encodings of all columns that have values, and the number of output columns; of some the codes are known."""
     names, gaps = statistic.names, statistic.missing > 0
     offsets = part_offsets(statistic.kinds)
     shift, scale, fill = _affine(statistic, with_std)
@@ -266,10 +317,13 @@ def encodings(statistic: TableStatistic, with_std: bool, max_categories: int) ->
         raise ValueError(f"column {name!r} holds values too large to standardise: divide it by a constant")
     width = np.zeros(len(statistic.kinds), np.int64)
     number = np.array([kind == "number" for kind in statistic.kinds]) & (statistic.missing < statistic.rows)
+    number[[int(j) for j in codes]] = False
     width[number] = 1 + gaps[number]
     others: list[Any] = []
     for j in np.flatnonzero(~number & (statistic.missing < statistic.rows)).tolist():
-        if str(j) in statistic.categories:
+        if str(j) in codes:
+            others.append(CodeColumn(j, 0, codes[str(j)], bool(gaps[j])))
+        elif str(j) in statistic.categories:
             kept, other = _most_frequent(statistic.categories[str(j)], max_categories)
             other |= str(j) in (statistic.undercounts or {})
             others.append(TextColumn(j, 0, kept, other, bool(gaps[j]), coded=other))

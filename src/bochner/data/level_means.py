@@ -14,15 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
 ROWS_A_LEVEL = 2  # distinct ones in the mean, without which means tell nothing
 MOST_DIRECTIONS, MOST_OUTPUTS = 3, 64  # of the targets, along which the means of categories vary most
 COMMON = 20  # times as many rows as the mean of all is worth, from which a category's own mean is near its truth
 NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 KEY_BYTES = 8
+MOST_CODES, LOOKED = 32, 1_000  # different numbers that may be codes; rows whose numbers are counted first
+CLEAR, LEFT = 5.0, 0.2  # times the variance of chance, and share of what tells codes apart, that no order explains
 MISSING = np.uint64(0)
 
 
@@ -131,3 +135,70 @@ def _directions(place: NDArray, y: NDArray, weight: NDArray) -> NDArray[np.float
     vectors = vectors[:, kept]
     largest = np.abs(vectors).argmax(axis=0)
     return vectors * np.sign(vectors[largest, np.arange(len(kept))]) / np.sqrt(variances[kept])
+
+
+class OrderTest(NamedTuple):
+    """Whether integers are codes of categories, whose mean targets are in no order.
+
+    What the best monotone function of the numbers leaves of the sum of squares between them is compared with that
+    within (Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference under Order Restrictions", 1972). The sums of
+    several columns add up.
+
+    Attributes
+    ----------
+    left : float
+        Sum of squares that is in no order, over the variance within.
+    between : float
+        That between the numbers, in the same unit.
+    dof : int
+        What chance would leave.
+    """
+
+    left: float
+    between: float
+    dof: int
+
+    def plus(self, other: OrderTest) -> OrderTest:
+        """The test of the columns of both."""
+        return OrderTest(self.left + other.left, self.between + other.between, self.dof + other.dof)
+
+    @property
+    def are_codes(self) -> bool:
+        """Whether more is left than by chance, and a good part of what tells the numbers apart."""
+        return self.left > max(CLEAR * self.dof, LEFT * self.between)
+
+
+def few_integers(values: NDArray) -> NDArray[np.float64] | None:
+    """The different numbers of a column with NaN, ascending; None where these are no 3 to 32 integers."""
+    if len(np.unique(values[:LOOKED])) > MOST_CODES:
+        return None
+    used = np.unique(values[~np.isnan(values)])
+    return used if 3 <= len(used) <= MOST_CODES and (used == np.round(used)).all() else None
+
+
+def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
+    """The test of a column.
+
+    Parameters
+    ----------
+    values : float64 array of shape (n,)
+        NaN where one is missing.
+    y : array of shape (n, K)
+    weight : array of shape (n,)
+        In distinct rows.
+    """
+    known = ~np.isnan(values) & (weight > 0)
+    used, place = np.unique(values[known], return_inverse=True)
+    L, (y, weight) = len(used), (y[known], weight[known])
+    n, total = np.bincount(place, weight), float(weight.sum())
+    y = y - weight @ y / total
+    y = y[:, np.square(y).max(axis=0) > 0]
+    if L < 3 or not y.shape[1]:
+        return OrderTest(0.0, 0.0, 0)
+    means = np.stack([np.bincount(place, weight * own, L) for own in y.T], axis=1) / n[:, np.newaxis]
+    between = n @ np.square(means)
+    within = (weight @ np.square(y) - between) / max(total - L, 1.0)
+    ways = [[isotonic_regression(own, sample_weight=n, increasing=up) for own in means.T] for up in (True, False)]
+    ordered = np.max([[n @ np.square(fitted) for fitted in way] for way in ways], axis=0)
+    unit = np.maximum(within, NEGLIGIBLE * between)
+    return OrderTest(float(np.sum((between - ordered) / unit)), float(np.sum(between / unit)), (L - 2) * y.shape[1])

@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from functools import reduce
 from numbers import Integral
 from typing import Any
 
@@ -13,10 +14,11 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
+from bochner.data.array_source import rows_of
 from bochner.data.columns import column_name, read_column, stored_columns, stored_texts
-from bochner.data.encodings import NumberColumns, TextColumn, TimeColumn, encodings, output_names
+from bochner.data.encodings import CodeColumn, NumberColumns, TextColumn, TimeColumn, encodings, output_names
 from bochner.data.hashes import row_hashes, uniform
-from bochner.data.level_means import level_means
+from bochner.data.level_means import MOST_CODES, MOST_OUTPUTS, OrderTest, few_integers, level_means, order_test
 from bochner.data.table_input import (
     are_finite,
     as_array,
@@ -29,10 +31,11 @@ from bochner.data.table_input import (
 from bochner.data.table_statistic import BLOCK_ENTRIES, TableStatistic, table_columns, warn_of_equal
 from bochner.data.weights import checked_weight
 
-__all__ = ["NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
+__all__ = ["CodeColumn", "NumberColumns", "TableEncoder", "TableStatistic", "TextColumn", "TimeColumn", "check_frame"]
 
 FEW_ROWS = 100  # that are no work for threads, and are checked at once
 MEAN_FOLDS = 5  # of the rows that mean targets are learned from
+MOST_CODED, CODE_ROWS = 100, 20_000  # numeric columns, as pictures have more; rows that tell codes from numbers
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -64,7 +67,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     statistic_ : TableStatistic
         The statistic of all rows seen, from which the encoding follows.
-    columns_ : list of NumberColumns, TextColumn and TimeColumn
+    columns_ : list of NumberColumns, TextColumn, TimeColumn and CodeColumn
         The encodings.
     n_features_out_ : int
     n_features_in_ : int
@@ -96,6 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns_: list[Any]
     n_features_out_: int
     _fold_seed: int | None = None
+    _codes: dict[str, np.ndarray] | None = None  # by the number of the column
     _known_labels: dict[int, tuple[Any, list[str], np.ndarray]]  # of categories, by column
 
     def __init__(self, *, with_std: bool = True, max_categories: int = 100):
@@ -146,7 +150,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             For empty tables, repeated column names, infinite and complex numbers.
         """
-        for name in {"statistic_", "columns_", "n_features_out_"} & vars(self).keys():
+        for name in {"statistic_", "columns_", "n_features_out_", "_codes"} & vars(self).keys():
             delattr(self, name)
         return self._update(X, sample_weight, None)
 
@@ -160,6 +164,46 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         A saved model then holds no text of the table except the names of columns and of the kept categories.
         """
         self.statistic_ = replace(self.statistic_, categories={key: {} for key in self.statistic_.categories})
+
+    def with_codes(self, X: Any, y: np.ndarray, weight: np.ndarray | None, seed: int) -> "TableEncoder":
+        """Take numbers for codes of categories where few of them differ, and their mean targets are in no order.
+
+        Columns of the same numbers, as of the fields of a board, are codes together or not at all.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n, p)
+        y : array of shape (n, K)
+        weight : array of shape (n,) or None
+        seed : int
+            Of the rows that tell it.
+        """
+        numbers = next((column for column in self.columns_ if isinstance(column, NumberColumns)), None)
+        if sp.issparse(X) or numbers is None or len(numbers.index) > MOST_CODED or y.shape[1] > MOST_OUTPUTS:
+            return self
+        some = np.sort(np.random.default_rng(seed).permutation(X.shape[0])[:CODE_ROWS])
+        series, names = table_columns(X)
+        few, targets = rows_of(X, some), y[some]
+        hashes = row_hashes(few) ^ (row_hashes(targets) >> np.uint64(1))
+        own = np.ones(len(some)) if weight is None else weight[some]
+        own = own * (len(np.unique(hashes[own > 0])) / own.sum())
+        sample, alike = table_columns(few)[0], dict[tuple[float, ...], list[tuple[int, OrderTest]]]()
+        for j in numbers.index.tolist():
+            column = read_column(sample[j], column_name(names, j), self.statistic_.kinds[j])[1][:, 0]
+            if (used := few_integers(column)) is not None:
+                alike.setdefault(tuple(used), []).append((j, order_test(column, targets, own)))
+        tests = {used: reduce(OrderTest.plus, (test for _, test in group)) for used, group in alike.items()}
+        chosen = [j for used, group in alike.items() if tests[used].are_codes for j, _ in group]
+        codes = dict[str, np.ndarray]()
+        for j in chosen:
+            column = read_column(series[j], column_name(names, j), self.statistic_.kinds[j])[1]
+            found = np.unique(column[~np.isnan(column)])
+            codes |= {str(j): found} if len(found) <= MOST_CODES else {}
+        if not codes:
+            return self
+        coded = copy(self)
+        coded._codes = codes
+        return coded._settle(self.statistic_)
 
     @property
     def has_level_means(self) -> bool:
@@ -356,7 +400,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._settle(statistic if before is None else before + statistic)
 
     def _settle(self, statistic: TableStatistic) -> "TableEncoder":
-        self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories)
+        known_codes = self._codes or {}
+        self.columns_, self.n_features_out_ = encodings(statistic, self.with_std, self.max_categories, known_codes)
         self._known_labels = {}
         known = self.statistic_.equal_integers() if hasattr(self, "statistic_") else []
         warn_of_equal([name for name in statistic.equal_integers() if name not in known])

@@ -478,9 +478,12 @@ class KernelMachine(IgnoresColumns, BaseKernelEstimator):
         """Learn the encoding of the columns; the rows from which all else is learned, and all rows."""
         seed = self._seed()
         self.encoder_ = encoder = rows.encoder(self._request.is_named)
-        enough = way == "whole" and rows.X.shape[0] >= POLICY.rows_for_full_learning
+        enough = rows.X.shape[0] >= POLICY.rows_for_full_learning
         if enough and rows.y is not None and self._request.learnable():
-            self.encoder_, encoder = encoder.with_level_means(rows.X, targets(rows.y), rows.weight, seed)
+            y = targets(rows.y)
+            self.encoder_ = encoder = encoder.with_codes(rows.X, y, rows.weight, seed)
+            if way == "whole":
+                self.encoder_, encoder = encoder.with_level_means(rows.X, y, rows.weight, seed)
         many = POLICY.gathered_rows  # if nobody knows
         dtype = self._request.dtype(rows.n_rows or many, rows.weight if rows.stream is None else None)
         found = rows.encoded(encoder, dtype, targets, uncounted=many)

@@ -65,7 +65,7 @@ CLASSES: Registry = {
         "bochner.data.table": ["TableEncoder"],
         "bochner.data.table_statistic": ["TableStatistic", "Summary"],
         "bochner.data.level_means": ["LevelMeans"],
-        "bochner.data.encodings": ["NumberColumns", "TextColumn", "TimeColumn"],
+        "bochner.data.encodings": ["CodeColumn", "NumberColumns", "TextColumn", "TimeColumn"],
     }.items()
     for name in names
 }
