@@ -32,6 +32,8 @@ def are_codes(values, y, weight):
         ([1, 0, 1], True),
         ([0, 1, 1.1, 1, 2, 3], False),  # hardly out of order
         ([0, 1], False),
+        (np.sin(np.arange(24) * np.pi / 12), False),  # hours of a day: a smooth curve
+        (np.random.default_rng(0).permutation(np.sin(np.arange(24) * np.pi / 12)), True),
     ],
 )
 def test_means_in_no_order(means, expected):

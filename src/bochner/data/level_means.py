@@ -27,6 +27,7 @@ NEGLIGIBLE = 1e-9  # variance of means along a direction, over that of the first
 KEY_BYTES = 8
 MOST_CODES, LOOKED = 32, 1_000  # different numbers that may be codes; rows whose numbers are counted first
 CLEAR, LEFT = 5.0, 0.2  # times the variance of chance, and share of what tells codes apart, that no order explains
+ROUGH = 0.5  # share of the latter, that goes from each code to the next
 MISSING = np.uint64(0)
 
 
@@ -150,22 +151,27 @@ class OrderTest(NamedTuple):
         Sum of squares that is in no order, over the variance within.
     between : float
         That between the numbers, in the same unit.
+    jumps : float
+        That from each number to the next, as much as `between` where the numbers are in no order, and little where the
+        means follow a smooth curve, such as those of the hours of a day.
     dof : int
         What chance would leave.
     """
 
     left: float
     between: float
+    jumps: float
     dof: int
 
     def plus(self, other: OrderTest) -> OrderTest:
         """The test of the columns of both."""
-        return OrderTest(self.left + other.left, self.between + other.between, self.dof + other.dof)
+        sums = self.left + other.left, self.between + other.between, self.jumps + other.jumps
+        return OrderTest(*sums, self.dof + other.dof)
 
     @property
     def are_codes(self) -> bool:
-        """Whether more is left than by chance, and a good part of what tells the numbers apart."""
-        return self.left > max(CLEAR * self.dof, LEFT * self.between)
+        """Whether more is left than by chance, and a good part of what tells the numbers apart, on no smooth curve."""
+        return self.left > max(CLEAR * self.dof, LEFT * self.between) and self.jumps > ROUGH * self.between
 
 
 def few_integers(values: NDArray) -> NDArray[np.float64] | None:
@@ -194,11 +200,14 @@ def order_test(values: NDArray, y: NDArray, weight: NDArray) -> OrderTest:
     y = y - weight @ y / total
     y = y[:, np.square(y).max(axis=0) > 0]
     if L < 3 or not y.shape[1]:
-        return OrderTest(0.0, 0.0, 0)
+        return OrderTest(0.0, 0.0, 0.0, 0)
     means = np.stack([np.bincount(place, weight * own, L) for own in y.T], axis=1) / n[:, np.newaxis]
     between = n @ np.square(means)
     within = (weight @ np.square(y) - between) / max(total - L, 1.0)
     ways = [[isotonic_regression(own, sample_weight=n, increasing=up) for own in means.T] for up in (True, False)]
     ordered = np.max([[n @ np.square(fitted) for fitted in way] for way in ways], axis=0)
     unit = np.maximum(within, NEGLIGIBLE * between)
-    return OrderTest(float(np.sum((between - ordered) / unit)), float(np.sum(between / unit)), (L - 2) * y.shape[1])
+    pairs = n[1:] * n[:-1] / (n[1:] + n[:-1])
+    parts = between - ordered, between, pairs @ np.square(np.diff(means, axis=0))
+    left, whole, jumps = (float(np.sum(own / unit)) for own in parts)
+    return OrderTest(left, whole, jumps, (L - 2) * y.shape[1])
